@@ -1,0 +1,38 @@
+# Every target makes its own .venv; nothing but python3 (3.11 or newer) and pip is assumed.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: run test lint format bench clean help
+
+help: ## what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+
+$(INSTALLED): pyproject.toml kscheduler/version.py
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(INSTALLED)
+
+run: $(INSTALLED) ## watch pods being placed on an embedded cluster
+	$(BIN)/kscheduler sandbox $(ARGS)
+
+test: $(INSTALLED) ## all tests
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(INSTALLED) ## ruff, format check, mypy strict, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED) ## apply ruff's fixes and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED) ## list, sync and placement cost on the embedded cluster
+	$(BIN)/python tests/bench/run.py $(ARGS)
+
+clean: ## remove everything that was made
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,14 @@
+"""The small tree of errors that mean "the world failed".
+
+KschedulerError
+├── ConfigError            the configuration file, a flag or a gate is wrong
+└── ApiError               the API server answered with a failure (see client.errors)
+"""
+
+
+class KschedulerError(Exception):
+    """Something outside went wrong; the text is fit to be shown to the user."""
+
+
+class ConfigError(KschedulerError):
+    """Flags, gates or configuration cannot be used; the text is kube-scheduler's own."""
