@@ -1,0 +1,126 @@
+"""What can happen in a cluster that may let a waiting pod be scheduled, and who wants to hear of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntFlag
+from typing import Any, Protocol
+
+
+class Action(IntFlag):
+    NONE = 0
+    ADD = 1
+    DELETE = 2
+    UPDATE_NODE_ALLOCATABLE = 4
+    UPDATE_NODE_LABEL = 8
+    UPDATE_NODE_TAINT = 16
+    UPDATE_NODE_CONDITION = 32
+    UPDATE_NODE_ANNOTATION = 64
+    UPDATE_NODE_DECLARED_FEATURE = 128
+    UPDATE_NODE_PREEMPTION_POLICY = 256
+    UPDATE_POD_LABEL = 512
+    UPDATE_POD_SCALE_DOWN = 1024
+    UPDATE_POD_SCALE_UP = 2048
+    UPDATE_POD_TOLERATION = 4096
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 8192
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 16384
+    ALL = 32767
+    UPDATE = 32764
+
+    @property
+    def text(self) -> str:
+        """`UpdateNodeLabel`; a mask that is neither one bit nor Update nor All has no text."""
+        return _ACTION_TEXTS.get(int(self), "")
+
+
+_ACTION_TEXTS = {
+    int(action): "".join(part.capitalize() for part in (action.name or "").split("_"))
+    for action in (*Action, Action.ALL, Action.UPDATE)
+}
+
+# Resources by the names upstream uses in labels and registrations.
+POD = "Pod"
+ASSIGNED_POD = "AssignedPod"
+UNSCHEDULED_POD = "UnscheduledPod"
+TARGET_POD = "TargetPod"
+NODE = "Node"
+PERSISTENT_VOLUME = "PersistentVolume"
+PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+CSI_NODE = "storage.k8s.io/CSINode"
+CSI_DRIVER = "storage.k8s.io/CSIDriver"
+CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+STORAGE_CLASS = "storage.k8s.io/StorageClass"
+VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+POD_GROUP = "scheduling.k8s.io/PodGroup"
+WILDCARD = "*"
+
+POD_KINDS = (ASSIGNED_POD, UNSCHEDULED_POD, TARGET_POD)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    resource: str
+    action: Action
+    custom_label: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.custom_label or self.resource + self.action.text
+
+    @property
+    def is_wildcard(self) -> bool:
+        return self.resource == WILDCARD and self.action == Action.ALL
+
+    def matches(self, incoming: ClusterEvent) -> bool:
+        """Whether this registration wants the incoming event."""
+        if self.is_wildcard:
+            return True
+        return (
+            self._matches_resource(incoming.resource)
+            and bool(self.action & incoming.action)
+            and incoming.action <= self.action
+        )
+
+    def _matches_resource(self, incoming: str) -> bool:
+        if self.resource in (incoming, WILDCARD):
+            return True
+        return self.resource == POD and incoming in POD_KINDS
+
+
+ANY_CHANGE = ClusterEvent(WILDCARD, Action.ALL)
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(WILDCARD, Action.ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE = ClusterEvent(WILDCARD, Action.ALL, "ForceActivate")
+
+# Labels of queue moves that no cluster event causes.
+SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE = "BackoffComplete"
+POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
+UNSCHEDULED_POD_ADD = "UnscheduledPodAdd"
+
+
+class Hint(Enum):
+    """A plugin's opinion whether an event could make the pod schedulable."""
+
+    QUEUE = "Queue"
+    SKIP = "QueueSkip"
+
+
+class HintFunction(Protocol):
+    """Called with the waiting pod (a PodInfo) and the object before and after; one of them may be None.
+
+    Raising counts as QUEUE, with the error logged.
+    """
+
+    def __call__(self, pod: Any, old: Any, new: Any, /) -> Hint: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EventWithHint:
+    """One registration of a plugin; without a hint every such event queues the pod."""
+
+    event: ClusterEvent
+    hint: HintFunction | Callable[[Any, Any, Any], Hint] | None = None

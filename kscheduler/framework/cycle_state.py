@@ -1,0 +1,51 @@
+"""What the plugins of one attempt remember between extension points, keyed by the type of the memory.
+
+    cycle.put(FitRequest(...))     # in pre_filter
+    cycle[FitRequest].cpu          # in filter
+
+A value that changes under add_pod/remove_pod offers `clone()`; others are shared by clones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class CycleState:
+    """One attempt's memory. The skip sets hold plugin names whose twin said Skip."""
+
+    __slots__ = ("_values", "pods_to_activate", "sampled", "skip_filter", "skip_pre_bind", "skip_score")
+
+    def __init__(self, *, sampled: bool = False) -> None:
+        self._values: dict[type, Any] = {}
+        self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
+        self.skip_pre_bind: set[str] = set()
+        self.pods_to_activate: dict[str, Any] = {}
+        # Whether the duration of each plugin call is recorded in this attempt.
+        self.sampled = sampled
+
+    def put(self, value: object) -> None:
+        self._values[type(value)] = value
+
+    def __getitem__(self, kind: type[T]) -> T:
+        found: T = self._values[kind]
+        return found
+
+    def get(self, kind: type[T]) -> T | None:
+        return self._values.get(kind)
+
+    def clone(self) -> CycleState:
+        """A copy for a what-if: clonable values are cloned, the pods to activate are shared."""
+        copy = CycleState(sampled=False)
+        copy._values = {
+            kind: value.clone() if hasattr(value, "clone") else value
+            for kind, value in self._values.items()
+        }
+        copy.skip_filter = set(self.skip_filter)
+        copy.skip_score = set(self.skip_score)
+        copy.skip_pre_bind = set(self.skip_pre_bind)
+        copy.pods_to_activate = self.pods_to_activate
+        return copy

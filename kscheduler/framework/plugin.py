@@ -1,0 +1,193 @@
+"""The contract between the scheduler and a plugin: one small Protocol per extension point.
+
+A plugin is any object with a `name` and the methods of the points it extends; which points those are is read off its
+methods. Pods come compiled (`PodInfo`), nodes come as columns (`Nodes`): a Filter answers with masks, a Score with an
+array. Plugins that would rather judge one node at a time are wrapped by `framework.per_node`.
+
+Everything here is synchronous except what may wait for the network: pre_bind and bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from kscheduler.framework.cluster_event import EventWithHint
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.verdict import Diagnosis, Rejection, Scores, Status
+
+if TYPE_CHECKING:
+    from kscheduler.state.nodes_view import Nodes
+    from kscheduler.state.pod_info import PodInfo
+
+
+class Plugin(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class QueuedEntity(Protocol):
+    """What a QueueSort plugin may look at."""
+
+    @property
+    def pod(self) -> PodInfo: ...
+    @property
+    def timestamp(self) -> float: ...
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Plugin, Protocol):
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """None lets the pod into the active queue; anything else gates it."""
+
+
+@runtime_checkable
+class QueueSortPlugin(Plugin, Protocol):
+    def sort_key(self, queued: QueuedEntity) -> Any:
+        """Pods with smaller keys are tried first."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNames:
+    """A PreFilter answer: only these nodes can be feasible."""
+
+    names: frozenset[str]
+
+
+@runtime_checkable
+class PreFilterPlugin(Plugin, Protocol):
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | NodeNames | None:
+        """Prepare for filter; SKIP leaves the plugin's filter out of this attempt."""
+
+
+@runtime_checkable
+class PreFilterExtensions(Plugin, Protocol):
+    """How the prepared state changes if a pod were added to, or removed from, one node."""
+
+    def add_pod(
+        self, cycle: CycleState, pod: PodInfo, added: PodInfo, row: int, nodes: Nodes
+    ) -> Status | None: ...
+
+    def remove_pod(
+        self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
+    ) -> Status | None: ...
+
+
+@runtime_checkable
+class FilterPlugin(Plugin, Protocol):
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterable[Rejection]:
+        """Which of these nodes cannot take the pod, one Rejection per sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """`nominated_node` None leaves the pod's nomination alone, "" clears it."""
+
+    status: Status
+    nominated_node: str | None = None
+
+
+@runtime_checkable
+class PostFilterPlugin(Plugin, Protocol):
+    def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
+        """No node fits: make room, or say why that is not possible."""
+
+
+@runtime_checkable
+class PreScorePlugin(Plugin, Protocol):
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Prepare for score; sees only feasible nodes. SKIP leaves the plugin out of scoring."""
+
+
+@runtime_checkable
+class ScorePlugin(Plugin, Protocol):
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        """One number per feasible node, the higher the better."""
+
+
+@runtime_checkable
+class NormalizeScore(Plugin, Protocol):
+    def normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
+        """Bring the raw scores into 0..100."""
+
+
+@runtime_checkable
+class ReservePlugin(Plugin, Protocol):
+    def reserve(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None: ...
+
+    def unreserve(self, cycle: CycleState, pod: PodInfo, node: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A Permit answer: hold the pod until someone allows it, at most this long."""
+
+    timeout_seconds: float
+
+
+@runtime_checkable
+class PermitPlugin(Plugin, Protocol):
+    def permit(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | Wait | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PreFlight:
+    """A pre-flight answer: there is work to do before binding, perhaps beside other plugins."""
+
+    allow_parallel: bool = False
+
+
+@runtime_checkable
+class PreBindPlugin(Plugin, Protocol):
+    def pre_bind_pre_flight(
+        self, cycle: CycleState, pod: PodInfo, node: str
+    ) -> PreFlight | Status | None:
+        """Quickly: will pre_bind have anything to do? SKIP says no."""
+
+    async def pre_bind(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None: ...
+
+
+@runtime_checkable
+class BindPlugin(Plugin, Protocol):
+    async def bind(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Write the binding; SKIP passes the pod to the next bind plugin."""
+
+
+@runtime_checkable
+class PostBindPlugin(Plugin, Protocol):
+    def post_bind(self, cycle: CycleState, pod: PodInfo, node: str) -> None: ...
+
+
+@runtime_checkable
+class EnqueueExtensions(Plugin, Protocol):
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        """Events that may make a pod schedulable which this plugin rejected."""
+
+
+@runtime_checkable
+class SignPlugin(Plugin, Protocol):
+    def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
+        """What of the pod this plugin's verdicts depend on; a Status if that cannot be told."""
+
+
+# Extension point (as configuration spells it) → the method that a plugin extending it has.
+METHOD_OF_POINT = {
+    "preEnqueue": "pre_enqueue",
+    "queueSort": "sort_key",
+    "preFilter": "pre_filter",
+    "filter": "filter",
+    "postFilter": "post_filter",
+    "preScore": "pre_score",
+    "score": "score",
+    "reserve": "reserve",
+    "permit": "permit",
+    "preBind": "pre_bind",
+    "bind": "bind",
+    "postBind": "post_bind",
+}
+
+
+def points_of(plugin: object) -> frozenset[str]:
+    """The extension points a plugin (or its class) extends, by the names configuration uses."""
+    return frozenset(point for point, method in METHOD_OF_POINT.items() if hasattr(plugin, method))

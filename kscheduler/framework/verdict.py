@@ -1,0 +1,196 @@
+"""What a plugin answers, and what a failed attempt adds up to.
+
+A Filter answers with `Rejection`s: a mask over the nodes it was shown, one sentence each. Every other extension
+point answers with a `Status`, or None for success.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mask = NDArray[np.bool_]  # [nodes]
+Rows = NDArray[np.intp]  # [nodes]
+Scores = NDArray[np.int64]  # [nodes]
+
+MAX_NODE_SCORE = 100
+MIN_NODE_SCORE = 0
+
+
+class Code(IntEnum):
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    WAIT = 4
+    SKIP = 5
+    PENDING = 6
+
+    @property
+    def text(self) -> str:
+        """The name metrics and logs know it by, e.g. `UnschedulableAndUnresolvable`."""
+        return _TEXTS[self]
+
+    @property
+    def rejected(self) -> bool:
+        return self in _REJECTED
+
+
+_TEXTS = {
+    Code.SUCCESS: "Success",
+    Code.ERROR: "Error",
+    Code.UNSCHEDULABLE: "Unschedulable",
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    Code.WAIT: "Wait",
+    Code.SKIP: "Skip",
+    Code.PENDING: "Pending",
+}
+_REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One plugin's answer about the pod as a whole, or about one node of it."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def message(self) -> str:
+        return ", ".join(self.reasons)
+
+    @property
+    def rejected(self) -> bool:
+        return self.code.rejected
+
+    def by(self, plugin: str) -> Status:
+        return Status(self.code, self.reasons, plugin)
+
+
+SKIP = Status(Code.SKIP)
+
+
+def rejected(reason: str) -> Status:
+    """The pod cannot be placed now; preemption might help."""
+    return Status(Code.UNSCHEDULABLE, (reason,))
+
+
+def rejected_for_good(reason: str) -> Status:
+    """The pod cannot be placed, and evicting others would not change that."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
+
+
+def failed(error: BaseException | str) -> Status:
+    """The plugin could not answer."""
+    return Status(Code.ERROR, (str(error),))
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The nodes that one sentence speaks against; the mask covers the nodes the plugin was shown."""
+
+    mask: Mask
+    code: Code
+    reason: str
+
+
+def unschedulable(mask: Mask, reason: str) -> Rejection:
+    return Rejection(mask, Code.UNSCHEDULABLE, reason)
+
+
+def unresolvable(mask: Mask, reason: str) -> Rejection:
+    return Rejection(mask, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """Why no node fits: per node the first plugin that rejected it, and one answer for all nodes left out.
+
+    `charges` is columnar: each entry speaks for many rows. A node appears under one plugin only, but may appear in
+    several of that plugin's charges (one per reason).
+    """
+
+    charges: list[Charge] = field(default_factory=list)
+    absent: Status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+    unschedulable_plugins: set[str] = field(default_factory=set)
+    pending_plugins: set[str] = field(default_factory=set)
+    pre_filter_message: str = ""
+    post_filter_message: str = ""
+
+    def charge(self, plugin: str, rows: Rows, code: Code, reason: str) -> None:
+        if len(rows):
+            self.charges.append(Charge(plugin, rows, code, reason))
+            if plugin:
+                self.unschedulable_plugins.add(plugin)
+
+    def blame(self, status: Status) -> None:
+        """Remember a rejecting plugin without naming nodes."""
+        if status.plugin and status.rejected:
+            self.unschedulable_plugins.add(status.plugin)
+            if status.code is Code.PENDING:
+                self.pending_plugins.add(status.plugin)
+
+    @property
+    def charged_rows(self) -> Rows:
+        """Rows with an explicit verdict, each once."""
+        if not self.charges:
+            return np.empty(0, np.intp)
+        return np.unique(np.concatenate([charge.rows for charge in self.charges]))
+
+    def status_by_row(self) -> dict[int, Status]:
+        """Per row its status, reasons in the order given; the worst code of the plugin's reasons wins."""
+        found: dict[int, Status] = {}
+        for charge in self.charges:
+            for row in charge.rows.tolist():
+                before = found.get(row)
+                if before is None:
+                    found[row] = Status(charge.code, (charge.reason,), charge.plugin)
+                else:
+                    code = max(before.code, charge.code)
+                    found[row] = Status(code, (*before.reasons, charge.reason), before.plugin)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Rows that one plugin rejected for one reason."""
+
+    plugin: str
+    rows: Rows
+    code: Code
+    reason: str
+
+
+def fit_error(num_nodes: int, diagnosis: Diagnosis) -> str:
+    """The sentence operators know by heart: `0/3 nodes are available: 1 …, 2 ….`"""
+    text = f"0/{num_nodes} nodes are available:"
+    if diagnosis.pre_filter_message:
+        text += f" {diagnosis.pre_filter_message}."
+    else:
+        text += histogram(num_nodes, diagnosis.charges, diagnosis.absent)
+    if diagnosis.post_filter_message:
+        text += f" {diagnosis.post_filter_message}"
+    return text
+
+
+def histogram(num_nodes: int, charges: Sequence[Charge], absent: Status) -> str:
+    counts: Counter[str] = Counter()
+    explicit: set[int] = set()
+    for charge in charges:
+        counts[charge.reason] += len(charge.rows)
+        explicit.update(charge.rows.tolist())
+    if len(explicit) < num_nodes:
+        for reason in absent.reasons:
+            counts[reason] += num_nodes - len(explicit)
+    return _sentence(f"{count} {reason}" for reason, count in counts.items())
+
+
+def _sentence(parts: Iterable[str]) -> str:
+    ordered = sorted(parts)
+    return f" {', '.join(ordered)}." if ordered else ""
