@@ -1,0 +1,163 @@
+"""One record as klog's text line or as zap's JSON line; values formatted by klog's rules."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class ObjectRef(NamedTuple):
+    """An object as lines name it: namespace/name in text, {"name", "namespace"} in JSON."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Record(NamedTuple):
+    """One call to a logger. A plain line, which klog does not quote, has no values at all."""
+
+    severity: str
+    level: int
+    file: str
+    line: int
+    message: str
+    values: Mapping[str, object] | None
+    error: object
+    name: str
+
+
+def text_line(record: Record) -> str:
+    return f"{_header(record)}{_text_message(record)}\n"
+
+
+def _header(record: Record) -> str:
+    seconds, micros = divmod(time.time_ns() // 1000, 1_000_000)
+    file = os.path.basename(record.file)
+    return (
+        f"{record.severity}{_clock(seconds)}.{micros:06d} {os.getpid():7d} {file}:{record.line}] "
+    )
+
+
+@lru_cache(maxsize=1)
+def _clock(seconds: int) -> str:
+    return time.strftime("%m%d %H:%M:%S", time.localtime(seconds))
+
+
+def _text_message(record: Record) -> str:
+    if record.values is None:
+        return record.message.removesuffix("\n")
+    parts = [quote(record.message)]
+    if record.error is not None:
+        parts.append(f" err{_text_string(str(record.error))}")
+    if record.name:
+        parts.append(f" logger={quote(record.name)}")
+    parts.extend(f" {key}{_text_value(value)}" for key, value in record.values.items())
+    return "".join(parts)
+
+
+def _text_value(value: object) -> str:
+    match value:
+        case str():
+            return _text_string(_as_string(value))
+        case ObjectRef():
+            return f'="{value}"'
+        case None | bool() | dict() | list() | tuple():
+            return f"={_go_json(value)}"
+        case int() | float() if type(value) in (int, float):
+            return f"={_go_json(value)}"
+        case _:
+            return _text_string(_as_string(value))
+
+
+def _text_string(text: str) -> str:
+    """Quoted after `=`; a text of several lines stands indented between < and >."""
+    if "\n" not in text:
+        return f"={quote(text)}"
+    lines = text.removesuffix("\n").split("\n")
+    return "=<\n" + "".join(f"\t{line}\n" for line in lines) + " >"
+
+
+def _as_string(value: object) -> str:
+    return str(value.value) if isinstance(value, Enum) else str(value)
+
+
+def _go_json(value: object) -> str:
+    """encoding/json's text: no spaces, and HTML's special characters escaped."""
+    text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _plain(value: object) -> object:
+    """The value in JSON's own types; what prints itself (a duration, an error) is its text."""
+    match value:
+        case None | bool() | str():
+            return value
+        case float() if value.is_integer() and abs(value) < 1e21:
+            return int(value)
+        case int() | float() if type(value) in (int, float):
+            return value
+        case ObjectRef():
+            return str(value)
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case set() | frozenset():
+            return sorted(map(_as_string, value))
+        case _:
+            return _as_string(value)
+
+
+def json_line(record: Record) -> str:
+    folder, file = os.path.split(record.file)
+    fields: dict[str, object] = {"ts": time.time_ns() // 1000 / 1000}
+    if record.name:
+        fields["logger"] = record.name
+    fields["caller"] = f"{os.path.basename(folder)}/{file}:{record.line}"
+    fields["msg"] = record.message.removesuffix("\n")
+    if record.severity != "E":
+        fields["v"] = record.level
+    fields |= {key: _json_value(value) for key, value in (record.values or {}).items()}
+    if record.error is not None:
+        fields["err"] = str(record.error)
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, ObjectRef):
+        return {"name": value.name} | ({"namespace": value.namespace} if value.namespace else {})
+    if isinstance(value, list | tuple):
+        return [_json_value(item) for item in value]
+    return _plain(value)
+
+
+def quote(text: str) -> str:
+    """A Go string literal, as strconv.Quote writes it."""
+    return f'"{text}"' if _PLAIN.fullmatch(text) else f'"{"".join(map(_escape, text))}"'
+
+
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+_ESCAPES = {
+    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f",
+    "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+}  # fmt: skip
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, as Python carries it
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
