@@ -1,0 +1,153 @@
+"""Numbers that are cheap to change and know how to be exported.
+
+One thread changes them, so they carry no locks: an increment costs a tenth of prometheus-client's.
+A collector of ours reads them and hands them to prometheus-client for printing.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import accumulate, repeat
+from operator import mul
+from typing import Generic, Protocol, TypeVar
+
+from prometheus_client import Metric
+from prometheus_client.utils import floatToGoString
+
+_go_text: Callable[[float], str] = floatToGoString
+
+
+class Instrument(Protocol):
+    """One series: a set of label values and what was measured under it."""
+
+    def reset(self) -> None: ...
+
+    def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
+        """Suffix of the name, labels of its own, value."""
+
+
+class Counter:
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def inc(self, amount: float = 1) -> None:
+        self.value += amount
+
+    def reset(self) -> None:
+        self.value = 0
+
+    def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
+        yield "", {}, self.value
+
+
+class Gauge:
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def set(self, value: float) -> None:
+        self.value = value
+
+    def inc(self, amount: float = 1) -> None:
+        self.value += amount
+
+    def dec(self, amount: float = 1) -> None:
+        self.value -= amount
+
+    def reset(self) -> None:
+        self.value = 0
+
+    def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
+        yield "", {}, self.value
+
+
+class Histogram:
+    """Counts per bucket; the sums over buckets that Prometheus wants are made when it asks."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum: float = 0
+
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    @property
+    def count(self) -> int:
+        return sum(self._counts)
+
+    @property
+    def sum(self) -> float:
+        return self._sum
+
+    def reset(self) -> None:
+        self._counts = [0] * (len(self._bounds) + 1)
+        self._sum = 0
+
+    def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
+        # `le` names the series, so it must be spelled as Go would: "1", not "1.0".
+        upper = [_go_text(bound).removesuffix(".0") for bound in (*self._bounds, math.inf)]
+        for bound, count in zip(upper, accumulate(self._counts), strict=True):
+            yield "_bucket", {"le": bound}, count
+        yield "_sum", {}, self._sum
+        yield "_count", {}, self.count
+
+
+Series = TypeVar("Series", bound=Instrument)
+
+
+class Family(Generic[Series]):
+    """The series of one name. A family with labels prints nothing until a series is asked for."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        documentation: str,
+        labels: tuple[str, ...],
+        new: Callable[[], Series],
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.label_names = labels
+        self._documentation = documentation
+        self._new = new
+        self._series: dict[tuple[str, ...], Series] = {}
+
+    def labels(self, *values: str) -> Series:
+        """The series of these label values, in the order the family names them; worth keeping."""
+        try:
+            return self._series[values]
+        except KeyError:
+            assert len(values) == len(self.label_names), (self.name, self.label_names, values)
+            return self._series.setdefault(values, self._new())
+
+    def reset(self) -> None:
+        for series in self._series.values():
+            series.reset()
+
+    def collect(self) -> Metric:
+        # prometheus-client appends the suffix to counters when it prints them.
+        name = self.name.removesuffix("_total") if self.kind == "counter" else self.name
+        metric = Metric(name, self._documentation, self.kind)
+        for values, series in self._series.items():
+            common = dict(zip(self.label_names, values, strict=True))
+            for suffix, own, value in series.samples():
+                metric.add_sample(self.name + suffix, common | own, value)
+        return metric
+
+    def __bool__(self) -> bool:
+        return bool(self._series)
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Bucket bounds that grow by a factor, multiplied up step by step as client_golang does."""
+    return tuple(accumulate(repeat(factor, count - 1), mul, initial=start))
