@@ -1,0 +1,133 @@
+"""Go durations: the text in configuration files and flags, as whole nanoseconds."""
+
+from kscheduler.errors import KschedulerError
+
+NANOSECOND = 1
+MICROSECOND = 1000 * NANOSECOND
+MILLISECOND = 1000 * MICROSECOND
+SECOND = 1000 * MILLISECOND
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+
+_UNITS = {
+    "ns": NANOSECOND,
+    "us": MICROSECOND,
+    "\u00b5s": MICROSECOND,  # micro sign
+    "\u03bcs": MICROSECOND,  # Greek letter mu
+    "ms": MILLISECOND,
+    "s": SECOND,
+    "m": MINUTE,
+    "h": HOUR,
+}
+_DIGITS = "0123456789"
+_LIMIT = 1 << 63
+
+
+class DurationError(KschedulerError, ValueError):
+    """Raised for a text that is no duration; the wording is Go's."""
+
+
+def parse_duration(text: str) -> int:
+    """`1h2m3.5s` in nanoseconds."""
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if rest == "0":
+        return 0
+    if not rest:
+        raise _invalid(text)
+    total = 0
+    while rest:
+        part, rest = _leading_part(rest, text)
+        total += part
+        if total > _LIMIT:
+            raise _invalid(text)
+    if text[0] == "-":
+        return -total
+    if total == _LIMIT:
+        raise _invalid(text)
+    return total
+
+
+def format_duration(nanoseconds: int) -> str:
+    """As Go prints it: `15m0s`, `1.5s`, `100ms`, `0s`."""
+    sign = "-" if nanoseconds < 0 else ""
+    size = abs(nanoseconds)
+    if size == 0:
+        return "0s"
+    if size < SECOND:
+        return sign + _below_a_second(size)
+    minutes, rest = divmod(size, MINUTE)
+    text = _decimal(rest, SECOND) + "s"
+    if minutes:
+        hours, minutes = divmod(minutes, 60)
+        text = f"{minutes}m{text}"
+        if hours:
+            text = f"{hours}h{text}"
+    return sign + text
+
+
+def _leading_part(rest: str, text: str) -> tuple[int, str]:
+    """The first number and unit in nanoseconds, and what follows them."""
+    after = rest.lstrip(_DIGITS)
+    integer = rest[: len(rest) - len(after)]
+    fraction = ""
+    if after.startswith("."):
+        tail = after[1:].lstrip(_DIGITS)
+        fraction = after[1 : len(after) - len(tail)]
+        after = tail
+    if not integer and not fraction:
+        raise _invalid(text)
+    unit, after = _leading_unit(after, text)
+    count = int(integer.lstrip("0")[:20] or "0")
+    if count * unit > _LIMIT:
+        raise _invalid(text)
+    return count * unit + _fraction(fraction, unit), after
+
+
+def _leading_unit(rest: str, text: str) -> tuple[int, str]:
+    length = next((i for i, char in enumerate(rest) if char == "." or char in _DIGITS), len(rest))
+    if length == 0:
+        raise DurationError(f"time: missing unit in duration {_quoted(text)}")
+    name = rest[:length]
+    if name not in _UNITS:
+        raise DurationError(f"time: unknown unit {_quoted(name)} in duration {_quoted(text)}")
+    return _UNITS[name], rest[length:]
+
+
+def _fraction(digits: str, unit: int) -> int:
+    """Go computes this part in float64 and drops digits that no longer fit 63 bits."""
+    number, scale = 0, 1.0
+    for digit in digits:
+        grown = number * 10 + int(digit)
+        if number > (_LIMIT - 1) // 10 or grown > _LIMIT:
+            break
+        number, scale = grown, scale * 10
+    return int(number * (unit / scale))
+
+
+def _below_a_second(size: int) -> str:
+    if size < MICROSECOND:
+        return f"{size}ns"
+    if size < MILLISECOND:
+        return _decimal(size, MICROSECOND) + "\u00b5s"
+    return _decimal(size, MILLISECOND) + "ms"
+
+
+def _decimal(size: int, unit: int) -> str:
+    whole, rest = divmod(size, unit)
+    if not rest:
+        return str(whole)
+    width = len(str(unit)) - 1
+    return f"{whole}.{rest:0{width}d}".rstrip("0")
+
+
+def _invalid(text: str) -> DurationError:
+    return DurationError(f"time: invalid duration {_quoted(text)}")
+
+
+def _quoted(text: str) -> str:
+    """Go's time package quotes byte by byte."""
+    shown = "".join(
+        chr(byte) if 0x20 <= byte < 0x80 else f"\\x{byte:02x}"
+        for byte in text.replace("\\", "\\\\").replace('"', '\\"').encode()
+    )
+    return f'"{shown}"'

@@ -1,0 +1,89 @@
+"""Field selectors of a URL: `status.phase!=Succeeded,spec.nodeName=n1`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kscheduler.api.labels import SelectorError
+
+# In this order, so that `==` is not read as `=` with a value that starts with one.
+_OPERATORS = ("!=", "==", "=")
+_SPECIAL = "\\,="
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    field: str
+    value: str
+    negated: bool = False
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """A field that is not there reads as the empty string."""
+        return (fields.get(self.field, "") == self.value) is not self.negated
+
+    def __str__(self) -> str:
+        return f"{self.field}{'!=' if self.negated else '='}{escape_value(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """All requirements must hold; without any, everything matches."""
+
+    requirements: tuple[FieldRequirement, ...] = ()
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        return all(requirement.matches(fields) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+def parse_field_selector(text: str) -> FieldSelector:
+    terms = sorted(term for term in _split_terms(text) if term)
+    return FieldSelector(tuple(_requirement(term, text) for term in terms))
+
+
+def escape_value(value: str) -> str:
+    for char in _SPECIAL:
+        value = value.replace(char, "\\" + char)
+    return value
+
+
+def _split_terms(text: str) -> Iterator[str]:
+    """At commas, except those behind a backslash, which stay in the term as written."""
+    start, escaped = 0, False
+    for position, char in enumerate(text):
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char == ",":
+            yield text[start:position]
+            start = position + 1
+    yield text[start:]
+
+
+def _requirement(term: str, text: str) -> FieldRequirement:
+    for position in range(len(term)):
+        for operator in _OPERATORS:
+            if term.startswith(operator, position):
+                value = _unescaped(term[position + len(operator) :])
+                return FieldRequirement(term[:position], value, operator == "!=")
+    raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
+
+
+def _unescaped(value: str) -> str:
+    shown, rest = [], iter(value)
+    for char in rest:
+        if char == "\\":
+            following = next(rest, "")
+            if not following or following not in _SPECIAL:
+                sequence = "\\" + following
+                raise SelectorError(f"invalid field selector: invalid escape sequence: {sequence}")
+            shown.append(following)
+        elif char in ",=":
+            raise SelectorError(
+                f"invalid field selector: unescaped character in value: {ord(char)}"
+            )
+        else:
+            shown.append(char)
+    return "".join(shown)

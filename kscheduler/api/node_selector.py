@@ -1,0 +1,172 @@
+"""Node selectors and node affinity, for one node at a time.
+
+Terms are ORed, what stands inside a term is ANDed, an empty term matches nothing. A term that
+cannot be parsed matches nothing either; its errors are kept for those who want to tell.
+
+Mirrors component-helpers/scheduling/corev1/nodeaffinity. Differs: nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kscheduler.api import field_errors
+from kscheduler.api.core import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PreferredSchedulingTerm,
+)
+from kscheduler.api.fields import FieldRequirement
+from kscheduler.api.labels import (
+    EVERYTHING,
+    Operator,
+    Requirement,
+    Selector,
+    SelectorError,
+    requirement_errors,
+    selector_from_labels,
+)
+
+NODE_NAME_FIELD = "metadata.name"
+
+_OPERATORS = {operator.value: operator for operator in Operator}
+_FIELD_OPERATORS = {"In": False, "NotIn": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One parsed term; with errors, it matches nothing."""
+
+    expressions: Selector = EVERYTHING
+    fields: tuple[FieldRequirement, ...] = ()
+    errors: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        if self.errors or not self.expressions.matches(labels):
+            return False
+        # Without a name there are no fields to look at: a volume's affinity is asked that way.
+        fields = {NODE_NAME_FIELD: name}
+        return not name or all(requirement.matches(fields) for requirement in self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorMatcher:
+    """A parsed NodeSelector; terms that were empty are not kept."""
+
+    terms: tuple[Term, ...] = ()
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        return any(term.matches(labels, name) for term in self.terms)
+
+    @property
+    def error(self) -> str | None:
+        """What could not be parsed; upstream reports it for a node no term matched."""
+        errors = [error for term in self.terms for error in term.errors]
+        return field_errors.aggregate(errors) if errors else None
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredTerms:
+    """Weighted terms, all of them valid."""
+
+    terms: tuple[tuple[int, Term], ...] = ()
+
+    def score(self, labels: Mapping[str, str], name: str) -> int:
+        """The sum of the weights of the terms that match."""
+        return sum(weight for weight, term in self.terms if term.matches(labels, name))
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredNodeAffinity:
+    """Where a pod may go by its nodeSelector and its required node affinity, both together."""
+
+    labels: Selector = EVERYTHING
+    affinity: NodeSelectorMatcher | None = None
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        if not self.labels.matches(labels):
+            return False
+        return self.affinity is None or self.affinity.matches(labels, name)
+
+
+def compile_node_selector(selector: NodeSelector, path: str = "") -> NodeSelectorMatcher:
+    """Parses every term; look at `error` where a broken one must not pass."""
+    terms_path = field_errors.child(path, "nodeSelectorTerms")
+    return NodeSelectorMatcher(
+        tuple(
+            compile_term(term, field_errors.index(terms_path, position))
+            for position, term in enumerate(selector.node_selector_terms)
+            if not _is_empty(term)
+        )
+    )
+
+
+def compile_preferred(terms: Sequence[PreferredSchedulingTerm], path: str = "") -> PreferredTerms:
+    """Terms of weight 0 and empty preferences are dropped unparsed; any other must be valid."""
+    compiled = tuple(
+        (term.weight, compile_term(term.preference, field_errors.index(path, position)))
+        for position, term in enumerate(terms)
+        if term.weight and not _is_empty(term.preference)
+    )
+    errors = [error for _, term in compiled for error in term.errors]
+    if errors:
+        raise SelectorError(field_errors.aggregate(errors))
+    return PreferredTerms(compiled)
+
+
+def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
+    node_affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = node_affinity.required if node_affinity else None
+    return RequiredNodeAffinity(
+        selector_from_labels(pod.spec.node_selector),
+        None if required is None else compile_node_selector(required),
+    )
+
+
+def compile_term(term: NodeSelectorTerm, path: str = "") -> Term:
+    expressions, label_errors = _expressions(
+        term.match_expressions, field_errors.child(path, "matchExpressions")
+    )
+    fields, errors = _fields(term.match_fields, field_errors.child(path, "matchFields"))
+    return Term(expressions, fields, (*label_errors, *errors))
+
+
+def _is_empty(term: NodeSelectorTerm) -> bool:
+    return not term.match_expressions and not term.match_fields
+
+
+def _expressions(
+    requirements: Sequence[NodeSelectorRequirement], path: str
+) -> tuple[Selector, list[str]]:
+    parsed: list[Requirement] = []
+    errors: list[str] = []
+    for position, item in enumerate(requirements):
+        where = field_errors.index(path, position)
+        operator = _OPERATORS.get(item.operator)
+        if operator is None:
+            at = field_errors.child(where, "operator")
+            errors.append(field_errors.not_supported(at, item.operator, _OPERATORS))
+            continue
+        errors += requirement_errors(item.key, operator, item.values, where)
+        parsed.append(Requirement(item.key, operator, frozenset(item.values)))
+    return (EVERYTHING if errors else Selector(parsed)), errors
+
+
+def _fields(
+    requirements: Sequence[NodeSelectorRequirement], path: str
+) -> tuple[tuple[FieldRequirement, ...], list[str]]:
+    parsed: list[FieldRequirement] = []
+    errors: list[str] = []
+    for position, item in enumerate(requirements):
+        where = field_errors.index(path, position)
+        if item.operator not in _FIELD_OPERATORS:
+            at = field_errors.child(where, "operator")
+            errors.append(field_errors.not_supported(at, item.operator, _FIELD_OPERATORS))
+        elif len(item.values) != 1:
+            at = field_errors.child(where, "values")
+            errors.append(field_errors.invalid(at, item.values, "must have one element"))
+        else:
+            negated = _FIELD_OPERATORS[item.operator]
+            parsed.append(FieldRequirement(item.key, item.values[0], negated))
+    return tuple(parsed), errors

@@ -1,0 +1,72 @@
+"""Taints and the tolerations that answer them."""
+
+import re
+from collections.abc import Collection, Iterable
+
+from kscheduler.api.core import Taint, Toleration
+from kscheduler.api.labels import parse_int
+
+NO_SCHEDULE = "NoSchedule"
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+NO_EXECUTE = "NoExecute"
+
+# Effects that keep a pod off a node, as opposed to making the node less attractive.
+HARD_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
+
+UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+
+_CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+
+
+def tolerates(toleration: Toleration, taint: Taint, *, numeric_operators: bool = False) -> bool:
+    """`numeric_operators` lets Gt and Lt compare (gate TaintTolerationComparisonOperators)."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+        case "Gt" | "Lt":
+            return numeric_operators and _compares(toleration, taint)
+        case _:
+            return False
+
+
+def is_tolerated(
+    taint: Taint, tolerations: Iterable[Toleration], *, numeric_operators: bool = False
+) -> bool:
+    return any(
+        tolerates(toleration, taint, numeric_operators=numeric_operators)
+        for toleration in tolerations
+    )
+
+
+def find_untolerated(
+    taints: Iterable[Taint],
+    tolerations: Collection[Toleration],
+    effects: Collection[str] = HARD_EFFECTS,
+    *,
+    numeric_operators: bool = False,
+) -> Taint | None:
+    """The first taint with one of these effects that no toleration answers."""
+    for taint in taints:
+        if taint.effect in effects and not is_tolerated(
+            taint, tolerations, numeric_operators=numeric_operators
+        ):
+            return taint
+    return None
+
+
+def _compares(toleration: Toleration, taint: Taint) -> bool:
+    bound, actual = _canonical_int(toleration.value), _canonical_int(taint.value)
+    if bound is None or actual is None:
+        return False
+    return actual > bound if toleration.operator == "Gt" else actual < bound
+
+
+def _canonical_int(text: str) -> int | None:
+    """Stricter than elsewhere: no plus sign, no leading zeros, no -0."""
+    return parse_int(text) if _CANONICAL_INTEGER.fullmatch(text) else None
