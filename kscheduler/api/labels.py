@@ -103,6 +103,10 @@ class Requirement:
                 return f"{self.key}<{values}"
 
 
+def _sort_key(item: Requirement) -> tuple[str, str, list[str]]:
+    return item.key, item.operator.value, sorted(item.values)
+
+
 class Selector:
     """All of its requirements must hold; equal selectors are one object."""
 
@@ -248,7 +252,3 @@ def parse_int(text: str) -> int | None:
         return None
     number = int(text)
     return number if MIN_INT64 <= number <= MAX_INT64 else None
-
-
-def _sort_key(item: Requirement) -> tuple[str, str, list[str]]:
-    return item.key, item.operator.value, sorted(item.values)
