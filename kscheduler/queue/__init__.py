@@ -1,0 +1,26 @@
+"""Which pod is tried next, and when a pod that failed is worth another try.
+
+In flow pods from the event handlers (add, update, delete), failures from the cycle, and cluster
+events (`move_all`). Out flow pods, one at a time (`pop`), and what is known of pods promised to a
+node that must first be emptied (`nominator`).
+
+    add ──► active ──pop──► in flight ──done──► bound
+              ▲  ▲               │ failed
+              │  └── backoff ◄───┤ an event during the attempt may help, or it was an error
+              │        ▲         ▼
+              └────────┴── unschedulable (and gated): until an event, a timeout or an activation
+
+Invariant: a pod is in exactly one of active, backoff, unschedulable and in flight, and every
+cluster event reaches every pod it may help: the waiting ones at once, those in flight when they
+come back.
+
+Everything is synchronous and told the time. Upstream walks all waiting pods for each event; here
+they are indexed by the plugins that rejected them, so an event costs only the pods it may concern.
+"""
+
+from kscheduler.queue.backoff import Backoff
+from kscheduler.queue.places import Profile
+from kscheduler.queue.queue import AlreadyQueuedError, SchedulingQueue
+from kscheduler.queue.queued_pod import QueuedPod
+
+__all__ = ["AlreadyQueuedError", "Backoff", "Profile", "QueuedPod", "SchedulingQueue"]

@@ -1,0 +1,79 @@
+"""A heap whose items can be found, replaced and removed by key.
+
+Removed and superseded entries stay in the list until they surface or outnumber the live ones, so
+every operation is O(log n) on average and the list is never more than about twice the live size.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+from kscheduler.queue.queued_pod import QueuedPod
+
+# Below this many dead entries rebuilding is not worth the trouble.
+SMALL = 64
+
+# [sort key, order of arrival, the pod or None once removed]; pods themselves are never compared.
+_Entry = list[Any]
+
+
+class PodHeap:
+    """Pods by key, smallest sort key first; equal ones in the order they came."""
+
+    def __init__(self, sort_key: Callable[[QueuedPod], Any]) -> None:
+        self._sort_key = sort_key
+        self._heap: list[_Entry] = []
+        self._live: dict[str, _Entry] = {}
+        self._arrivals = count()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._live
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (entry[2] for entry in self._live.values())
+
+    def get(self, key: str) -> QueuedPod | None:
+        entry = self._live.get(key)
+        return entry[2] if entry else None
+
+    def put(self, queued: QueuedPod) -> None:
+        """Adds the pod, or moves it to where its present sort key belongs."""
+        before = self._live.get(queued.key)
+        arrival = before[1] if before else next(self._arrivals)
+        entry = [self._sort_key(queued), arrival, queued]
+        if before is not None:
+            before[2] = None
+        self._live[queued.key] = entry
+        heapq.heappush(self._heap, entry)
+        self._trim()
+
+    def remove(self, key: str) -> QueuedPod | None:
+        entry = self._live.pop(key, None)
+        if entry is None:
+            return None
+        queued: QueuedPod = entry[2]
+        entry[2] = None
+        self._trim()
+        return queued
+
+    def peek(self) -> QueuedPod | None:
+        while self._heap and self._heap[0][2] is None:
+            heapq.heappop(self._heap)
+        return self._heap[0][2] if self._heap else None
+
+    def pop(self) -> QueuedPod | None:
+        queued = self.peek()
+        if queued is not None:
+            heapq.heappop(self._heap)
+            del self._live[queued.key]
+        return queued
+
+    def _trim(self) -> None:
+        dead = len(self._heap) - len(self._live)
+        if dead > max(SMALL, len(self._live)):
+            self._heap = list(self._live.values())
+            heapq.heapify(self._heap)

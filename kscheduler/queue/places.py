@@ -1,0 +1,187 @@
+"""Where pods wait for their next attempt, and the gate in front of two of the three places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+from kscheduler import logs
+from kscheduler.framework.cluster_event import POP_FROM_BACKOFF_Q
+from kscheduler.framework.verdict import Code, Status
+from kscheduler.queue.backoff import Backoff, BackoffQueue
+from kscheduler.queue.heap import PodHeap
+from kscheduler.queue.hints import Registrations, Verdict
+from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.recorder import POD, QueueRecorder
+from kscheduler.queue.unschedulable import UnschedulablePods
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+
+class Place(Enum):
+    """Where a pod waits, by the name logs use."""
+
+    ACTIVE = "Active"
+    BACKOFF = "Backoff"
+    UNSCHEDULABLE = "Unschedulable"
+
+
+class Profile(Protocol):
+    """What the queue wants to know from a scheduling profile."""
+
+    @property
+    def events(self) -> Registrations: ...
+
+    def sort_key(self, queued: QueuedPod, /) -> Any: ...
+
+    def run_pre_enqueue(self, pod: PodInfo, first: str, /) -> Status | None:
+        """The first refusal, if any; the plugin called `first` is asked before the others."""
+
+    def sign(self, pod: PodInfo, /) -> object: ...
+
+
+class Places:
+    """Active, backoff and unschedulable; moving a pod takes it from where it was."""
+
+    def __init__(
+        self, profiles: Mapping[str, Profile], backoff: Backoff, recorder: QueueRecorder
+    ) -> None:
+        sort_key = next(iter(profiles.values())).sort_key
+        self._profiles = profiles
+        self._times = backoff
+        self._recorder = recorder
+        self.active = PodHeap(sort_key)
+        self.backoff = BackoffQueue(backoff, sort_key)
+        self.unschedulable = UnschedulablePods(profiles)
+
+    @property
+    def someone_is_next(self) -> bool:
+        return bool(self.active) or (self._times.windows and self.backoff.rejected_count > 0)
+
+    def get(self, key: str) -> QueuedPod | None:
+        return self.active.get(key) or self.backoff.get(key) or self.unschedulable.get(key)
+
+    def place_of(self, key: str) -> Place | None:
+        if key in self.active:
+            return Place.ACTIVE
+        if key in self.backoff:
+            return Place.BACKOFF
+        return Place.UNSCHEDULABLE if key in self.unschedulable else None
+
+    def remove(self, key: str) -> QueuedPod | None:
+        return self.active.remove(key) or self.backoff.remove(key) or self.unschedulable.remove(key)
+
+    def reorder(self, queued: QueuedPod) -> None:
+        """The pod itself changed, and with it perhaps its rank."""
+        if queued.key in self.active:
+            self.active.put(queued)
+        elif queued.key in self.backoff:
+            self.backoff.put(queued)
+
+    def next(self) -> QueuedPod | None:
+        """Takes out the pod to try next: when nobody is active, one that is backing off."""
+        queued = self.active.pop()
+        if queued is None and self._times.windows:
+            queued = self.backoff.pop_early()
+            if queued is not None:
+                self._recorder.incoming("active", POP_FROM_BACKOFF_Q, None)
+        return queued
+
+    def requeue(self, queued: QueuedPod, verdict: Verdict, event: str, now: float) -> Place:
+        if verdict is Verdict.SKIP:
+            self._park(queued, event, verdict)
+            return Place.UNSCHEDULABLE
+        if verdict is Verdict.AFTER_BACKOFF and self._times.waiting(queued, now):
+            return self._to_backoff(queued, event, verdict)
+        return self.to_active(queued, event, now, verdict=verdict)
+
+    def to_active(
+        self,
+        queued: QueuedPod,
+        event: str,
+        now: float,
+        *,
+        verdict: Verdict | None = None,
+        from_backoff: bool = False,
+    ) -> Place:
+        """Lets the pod be tried, unless it is gated; without a verdict it counts as new there."""
+        asked_before = from_backoff and self._times.windows
+        if not asked_before and not self._passes_gate(queued):
+            return self._gate(queued, event, verdict)
+        if queued.initial_attempt_timestamp is None:
+            queued.initial_attempt_timestamp = now
+        self.unschedulable.remove(queued.key)
+        self.active.put(queued)
+        self._moved(queued, Place.ACTIVE, event, verdict)
+        return Place.ACTIVE
+
+    def _to_backoff(self, queued: QueuedPod, event: str, verdict: Verdict) -> Place:
+        # A pod may be popped from here directly, hence the gate.
+        if self._times.windows and not self._passes_gate(queued):
+            return self._gate(queued, event, verdict)
+        self.unschedulable.remove(queued.key)
+        self.backoff.put(queued)
+        self._moved(queued, Place.BACKOFF, event, verdict)
+        return Place.BACKOFF
+
+    def _gate(self, queued: QueuedPod, event: str, verdict: Verdict | None) -> Place:
+        if queued.key not in self.unschedulable:
+            log.v(5).info(
+                "Entity moved to an internal scheduling queue, because it is gated",
+                type=POD,
+                entity=logs.ref(queued.pod.pod),
+                event=event,
+                queue=Place.UNSCHEDULABLE.value,
+            )
+        # Otherwise the next event that wakes it would pass for the timeout.
+        queued.was_flushed_from_unschedulable = False
+        self._park(queued, event, verdict)
+        return Place.UNSCHEDULABLE
+
+    def _park(self, queued: QueuedPod, event: str, verdict: Verdict | None) -> None:
+        if queued.key not in self.unschedulable:
+            self._recorder.incoming("unschedulable", event, verdict)
+        self.unschedulable.put(queued)
+
+    def _moved(self, queued: QueuedPod, place: Place, event: str, verdict: Verdict | None) -> None:
+        self._recorder.incoming(place.value.lower(), event, verdict)
+        log.v(5).info(
+            "Entity moved to an internal scheduling queue",
+            type=POD,
+            entity=logs.ref(queued.pod.pod),
+            event=event,
+            queue=place.value,
+        )
+
+    def _passes_gate(self, queued: QueuedPod) -> bool:
+        profile = self._profiles.get(queued.profile)
+        refusal = profile and profile.run_pre_enqueue(queued.pod, queued.gating_plugin)
+        if not refusal:
+            queued.gating_plugin = ""
+            return True
+        if refusal.plugin not in queued.rejectors:
+            self._recorder.rejected([refusal.plugin], queued.profile)
+        queued.unschedulable_plugins.add(refusal.plugin)
+        queued.gating_plugin = refusal.plugin
+        _log_refusal(queued, refusal)
+        return False
+
+
+def _log_refusal(queued: QueuedPod, refusal: Status) -> None:
+    pod = logs.ref(queued.pod.pod)
+    if refusal.code is Code.ERROR:
+        log.error(
+            refusal.message,
+            "Unexpected error running PreEnqueue plugin",
+            pod=pod,
+            plugin=refusal.plugin,
+        )
+    elif chatty := log.v(4):
+        chatty.info(
+            "Status after running PreEnqueue plugin",
+            pod=pod,
+            plugin=refusal.plugin,
+            status=refusal.message,
+        )

@@ -1,0 +1,348 @@
+"""The scheduling queue: pods in, pods out, events that wake the waiting.
+
+Mirrors pkg/scheduler/backend/queue/scheduling_queue.go without pod groups. Differs: a pod that is
+added twice, or replaced by another of its name, leaves the place where it was; the events kept for
+pods in flight are bounded (see `in_flight`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kscheduler import logs
+from kscheduler.errors import KschedulerError
+from kscheduler.framework.cluster_event import (
+    BACKOFF_COMPLETE,
+    FORCE_ACTIVATE,
+    SCHEDULE_ATTEMPT_FAILURE,
+    TARGET_POD,
+    UNSCHEDULABLE_TIMEOUT,
+    UNSCHEDULED_POD_ADD,
+    ClusterEvent,
+)
+from kscheduler.metrics import Metrics
+from kscheduler.queue.backoff import Backoff
+from kscheduler.queue.changes import pod_events
+from kscheduler.queue.hints import QueueingHints, Verdict
+from kscheduler.queue.in_flight import MAX_EVENTS, Happening, InFlight
+from kscheduler.queue.nominated import Nominator, PodLister
+from kscheduler.queue.places import Place, Places, Profile
+from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.recorder import QueueRecorder
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+DEFAULT_BACKOFF = Backoff()
+MAX_UNSCHEDULABLE_SECONDS = 300.0
+
+PreCheck = Callable[[PodInfo], bool]
+
+_PLACE_IN_WORDS = {
+    Place.UNSCHEDULABLE: "unschedulable queue",
+    Place.ACTIVE: "the active queue",
+    Place.BACKOFF: "the backoff queue",
+}
+
+
+class AlreadyQueuedError(KschedulerError):
+    """A pod came back from an attempt, and one of its name was queued already."""
+
+
+class Identified(Protocol):
+    @property
+    def key(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Who waits where, for people who look."""
+
+    active: Sequence[QueuedPod]
+    backoff: Sequence[QueuedPod]
+    unschedulable: Sequence[QueuedPod]
+
+    @property
+    def pods(self) -> list[QueuedPod]:
+        return [*self.active, *self.backoff, *self.unschedulable]
+
+    @property
+    def summary(self) -> str:
+        return (
+            f"activeQ:{len(self.active)}; backoffQ:{len(self.backoff)}; "
+            f"unschedulableEntities:{len(self.unschedulable)}"
+        )
+
+
+class SchedulingQueue:
+    """Pods by namespace/name while they wait, by uid while they are tried.
+
+    `profiles` is in the order of the configuration: the first one's sort key orders all pods.
+    Whoever pops may set `on_ready`; it is called when there is someone to pop.
+    """
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        metrics: Metrics,
+        *,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        max_unschedulable_seconds: float = MAX_UNSCHEDULABLE_SECONDS,
+        max_in_flight_events: int = MAX_EVENTS,
+        pods: PodLister | None = None,
+    ) -> None:
+        self._profiles = profiles
+        self._max_unschedulable_seconds = max_unschedulable_seconds
+        self._recorder = QueueRecorder(metrics)
+        self._places = Places(profiles, backoff, self._recorder)
+        self.hints = QueueingHints(
+            {name: profile.events for name, profile in profiles.items()}, self._recorder.hint
+        )
+        self.in_flight = InFlight(self._recorder, max_events=max_in_flight_events)
+        self.nominator = Nominator(self._pod_info, pods)
+        self.scheduling_cycle = 0
+        self.on_ready: Callable[[], None] = lambda: None
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is someone to pop."""
+        return self._places.someone_is_next
+
+    def get(self, key: str) -> QueuedPod | None:
+        """A waiting pod; one that is being tried is not found."""
+        return self._places.get(key)
+
+    def pending(self) -> Pending:
+        places = self._places
+        return Pending(list(places.active), list(places.backoff), list(places.unschedulable))
+
+    def add(self, pod: PodInfo, now: float) -> None:
+        self._discard(self._places.remove(pod.key))
+        queued = QueuedPod(pod, timestamp=now, signature=self._signature(pod))
+        # Before the pod can be popped, and for gated pods as well.
+        self.nominator.add(pod)
+        self._places.to_active(queued, UNSCHEDULED_POD_ADD, now)
+        self._settle()
+
+    def update(self, old: PodInfo, new: PodInfo, now: float) -> None:
+        events = pod_events(old, new, TARGET_POD)
+        if new.uid in self.in_flight:
+            # Should the attempt fail, the latest version is queued, and this may be what helps it.
+            for event in events:
+                self._remember(event, old, new)
+            return
+        queued = self._places.get(new.key)
+        if queued is None or queued.uid != new.uid:
+            self.nominator.remove(old.uid)
+            self.add(new, now)
+            return
+        queued.pod = new
+        queued.signature = self._signature(new)
+        self.nominator.update(old, new)
+        if self._places.place_of(new.key) is Place.UNSCHEDULABLE:
+            self._wake_by_own_update(queued, events, old, now)
+        else:
+            self._places.reorder(queued)
+        self._settle()
+
+    def delete(self, pod: Identified) -> None:
+        """Forgets the pod; if it is being tried, the attempt goes on."""
+        self.nominator.remove(pod.uid)
+        queued = self._places.get(pod.key)
+        if queued is not None and queued.uid == pod.uid:
+            self._discard(self._places.remove(pod.key))
+            self._settle()
+
+    def pop(self) -> QueuedPod | None:
+        """The pod to try next; `done` or `add_unschedulable_if_not_present` must follow."""
+        while (queued := self._places.next()) is not None:
+            queued.attempts += 1
+            self._discard(queued)
+            if queued.uid not in self.in_flight:
+                break
+            log.error(
+                f"the same pod is tracked in multiple places in the scheduler: {queued.key}",
+                "Discarding the popped entity",
+                type="pod",
+                entity=logs.ref(queued.pod.pod),
+            )
+        if queued is not None:
+            self.in_flight.start(queued.uid)
+            self.scheduling_cycle += 1
+        self._settle()
+        return queued
+
+    def done(self, uid: str) -> None:
+        self.in_flight.done(uid)
+
+    def add_unschedulable_if_not_present(self, queued: QueuedPod, now: float) -> None:
+        """Takes back a pod whose attempt failed; whatever happens, the attempt is over."""
+        try:
+            place = self._places.place_of(queued.key)
+            if place is not None:
+                where = _PLACE_IN_WORDS[place]
+                raise AlreadyQueuedError(f"Pod {queued.key} is already present in {where}")
+            queued.returned(now)
+            self._recorder.rejected(queued.rejectors, queued.profile)
+            verdict = self._verdict_after_attempt(queued)
+            place = self._places.requeue(queued, verdict, SCHEDULE_ATTEMPT_FAILURE, now)
+            self._log_return(queued, verdict, place)
+        finally:
+            self.in_flight.done(queued.uid)
+        self._settle()
+
+    def move_all(
+        self,
+        event: ClusterEvent,
+        old: Any,
+        new: Any,
+        now: float,
+        pre_check: PreCheck | None = None,
+    ) -> None:
+        """Wakes the waiting pods that the event may help, and remembers it for those in flight.
+
+        Pods come as PodInfo, everything else as it was received.
+        """
+        if not self.hints.concerns_anyone(event):
+            log.v(6).info(
+                "receive an event that isn't interested by any enabled plugins", event=event.label
+            )
+            return
+        waiting: Iterable[QueuedPod] = self._places.unschedulable
+        if not event.is_wildcard:
+            rejectors = self.hints.interest(event).rejectors
+            waiting = self._places.unschedulable.rejected_by(rejectors)
+        chosen = [queued for queued in waiting if pre_check is None or pre_check(queued.pod)]
+        self._move(chosen, event, old, new, now)
+
+    def activate(self, pods: Iterable[Identified], now: float) -> None:
+        """Lets these pods be tried at once, backing off or not."""
+        for pod in pods:
+            if (queued := self._places.unschedulable.get(pod.key)) is not None:
+                self._places.to_active(queued, FORCE_ACTIVATE.label, now)
+            elif (queued := self._places.backoff.remove(pod.key)) is not None:
+                self._places.to_active(queued, FORCE_ACTIVATE.label, now, from_backoff=True)
+            elif pod.uid in self.in_flight:
+                self._remember(FORCE_ACTIVATE, None, pod)
+        self._settle()
+
+    def flush_backoff(self, now: float) -> None:
+        """To be called every second, on the second."""
+        for queued in self._places.backoff.pop_completed(now):
+            self._places.to_active(queued, BACKOFF_COMPLETE, now, from_backoff=True)
+        self._settle()
+
+    def flush_unschedulable(self, now: float) -> None:
+        """To be called every half minute: pods that waited too long are tried without an event."""
+        overdue = []
+        for queued in self._places.unschedulable:
+            since = max(queued.timestamp, queued.flush_timestamp or queued.timestamp)
+            if now - since > self._max_unschedulable_seconds:
+                queued.was_flushed_from_unschedulable = True
+                queued.flush_timestamp = now
+                overdue.append(queued)
+        if overdue:
+            self._move(overdue, UNSCHEDULABLE_TIMEOUT, None, None, now)
+
+    def close(self) -> None:
+        """No attempt is awaited any more."""
+        for uid in list(self.in_flight):
+            self.in_flight.done(uid)
+        log.v(2).info("Scheduling queue is closed")
+
+    def _move(
+        self, pods: Iterable[QueuedPod], event: ClusterEvent, old: Any, new: Any, now: float
+    ) -> None:
+        for queued in pods:
+            if queued.gated and not self.hints.reaches_gated(queued, event):
+                continue
+            verdict = self.hints.judge(queued, event, old, new)
+            if verdict is not Verdict.SKIP:
+                self._places.unschedulable.remove(queued.key)
+                self._places.requeue(queued, verdict, event.label, now)
+        self._remember(event, old, new)
+        self._settle()
+
+    def _wake_by_own_update(
+        self, queued: QueuedPod, events: Iterable[ClusterEvent], old: PodInfo, now: float
+    ) -> None:
+        for event in events:
+            verdict = self.hints.judge(queued, event, old, queued.pod)
+            place = self._places.requeue(queued, verdict, event.label, now)
+            if place is not Place.UNSCHEDULABLE:
+                log.v(5).info(
+                    "Entity moved to an internal scheduling queue because the Pod is updated",
+                    type="pod",
+                    entity=logs.ref(queued.pod.pod),
+                    event=event.label,
+                    queue=place.value,
+                )
+                return
+
+    def _verdict_after_attempt(self, queued: QueuedPod) -> Verdict:
+        """What the events since the pod was popped mean for it."""
+        if not queued.rejectors:
+            return Verdict.AFTER_BACKOFF
+        if queued.uid not in self.in_flight:
+            log.error(
+                "in flight entity isn't found in the scheduling queue. "
+                "If you see this error log, it's likely a bug in the scheduler",
+                "Error getting cluster events for pod",
+                pod=logs.ref(queued.pod.pod),
+            )
+            return Verdict.AFTER_BACKOFF
+        # Only a pending plugin can improve on the backoff.
+        enough = Verdict.IMMEDIATELY if queued.pending_plugins else Verdict.AFTER_BACKOFF
+        missed = self.in_flight.missed_events(queued.uid)
+        verdict = Verdict.AFTER_BACKOFF if missed else Verdict.SKIP
+        for happened in self.in_flight.events_since(queued.uid):
+            if verdict >= enough:
+                break
+            answer = self.hints.judge(queued, happened.event, happened.old, happened.new)
+            verdict = max(verdict, answer)
+        return verdict
+
+    def _remember(self, event: ClusterEvent, old: Any, new: Any) -> None:
+        self.in_flight.record(Happening(event, old, new))
+
+    def _discard(self, queued: QueuedPod | None) -> None:
+        """The pod no longer waits, so it no longer counts against its rejectors."""
+        if queued is not None:
+            self._recorder.no_longer_rejected(queued.rejectors, queued.profile)
+
+    def _signature(self, pod: PodInfo) -> object:
+        profile = self._profiles.get(pod.pod.spec.scheduler_name)
+        return profile.sign(pod) if profile else None
+
+    def _pod_info(self, key: str) -> PodInfo | None:
+        queued = self._places.get(key)
+        return queued.pod if queued else None
+
+    def _settle(self) -> None:
+        """Every change ends here: the gauges follow, and whoever waits for a pod hears of one."""
+        places = self._places
+        gated = places.unschedulable.gated_count
+        self._recorder.waiting(
+            active=len(places.active),
+            backoff=len(places.backoff),
+            unschedulable=len(places.unschedulable) - gated,
+            gated=gated,
+        )
+        if self.ready:
+            self.on_ready()
+
+    def _log_return(self, queued: QueuedPod, verdict: Verdict, place: Place) -> None:
+        if chatty := log.v(3):
+            chatty.info(
+                "Pod moved to an internal scheduling queue",
+                pod=logs.ref(queued.pod.pod),
+                event=SCHEDULE_ATTEMPT_FAILURE,
+                queue=place.value,
+                schedulingCycle=self.scheduling_cycle,
+                hint=int(verdict),
+                **{"unschedulable plugins": sorted(queued.rejectors)},
+            )
