@@ -69,6 +69,9 @@ def _leading_part(rest: str, text: str) -> tuple[int, str]:
     """The first number and unit in nanoseconds, and what follows them."""
     after = rest.lstrip(_DIGITS)
     integer = rest[: len(rest) - len(after)]
+    count = int(integer.lstrip("0")[:20] or "0")
+    if count > _LIMIT:
+        raise _invalid(text)
     fraction = ""
     if after.startswith("."):
         tail = after[1:].lstrip(_DIGITS)
@@ -77,7 +80,6 @@ def _leading_part(rest: str, text: str) -> tuple[int, str]:
     if not integer and not fraction:
         raise _invalid(text)
     unit, after = _leading_unit(after, text)
-    count = int(integer.lstrip("0")[:20] or "0")
     if count * unit > _LIMIT:
         raise _invalid(text)
     return count * unit + _fraction(fraction, unit), after

@@ -38,8 +38,10 @@ class FieldSelector:
 
 
 def parse_field_selector(text: str) -> FieldSelector:
+    """Terms that name neither field nor value (`=`) ask for nothing and are dropped."""
     terms = sorted(term for term in _split_terms(text) if term)
-    return FieldSelector(tuple(_requirement(term, text) for term in terms))
+    requirements = [_requirement(term, text) for term in terms]
+    return FieldSelector(tuple(item for item in requirements if item.field or item.value))
 
 
 def escape_value(value: str) -> str:

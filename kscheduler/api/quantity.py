@@ -26,7 +26,8 @@ _FORMAT_WRONG = (
 _SUFFIX_WRONG = "unable to parse quantity's suffix"
 _NUMBER_WRONG = "unable to parse numeric part of quantity"
 
-# More lenient than the expression in the error text, as upstream's scanner is: `Ki` is zero.
+# More lenient than the expression in the error text, as upstream's scanner is: `Ki` is zero,
+# though `Pi`, which needs big numbers, is not a number.
 _PARTS = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 
@@ -37,7 +38,7 @@ _BINARY_SUFFIX = ("", *_BINARY)
 
 _MAX_EXPONENT = 1000
 _MAX_DIGITS = 1000
-# Digits that fit upstream's fast path; only there is the user's own spelling kept.
+# Digits up to which upstream computes in 64 bits; only then may a text keep its spelling.
 _DECIMAL_DIGITS = 18
 _BINARY_DIGITS = 15
 
@@ -108,10 +109,13 @@ def parse(quantity: Quantity) -> Amount:
         raise QuantityError(_NUMBER_WRONG)
     form, power = _interpret(suffix)
     digits = integer.lstrip("0") or "0"
+    short = _is_short(digits, fraction, form, power)
+    if not (short or integer or fraction):
+        raise QuantityError(_NUMBER_WRONG)
     nanos = _scaled(int(digits + fraction), len(fraction), form, power)
     if form is Format.BINARY_SI:
         nanos = min(nanos, MAX_INT64 * NANO)
-    spelling = text if _kept_as_written(digits, fraction, form, power) else ""
+    spelling = text if short and _looks_canonical(digits, fraction, form, power) else ""
     if form is Format.BINARY_SI and 0 < nanos < NANO:
         form = Format.DECIMAL_SI
     return Amount(-nanos if sign == "-" else nanos, form, spelling)
@@ -174,15 +178,20 @@ def _saturated(number: int) -> int:
     return max(MIN_INT64, min(number, MAX_INT64))
 
 
-def _kept_as_written(digits: str, fraction: str, form: Format, power: int) -> bool:
-    """Upstream keeps the spelling of a number it finds canonical at a glance (`1.500`, `+4Mi`)."""
+def _is_short(digits: str, fraction: str, form: Format, power: int) -> bool:
+    """Whether upstream reads it without big numbers, which it does a little differently."""
     if form is Format.BINARY_SI:
-        fits = not fraction and len(digits) + power * 3 // 10 < _BINARY_DIGITS
-        return fits and int(digits) & 7 != 0
-    scale = power - len(fraction)
+        return not fraction and len(digits) + power * 3 // 10 < _BINARY_DIGITS
+    return len(digits) + len(fraction) <= _DECIMAL_DIGITS and power - len(fraction) >= -9
+
+
+def _looks_canonical(digits: str, fraction: str, form: Format, power: int) -> bool:
+    """Upstream keeps the spelling of what it finds canonical at a glance (`1.500`, `+4Mi`)."""
+    if form is Format.BINARY_SI:
+        return int(digits) & 7 != 0
     shifted = digits + fraction
-    fits = len(shifted) <= _DECIMAL_DIGITS and scale >= -9
-    return fits and scale % 3 == 0 and not shifted.endswith("000") and shifted[0] != "0"
+    whole_step = (power - len(fraction)) % 3 == 0
+    return whole_step and shifted[0] != "0" and not shifted.endswith("000")
 
 
 def _canonical(nanos: int, form: Format) -> str:
