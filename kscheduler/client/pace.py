@@ -1,0 +1,70 @@
+"""When the one thread should let others run, and when deliveries must wait.
+
+A burst of a thousand changes would otherwise hold up binds and health checks; and a cycle that
+waits for an extender must not see the cluster move meanwhile.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# How long changes are applied without a break.
+BUDGET_SECONDS = 0.004
+
+
+class Gate:
+    """Open, or held shut by whoever needs a still world.
+
+    Nothing queues up in memory behind a gate that is shut: followers stop reading, their sockets
+    fill, and the server waits, or ends a watch that is then resumed where it stopped. A hold is
+    therefore bounded by the pipe: at most one read buffer (512 KiB) per watch stays undelivered.
+    """
+
+    def __init__(self) -> None:
+        self._holds = 0
+        self._open = asyncio.Event()
+        self._open.set()
+
+    @property
+    def shut(self) -> bool:
+        return self._holds > 0
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        self._holds += 1
+        self._open.clear()
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            if not self._holds:
+                self._open.set()
+
+    async def passed(self) -> None:
+        while self.shut:
+            await self._open.wait()
+
+
+class Pace:
+    """One follower's rhythm: `due` is asked before each change, `rest` is awaited when it is.
+
+    After any other await, call `begin` before going on: the gate may have been shut meanwhile.
+    """
+
+    __slots__ = ("_gate", "_until")
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._until = 0.0
+
+    def due(self) -> bool:
+        return time.perf_counter() >= self._until
+
+    async def begin(self) -> None:
+        await self._gate.passed()
+        self._until = time.perf_counter() + BUDGET_SECONDS
+
+    async def rest(self) -> None:
+        await asyncio.sleep(0)
+        await self.begin()

@@ -1,0 +1,70 @@
+"""Strategic merge patches: what changed in a pod's status, and nothing else.
+
+Mirrors the two-way merge of apimachinery's strategicpatch for the fields the scheduler writes.
+Keys come out sorted, as Go writes its maps.
+"""
+
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.core import PodCondition, PodExtendedResourceClaimStatus, PodStatus
+
+_Json = dict[str, Any]
+
+
+def pod_status_patch(old: PodStatus, new: PodStatus) -> bytes | None:
+    """The patch that turns `old` into `new`; None when nothing would change."""
+    changes: _Json = _condition_changes(old.conditions, new.conditions)
+    claim = _claim_changes(old.extended_resource_claim_status, new.extended_resource_claim_status)
+    if claim != {}:
+        changes["extendedResourceClaimStatus"] = claim
+    if old.nominated_node_name != new.nominated_node_name:
+        changes["nominatedNodeName"] = new.nominated_node_name or None
+    if not changes:
+        return None
+    return msgspec.json.encode({"status": changes}, order="sorted")
+
+
+def _condition_changes(old: tuple[PodCondition, ...], new: tuple[PodCondition, ...]) -> _Json:
+    """Lists of conditions merge by type; the order is told whenever anything else is."""
+    if old == new:
+        return {}
+    if not old:
+        return {"conditions": [_written(condition) for condition in new]}
+    before = {condition.type: _written(condition) for condition in old}
+    changed = []
+    for condition in new:
+        change = _changed(before.get(condition.type, {}), _written(condition))
+        if change:
+            changed.append({**change, "type": condition.type})
+    kept = {condition.type for condition in new}
+    changed += [{"$patch": "delete", "type": kind} for kind in before if kind not in kept]
+    order = [{"type": condition.type} for condition in new]
+    changes: _Json = {"$setElementOrder/conditions": order}
+    return {**changes, "conditions": changed} if changed else changes
+
+
+def _claim_changes(
+    old: PodExtendedResourceClaimStatus | None, new: PodExtendedResourceClaimStatus | None
+) -> _Json | None:
+    """{} for no change, None for the field's removal."""
+    before = {} if old is None else msgspec.to_builtins(old)
+    if new is None:
+        return None if old is not None else {}
+    return _changed(before, msgspec.to_builtins(new))
+
+
+def _written(condition: PodCondition) -> _Json:
+    """As Go writes it: times are there even when they are not set."""
+    times = {
+        "lastProbeTime": condition.last_probe_time,
+        "lastTransitionTime": condition.last_transition_time,
+    }
+    return {**msgspec.to_builtins(condition), **times}
+
+
+def _changed(old: _Json, new: _Json) -> _Json:
+    gone = {key: None for key in old if key not in new}
+    missing = object()
+    return {key: value for key, value in new.items() if old.get(key, missing) != value} | gone

@@ -1,0 +1,165 @@
+"""The calls the scheduler makes, by resource; each one request, or the few tries upstream makes.
+
+Bodies and answers are JSON bytes: who writes an object back builds on what the server sent, so
+that fields we do not know survive.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+
+from kscheduler.api.core import Binding, ObjectReference, Pod, PodStatus
+from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.resources import BINDINGS, PODS, Resource
+from kscheduler.client.errors import (
+    ApiError,
+    Conflict,
+    ConnectionRefused,
+    InternalError,
+    ServiceUnavailable,
+)
+from kscheduler.client.patches import pod_status_patch
+from kscheduler.client.throttle import brief_retries
+from kscheduler.client.transport import Transport
+
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+DELETE_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1"}'
+
+# Failures that a moment's patience may cure, and that left nothing behind.
+RETRIABLE = (InternalError, ServiceUnavailable, ConnectionRefused)
+
+Query = Mapping[str, str]
+
+
+class KubeClient:
+    """Reads and writes API objects over one transport."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
+        return await self._send("GET", resource, namespace, name)
+
+    async def list(
+        self, resource: Resource, namespace: str = "", query: Query | None = None
+    ) -> bytes:
+        return await self._send("GET", resource, namespace, query=query)
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        query: Query | None = None,
+        *,
+        idle_seconds: float | None = None,
+    ) -> AbstractAsyncContextManager[Callable[[], Awaitable[bytes]]]:
+        """A reader of a watch's bytes; `query` says from where."""
+        return self._transport.stream(
+            resource.path(namespace),
+            query={**(query or {}), "watch": "true"},
+            idle_seconds=idle_seconds,
+            subject=resource.group_resource,
+        )
+
+    async def create(
+        self,
+        resource: Resource,
+        body: bytes,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+    ) -> bytes:
+        """`name` and `subresource` are for what is created below an object, like a binding."""
+        return await self._send("POST", resource, namespace, name, subresource, body)
+
+    async def update(
+        self, resource: Resource, name: str, body: bytes, namespace: str = "", subresource: str = ""
+    ) -> bytes:
+        return await self._send("PUT", resource, namespace, name, subresource, body)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: bytes,
+        namespace: str = "",
+        subresource: str = "",
+        *,
+        kind: str = STRATEGIC_MERGE_PATCH,
+    ) -> bytes:
+        return await self._send("PATCH", resource, namespace, name, subresource, body, kind=kind)
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", options: bytes = DELETE_OPTIONS
+    ) -> bytes:
+        return await self._send("DELETE", resource, namespace, name, body=options)
+
+    async def serves(self, api_version: str) -> bool:
+        """Whether the server knows this group and version; any failure means it does not."""
+        try:
+            await self._transport.request("GET", f"/apis/{api_version}")
+        except ApiError:
+            return False
+        return True
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        """Assigns the pod to the node; what only hiccuped is tried again, a conflict is final."""
+        metadata = ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid)
+        target = ObjectReference(kind="Node", name=node)
+        body = BINDINGS.encode(Binding(metadata=metadata, target=target))
+
+        async def post() -> bytes:
+            return await self._send("POST", PODS, pod.namespace, pod.name, "binding", body)
+
+        await _persist(post, RETRIABLE)
+
+    async def patch_pod_status(self, pod: Pod, status: PodStatus) -> None:
+        """Makes the server's status of this pod `status`; no request when nothing differs."""
+        body = pod_status_patch(pod.status, status)
+        if body is None:
+            return
+
+        async def send() -> bytes:
+            return await self.patch(PODS, pod.name, body, pod.namespace, "status")
+
+        await _persist(send, (*RETRIABLE, Conflict))
+
+    async def delete_pod(self, pod: Pod) -> None:
+        await self.delete(PODS, pod.name, pod.namespace)
+
+    async def _send(
+        self,
+        method: str,
+        resource: Resource,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        body: bytes | None = None,
+        *,
+        query: Query | None = None,
+        kind: str = "application/json",
+    ) -> bytes:
+        return await self._transport.request(
+            method,
+            resource.path(namespace, name, subresource),
+            query=query,
+            body=body,
+            content_type=kind,
+            subject=f"{resource.group_resource} {name}".rstrip(),
+        )
+
+
+async def _persist(
+    send: Callable[[], Awaitable[bytes]], retriable: tuple[type[ApiError], ...]
+) -> None:
+    """Up to four tries within a third of a second; the last failure is the caller's."""
+    for pause in brief_retries():
+        try:
+            await send()
+        except retriable:
+            await asyncio.sleep(pause)
+        else:
+            return
+    await send()

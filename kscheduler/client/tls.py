@@ -1,0 +1,163 @@
+"""TLS towards the API server: whom to trust, who we are, and files that are replaced under us."""
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kscheduler.client import files
+from kscheduler.errors import ConfigError
+
+# How often certificate files are looked at again.
+CHECK_SECONDS = 60.0
+
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """Authority and client certificate, each as a file or as PEM data."""
+
+    ca_file: str = ""
+    ca_data: bytes = b""
+    cert_file: str = ""
+    cert_data: bytes = b""
+    key_file: str = ""
+    key_data: bytes = b""
+    insecure: bool = False
+    server_name: str = ""
+
+    @property
+    def has_certificate(self) -> bool:
+        return bool(self.cert_file or self.cert_data)
+
+
+class TlsContexts:
+    """The context new connections use; a new one as soon as a file behind it has changed.
+
+    Connections that are open keep theirs. A file that is broken half-way through its replacement
+    leaves the last good context in use.
+    """
+
+    def __init__(self, config: TlsConfig) -> None:
+        self._config = config
+        self._files = tuple(
+            path for path in (config.ca_file, config.cert_file, config.key_file) if path
+        )
+        self._stamp = self._stamps()
+        self._context = make_context(config)
+        self._check_at = float("-inf")
+        self._certificate: tuple[bytes, bytes] | None = None
+
+    def context(self, now: float, certificate: tuple[bytes, bytes] | None = None) -> ssl.SSLContext:
+        """`certificate` is one that a credential plugin made: certificate and key as PEM."""
+        stamp = self._stamp
+        if now >= self._check_at:
+            self._check_at = now + CHECK_SECONDS
+            stamp = self._stamps()
+        if stamp != self._stamp or certificate != self._certificate:
+            self._renew(stamp, certificate)
+        return self._context
+
+    def _renew(self, stamp: _Stamp, certificate: tuple[bytes, bytes] | None) -> None:
+        try:
+            self._context = make_context(self._config, certificate)
+        except ConfigError:
+            self._check_at = float("-inf")
+            return
+        self._stamp, self._certificate = stamp, certificate
+
+    def _stamps(self) -> _Stamp:
+        stamps = []
+        for path in self._files:
+            try:
+                found = os.stat(path)
+            except OSError:
+                continue
+            stamps.append((found.st_ino, found.st_mtime_ns, found.st_size))
+        return tuple(stamps)
+
+
+def make_context(
+    config: TlsConfig, certificate: tuple[bytes, bytes] | None = None
+) -> ssl.SSLContext:
+    """A client context; the failures are client-go's."""
+    if config.insecure and (config.ca_file or config.ca_data):
+        raise ConfigError(
+            "specifying a root certificates file with the insecure flag is not allowed"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _trust(context, config)
+    if certificate is not None:
+        _identify(context, *certificate)
+    elif config.has_certificate:
+        _identify(
+            context,
+            config.cert_data or files.read(config.cert_file),
+            config.key_data or files.read(config.key_file),
+        )
+    return context
+
+
+def check_authority(data: bytes) -> None:
+    """Raises unless `data` holds at least one certificate to trust."""
+    _load_authority(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), data)
+
+
+def _trust(context: ssl.SSLContext, config: TlsConfig) -> None:
+    authority = config.ca_data or (files.read(config.ca_file) if config.ca_file else b"")
+    if config.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif authority:
+        try:
+            _load_authority(context, authority)
+        except ConfigError as error:
+            raise ConfigError(f"unable to load root certificates: {error}") from error
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+
+
+def _load_authority(context: ssl.SSLContext, data: bytes) -> None:
+    if b"-----BEGIN" not in data:
+        raise ConfigError("unable to parse bytes as PEM block")
+    try:
+        context.load_verify_locations(cadata=data.decode("ascii", "replace"))
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError("data does not contain any valid RSA or ECDSA certificates") from error
+
+
+def _identify(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    if b"-----BEGIN" not in certificate:
+        raise ConfigError("tls: failed to find any PEM data in certificate input")
+    if b"-----BEGIN" not in key:
+        raise ConfigError("tls: failed to find any PEM data in key input")
+    with _as_file(certificate + b"\n" + key) as path:
+        try:
+            context.load_cert_chain(path)
+        except ssl.SSLError as error:
+            raise ConfigError(f"tls: failed to use client certificate: {error.reason}") from error
+
+
+@contextmanager
+def _as_file(data: bytes) -> Iterator[str]:
+    """A path under which `data` can be read once; OpenSSL takes client keys from files only.
+
+    In memory where the system can: the root file system may be read-only, and a key has no
+    business on a disk.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, data)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            yield file.name

@@ -1,0 +1,144 @@
+"""A watch on the wire: lines of JSON, each an event about one object."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from kscheduler import logs
+from kscheduler.api.decode import DecodeError, decoder_for
+from kscheduler.api.meta import ApiObject, PartialObject, Status, WatchEvent
+from kscheduler.client.errors import from_status
+
+T = TypeVar("T")
+A = TypeVar("A", bound=ApiObject)
+Json = bytes | memoryview | msgspec.Raw
+
+ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+# An object in etcd is at most a few megabytes; a line beyond this is no event.
+MAX_LINE_BYTES = 64 << 20
+
+log = logs.logger(__name__)
+
+_decode_event = msgspec.json.Decoder(WatchEvent).decode
+_decode_metadata = decoder_for(PartialObject)
+_decode_status = decoder_for(Status)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Generic[T]):
+    """How objects of one resource are decoded, and where their key and version are."""
+
+    name: str
+    decode: Callable[[Any], T]
+    key: Callable[[T], str]
+    version: Callable[[T], str]
+
+
+def shape_of(struct: type[A], name: str) -> Shape[A]:
+    return Shape(
+        name,
+        decoder_for(struct),
+        attrgetter("key"),
+        attrgetter("metadata.resource_version"),
+    )
+
+
+def untyped_shape(name: str) -> Shape[dict[str, Any]]:
+    """Objects as plain dicts, without the managedFields nobody reads."""
+    return Shape(name, _decode_untyped, _untyped_key, _untyped_version)
+
+
+def _decode_untyped(data: Json) -> dict[str, Any]:
+    try:
+        decoded: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise DecodeError(f"cannot decode object: {error}") from error
+    metadata = decoded.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        raise DecodeError("cannot decode object: it has no metadata.name")
+    metadata.pop("managedFields", None)
+    return decoded
+
+
+def _untyped_key(item: Mapping[str, Any]) -> str:
+    metadata = item["metadata"]
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+
+
+def _untyped_version(item: Mapping[str, Any]) -> str:
+    return str(item["metadata"].get("resourceVersion", ""))
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """One event, understood. `item` is None for a bookmark and for what could not be decoded."""
+
+    type: str
+    version: str
+    item: T | None = None
+    ends_initial_events: bool = False
+
+
+class Lines:
+    """Cuts a stream into lines; one that is never finished is never seen."""
+
+    def __init__(self) -> None:
+        self._pending: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk completes."""
+        first, *rest = chunk.split(b"\n")
+        self._pending.append(first)
+        if not rest:
+            self._size += len(first)
+            if self._size > MAX_LINE_BYTES:
+                raise DecodeError(f"a line of more than {MAX_LINE_BYTES} bytes")
+            return []
+        complete = [b"".join(self._pending), *rest[:-1]]
+        self._pending, self._size = [rest[-1]], len(rest[-1])
+        return [line for line in complete if line]
+
+
+def understand(line: bytes, shape: Shape[T]) -> Change[T]:
+    """The change a line tells of. An ERROR event is raised as the error it holds."""
+    kind, body = _taken_apart(line)
+    if kind == BOOKMARK:
+        metadata = _decode_metadata(body).metadata
+        ends = metadata.annotations.get(INITIAL_EVENTS_END) == "true"
+        return Change(kind, metadata.resource_version, None, ends)
+    if kind == ERROR:
+        raise from_status(_decode_status(body))
+    item = decoded_or_none(body, shape)
+    if item is None:
+        return Change(kind, _decode_metadata(body).metadata.resource_version)
+    return Change(kind, shape.version(item), item)
+
+
+def _taken_apart(line: bytes) -> tuple[str, Json]:
+    """Type and object of an event, without looking through the object if the line is as usual."""
+    split = line.find(b',"object":', 9, 32)
+    if split > 0 and line.startswith(b'{"type":"'):
+        return line[9 : split - 1].decode(), memoryview(line)[split + 10 : -1]
+    event = _decode_event(line)
+    return event.type, event.object
+
+
+def decoded_or_none(data: Json, shape: Shape[T]) -> T | None:
+    """The object, or None and a line in the log: one broken object must not stop the others."""
+    try:
+        return shape.decode(data)
+    except (DecodeError, msgspec.DecodeError) as error:
+        log.error(error, "Undecodable object skipped", type=shape.name, object=_name_of(data))
+        return None
+
+
+def _name_of(data: Json) -> str:
+    try:
+        return _decode_metadata(data).key or "<unnamed>"
+    except (DecodeError, msgspec.DecodeError):
+        return "<unnamed>"
