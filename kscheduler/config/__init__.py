@@ -4,7 +4,7 @@ A file passes through five steps, each a module of its own, and stops at the fir
 `kscheduler.errors.ConfigError`, whose text is kube-scheduler's, byte for byte:
 
     decode   text → typed values, strictly (`strict`, `load`)
-    default  what was left out is filled in, user plugins are merged with the default ones (`defaults`)
+    default  what was left out is filled in, user plugins merge with default ones (`defaults`)
     validate every rule is checked and all violations are told at once (`validation`)
     complete profiles are expanded into plugins per extension point (`profiles`)
     dump     the completed configuration is written down (`dump`)
@@ -28,8 +28,9 @@ Public functions:
     annotate.annotated(text: bytes, *, gates: Gates) -> list[AnnotatedLine]
     duration.parse_duration(text: str) -> Duration                       # Go syntax, Go's errors
 
-`Gates` is anything with `enabled(name: str) -> bool`. `Duration` is an int of nanoseconds that prints
-like Go (`str(d) == "10m0s"`) and has `.seconds` as a float. `Completed` carries `config` (as loaded,
-with what building extenders changed: /configz below verbosity 2), `written` (profiles as built: what
---write-config-to and /configz from verbosity 2 on show) and `plugins` (scheduler name → EffectivePlugins).
+`Gates` is anything with `enabled(name: str) -> bool`. `Duration` is an int of nanoseconds that
+prints like Go (`str(d) == "10m0s"`) and has `.seconds` as a float. `Completed` carries `config`
+(as loaded, with what building extenders changed: /configz below verbosity 2), `written` (profiles
+as built: what --write-config-to and /configz from verbosity 2 on show) and `plugins` (scheduler
+name → EffectivePlugins).
 """

@@ -1,0 +1,89 @@
+"""A configuration written down: as YAML for --write-config-to, as JSON for /configz.
+
+Both show the v1 object. The JSON keeps the fields in the order Go declares them; the YAML is made
+from it by sorting, in the style of sigs.k8s.io/yaml (lists not indented under their key).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from kscheduler.config.duration import Duration
+from kscheduler.config.go_text import json_float32, json_text
+from kscheduler.config.json_text import parse_json, plain
+from kscheduler.config.model import KubeSchedulerConfiguration
+from kscheduler.config.plugin_args import RawArgs
+from kscheduler.config.wire import V1, ListOf, Model, Optional, Scalar, WireField, wire_fields
+
+
+def to_yaml(config: KubeSchedulerConfiguration) -> str:
+    return yaml_text(to_tree(config))
+
+
+def to_json(config: KubeSchedulerConfiguration) -> str:
+    return json_text(to_tree(config))
+
+
+def to_tree(model: Model) -> dict[str, Any]:
+    """The v1 form as plain mappings, lists and scalars, without what v1 leaves out when empty."""
+    tree: dict[str, Any] = {}
+    if type(model).has_type_meta:
+        tree |= {"kind": type(model).__name__, "apiVersion": V1}
+    for field in wire_fields(type(model)):
+        if not field.attr:
+            continue
+        value = getattr(model, field.attr)
+        if not (field.omit_empty and _is_empty(value, field)):
+            tree[field.json] = _tree(value, field)
+    return tree
+
+
+def _is_empty(value: object, field: WireField) -> bool:
+    """A pointer is empty when it is nil, whatever it points at; a list also when it has none."""
+    if isinstance(field.type, Optional) and not isinstance(field.type.inner, ListOf):
+        return value is None
+    return not value
+
+
+def _tree(value: object, field: WireField) -> object:
+    match value:
+        case RawArgs():
+            return plain(parse_json(value.text.encode()))
+        case Model():
+            return to_tree(value)
+        case Duration():
+            return str(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case tuple():
+            return [_tree(item, field) for item in value]
+        case float() if isinstance(field.type, Scalar) and field.type.kind == "float32":
+            return _number(json_float32(value))
+        case _:
+            return value
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Go's way to quote: what YAML 1.1 would take for something else than a string."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def yaml_text(tree: Mapping[str, Any]) -> str:
+    return yaml.dump(
+        tree,
+        Dumper=_Dumper,
+        sort_keys=True,
+        default_flow_style=False,
+        allow_unicode=True,
+        width=1 << 20,
+    )

@@ -1,0 +1,231 @@
+"""JSON text as a tree that forgets nothing: order, repeated keys, the spelling of numbers.
+
+Syntax errors are worded as Go's encoding/json words them; it checks the whole text first, and
+what it says depends on the byte at which the text stops being JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+from kscheduler.api.field_errors import quoted
+
+Kind = Literal["object", "array", "string", "number", "bool", "null"]
+
+# Deeper than any configuration and shallower than the interpreter's stack (Go stops at 10000).
+MAX_DEPTH = 300
+SPACES = b" \t\r\n"
+SIMPLE = {ord(k): v for k, v in zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True)}
+HEX = frozenset(b"0123456789abcdefABCDEF")
+DIGITS = frozenset(b"0123456789")
+SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One JSON value; `raw` is its own text."""
+
+    kind: Kind
+    raw: str
+    text: str = ""  # of a string
+    items: tuple[Node, ...] = ()  # of an array
+    members: tuple[tuple[str, Node], ...] = ()  # of an object
+
+
+class JsonSyntaxError(ValueError):
+    """The text is not JSON."""
+
+
+def parse_json(text: bytes) -> Node:
+    scanner = _Scanner(text)
+    scanner.skip_space()
+    node = scanner.value(depth=0)
+    scanner.skip_space()
+    if scanner.at < len(text):
+        scanner.fail("after top-level value")
+    return node
+
+
+def plain(node: Node) -> object:
+    """The tree as dicts, lists and scalars; of repeated keys the last one counts."""
+    match node.kind:
+        case "object":
+            return {key: plain(value) for key, value in node.members}
+        case "array":
+            return [plain(item) for item in node.items]
+        case "string":
+            return node.text
+        case "number":
+            return int(node.raw) if node.raw.lstrip("-").isdigit() else float(node.raw)
+        case "bool":
+            return node.raw == "true"
+        case "null":
+            return None
+
+
+class _Scanner:
+    def __init__(self, text: bytes) -> None:
+        self.source = text
+        self.at = 0
+
+    def fail(self, where: str) -> NoReturn:
+        if self.at >= len(self.source):
+            raise JsonSyntaxError("unexpected end of JSON input")
+        raise JsonSyntaxError(f"invalid character {_quote_byte(self.source[self.at])} {where}")
+
+    def peek(self) -> int:
+        return self.source[self.at] if self.at < len(self.source) else -1
+
+    def skip_space(self) -> None:
+        while self.at < len(self.source) and self.source[self.at] in SPACES:
+            self.at += 1
+
+    def value(self, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise JsonSyntaxError("exceeded max depth")
+        start = self.at
+        match self.peek():
+            case 0x7B:  # {
+                return self._object(start, depth)
+            case 0x5B:  # [
+                return self._array(start, depth)
+            case 0x22:  # "
+                text = self.string()
+                return Node("string", self._raw(start), text=text)
+            case byte if byte in DIGITS or byte == 0x2D:
+                self._number()
+                return Node("number", self._raw(start))
+            case 0x6E:
+                self._literal(b"null")
+                return Node("null", "null")
+            case 0x74 | 0x66 as byte:
+                self._literal(b"true" if byte == 0x74 else b"false")
+                return Node("bool", self._raw(start))
+        self.fail("looking for beginning of value")
+
+    def _raw(self, start: int) -> str:
+        return self.source[start : self.at].decode("utf-8", "replace")
+
+    def _object(self, start: int, depth: int) -> Node:
+        members: list[tuple[str, Node]] = []
+        self.at += 1
+        self.skip_space()
+        if self.peek() == 0x7D:
+            self.at += 1
+            return Node("object", self._raw(start))
+        while True:
+            if self.peek() != 0x22:
+                self.fail("looking for beginning of object key string")
+            key = self.string()
+            self.skip_space()
+            if self.peek() != 0x3A:
+                self.fail("after object key")
+            members.append((key, self._next_value(depth)))
+            if self.peek() == 0x7D:
+                self.at += 1
+                return Node("object", self._raw(start), members=tuple(members))
+            if self.peek() != 0x2C:
+                self.fail("after object key:value pair")
+            self.at += 1
+            self.skip_space()
+
+    def _array(self, start: int, depth: int) -> Node:
+        items: list[Node] = []
+        self.at += 1
+        self.skip_space()
+        if self.peek() == 0x5D:
+            self.at += 1
+            return Node("array", self._raw(start))
+        self.at -= 1
+        while True:
+            items.append(self._next_value(depth))
+            if self.peek() == 0x5D:
+                self.at += 1
+                return Node("array", self._raw(start), items=tuple(items))
+            if self.peek() != 0x2C:
+                self.fail("after array element")
+
+    def _next_value(self, depth: int) -> Node:
+        """The value after the delimiter under the cursor, and the space around it."""
+        self.at += 1
+        self.skip_space()
+        node = self.value(depth + 1)
+        self.skip_space()
+        return node
+
+    def _literal(self, word: bytes) -> None:
+        for i, expected in enumerate(word):
+            if self.peek() != expected:
+                self.fail(f"in literal {word.decode()} (expecting {_quote_byte(word[i])})")
+            self.at += 1
+
+    def _number(self) -> None:
+        if self.peek() == 0x2D:
+            self.at += 1
+        if self.peek() == 0x30:
+            self.at += 1
+        else:
+            self._digits("in numeric literal")
+        if self.peek() == 0x2E:
+            self.at += 1
+            self._digits("after decimal point in numeric literal")
+        if self.peek() in (0x65, 0x45):
+            self.at += 1
+            if self.peek() in (0x2B, 0x2D):
+                self.at += 1
+            self._digits("in exponent of numeric literal")
+
+    def _digits(self, where: str) -> None:
+        start = self.at
+        while self.peek() in DIGITS:
+            self.at += 1
+        if self.at == start:
+            self.fail(where)
+
+    def string(self) -> str:
+        parts: list[str] = []
+        self.at += 1
+        start = self.at
+        while (byte := self.peek()) != 0x22:
+            if byte < 0x20:  # the end of the input, too
+                self.fail("in string literal")
+            self.at += 1
+            if byte == 0x5C:
+                parts.append(self.source[start : self.at - 1].decode("utf-8", "replace"))
+                parts.append(self._escape())
+                start = self.at
+        parts.append(self._raw(start))
+        self.at += 1
+        return SURROGATES.sub(_joined, "".join(parts))
+
+    def _escape(self) -> str:
+        byte = self.peek()
+        if byte in SIMPLE:
+            self.at += 1
+            return SIMPLE[byte]
+        if byte != 0x75:
+            self.fail("in string escape code")
+        self.at += 1
+        for _ in range(4):
+            if self.peek() not in HEX:
+                self.fail("in \\u hexadecimal character escape")
+            self.at += 1
+        return chr(int(self.source[self.at - 4 : self.at], 16))
+
+
+def _joined(match: re.Match[str]) -> str:
+    """A surrogate pair is one character; half a pair is the replacement character."""
+    pair = match.group()
+    if len(pair) == 1:
+        return "\ufffd"
+    return pair.encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+def _quote_byte(byte: int) -> str:
+    if byte == 0x27:
+        return "'\\''"
+    if byte == 0x22:
+        return "'\"'"
+    return f"'{quoted(chr(byte))[1:-1]}'"

@@ -1,0 +1,225 @@
+"""A configuration file read and completed with defaults.
+
+    text → JSON tree → kind and version → strict decoding → plugin arguments → defaults
+
+The first step that fails for good says so alone; complaints about unknown or repeated fields wait
+until everything else has been read. Mirrors cmd/kube-scheduler/app/options/configfile.go and the
+decoder behind it. Differs: where upstream's answer depends on the order of a Go map, ours is fixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kscheduler.api.field_errors import quoted
+from kscheduler.config.catalog import Gates
+from kscheduler.config.defaults import changed, with_defaults
+from kscheduler.config.files import read_file
+from kscheduler.config.json_text import JsonSyntaxError, Node, parse_json
+from kscheduler.config.model import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
+from kscheduler.config.plugin_args import KINDS, PluginArgs, RawArgs
+from kscheduler.config.strict import DecodeError, decode
+from kscheduler.config.wire import GROUP, Model
+from kscheduler.config.yaml_text import YamlError, yaml_to_json
+from kscheduler.errors import ConfigError
+
+SCHEME = quoted("pkg/scheduler/apis/config/scheme/scheme.go:29")
+INTERNAL_VERSION = "__internal"
+REGISTERED: dict[str, type[Model]] = {
+    **KINDS,
+    KubeSchedulerConfiguration.__name__: KubeSchedulerConfiguration,
+}
+GO_SPACES = " \t\n\v\f\r\u0085\u00a0"
+META_TYPE = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; '
+    r'Kind string "json:\"kind,omitempty\"" }'
+)
+
+
+class StrictError(ConfigError):
+    """Fields that do not exist or stand there twice; everything else was readable."""
+
+    def __init__(self, complaints: list[str]) -> None:
+        super().__init__(f"strict decoding error: {', '.join(complaints)}")
+        self.complaints = complaints
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a document says it is."""
+
+    group: str
+    version: str
+    name: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def in_group(self) -> str:
+        return f"{self.name}.{self.group}" if self.group else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    value: Model
+    kind: Kind
+    complaints: list[str]
+
+
+def load_config_file(path: str, *, gates: Gates) -> KubeSchedulerConfiguration:
+    return load_config(read_file(path), gates=gates)
+
+
+def load_config(text: bytes, *, gates: Gates) -> KubeSchedulerConfiguration:
+    """The configuration in `text`, with defaults; not validated yet."""
+    decoded = decode_document(text)
+    config = decoded.value
+    if not isinstance(config, KubeSchedulerConfiguration):
+        if decoded.complaints:
+            raise StrictError(decoded.complaints)
+        kind = decoded.kind
+        raise ConfigError(
+            "couldn't decode as KubeSchedulerConfiguration, "
+            f"got {kind.api_version}, Kind={kind.name}: "
+        )
+    internal = decoded.kind.version == INTERNAL_VERSION
+    complaints = decoded.complaints
+    if not internal:
+        config, more = _with_decoded_args(config)
+        complaints = [*complaints, *more]
+    if complaints:
+        raise StrictError(complaints)
+    config = changed(config, api_version=decoded.kind.api_version)
+    return config if internal else with_defaults(config, gates)
+
+
+def decode_document(text: bytes, default: Kind | None = None) -> Decoded:
+    """A document of any registered kind; `default` stands in for a kind it does not name."""
+    complaints: list[str] = []
+    source = text
+    if not text.decode("utf-8", "replace").lstrip(GO_SPACES).startswith("{"):
+        try:
+            source, repeated = yaml_to_json(text)
+        except YamlError as error:
+            raise ConfigError(str(error)) from error
+        complaints = [repeated] if repeated else []
+    node = _parsed(source)
+    kind = _with_default(_kind_of(node), default)
+    model = _registered(kind, text)
+    try:
+        value, strict = decode(node, model, internal=kind.version == INTERNAL_VERSION)
+    except DecodeError as error:
+        raise ConfigError(str(error)) from error
+    return Decoded(value, kind, [*complaints, *strict])
+
+
+def _parsed(text: bytes) -> Node:
+    try:
+        return parse_json(text)
+    except JsonSyntaxError as error:
+        raise _unreadable_kind(str(error)) from error
+
+
+def _unreadable_kind(reason: str) -> ConfigError:
+    return ConfigError(f"couldn't get version/kind; json parse error: {reason}")
+
+
+def _kind_of(node: Node) -> Kind:
+    """Kind and version are looked up without regard to case, unlike every other field."""
+    if node.kind not in ("object", "null"):
+        found = f"cannot unmarshal {node.kind} into Go value of type {META_TYPE}"
+        raise _unreadable_kind(f"json: {found}")
+    texts = {"apiversion": "", "kind": ""}
+    mismatches: list[str] = []
+    for key, value in node.members:
+        name = key.casefold()
+        if name not in texts or value.kind == "null":
+            continue
+        if value.kind == "string":
+            texts[name] = value.text
+            continue
+        field = "apiVersion" if name == "apiversion" else name
+        found = f"cannot unmarshal {value.kind} into Go struct field .{field} of type string"
+        mismatches.append(f"json: {found}")
+    if mismatches:
+        raise _unreadable_kind(mismatches[0])
+    return Kind(*_group_version(texts["apiversion"]), texts["kind"])
+
+
+def _group_version(text: str) -> tuple[str, str]:
+    if text in ("", "/"):
+        return "", ""
+    if text.count("/") > 1:
+        raise ConfigError(f"unexpected GroupVersion string: {text}")
+    group, _, version = text.rpartition("/")
+    return group, version
+
+
+def _with_default(kind: Kind, default: Kind | None) -> Kind:
+    if default is None:
+        return kind
+    group, version = kind.group, kind.version
+    if not version and group in ("", default.group):
+        group, version = default.group, default.version
+    return Kind(group, version, kind.name or default.name)
+
+
+def _registered(kind: Kind, text: bytes) -> type[Model]:
+    if not kind.name:
+        raise ConfigError(f"Object 'Kind' is missing in '{_shown(text)}'")
+    if not kind.version:
+        raise ConfigError(f"Object 'apiVersion' is missing in '{_shown(text)}'")
+    known = kind.group == GROUP and kind.version in ("v1", INTERNAL_VERSION)
+    if known and kind.name in REGISTERED:
+        return REGISTERED[kind.name]
+    where = f"version {quoted(kind.api_version)}"
+    if kind.version == INTERNAL_VERSION:
+        where = f"the internal version of group {quoted(kind.group)}"
+    raise ConfigError(f"no kind {quoted(kind.name)} is registered for {where} in scheme {SCHEME}")
+
+
+def _shown(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
+def _with_decoded_args(
+    config: KubeSchedulerConfiguration,
+) -> tuple[KubeSchedulerConfiguration, list[str]]:
+    """Raw arguments replaced by typed ones for every plugin that has a kind for them."""
+    complaints: list[str] = []
+    profiles: list[KubeSchedulerProfile] = []
+    for i, profile in enumerate(config.profiles):
+        entries: list[PluginConfig] = []
+        for j, entry in enumerate(profile.plugin_config):
+            try:
+                args, strict = _decoded_args(entry)
+            except ConfigError as error:
+                raise ConfigError(f"decoding .profiles[{i}].pluginConfig[{j}]: {error}") from error
+            complaints += (f"decoding .profiles[{i}].pluginConfig[{j}]: {c}" for c in strict)
+            entries.append(changed(entry, args=args))
+        profiles.append(changed(profile, plugin_config=tuple(entries)))
+    return changed(config, profiles=tuple(profiles)), complaints
+
+
+def _decoded_args(entry: PluginConfig) -> tuple[PluginArgs | RawArgs | None, list[str]]:
+    wanted = Kind(GROUP, "v1", f"{entry.name}Args")
+    if wanted.name not in KINDS:
+        return entry.args, []
+    text = entry.args.text.encode() if isinstance(entry.args, RawArgs) else b""
+    try:
+        decoded = decode_document(text, wanted)
+    except ConfigError as error:
+        raise ConfigError(f"decoding args for plugin {entry.name}: {error}") from error
+    if decoded.kind.in_group != wanted.in_group:
+        raise ConfigError(
+            f"args for plugin {entry.name} were not of type {wanted.in_group}, "
+            f"got {decoded.kind.in_group}"
+        )
+    assert isinstance(decoded.value, PluginArgs)
+    if not decoded.complaints:
+        return decoded.value, []
+    inner = StrictError(decoded.complaints)
+    outer = StrictError([f"decoding args for plugin {entry.name}: {inner}"])
+    return decoded.value, [str(outer)]

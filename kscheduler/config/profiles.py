@@ -1,0 +1,299 @@
+"""Profiles as they are built: which plugins really run at each extension point, in which order.
+
+Mirrors pkg/scheduler/framework/runtime (expansion of multiPoint, weights) and
+pkg/scheduler/profile. Differs: of several plugins whose arguments are refused, the first by name
+is reported; upstream leaves that to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+
+from kscheduler import logs
+from kscheduler.api.field_errors import quoted
+from kscheduler.config.catalog import UNSIGNABLE, Gates, Point
+from kscheduler.config.defaults import changed
+from kscheduler.config.extenders import with_built_extenders
+from kscheduler.config.field_errors import Path, aggregate
+from kscheduler.config.model import (
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    Plugin,
+    PluginConfig,
+    PluginSet,
+)
+from kscheduler.config.plugin_args import KINDS
+from kscheduler.config.validation_args import args_errors
+from kscheduler.errors import ConfigError
+
+log = logs.logger(__name__)
+
+# Plugin name → the points it implements, by their name in a file; in-tree and outside ones alike.
+Registry = Mapping[str, frozenset[str]]
+
+MAX_NODE_SCORE = 100
+MAX_TOTAL_SCORE = (1 << 63) - 1
+SIGNED_POINTS = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePlugins:
+    """What a profile runs: ordered names per point, and the weights where they matter."""
+
+    scheduler_name: str
+    by_point: Mapping[Point, tuple[str, ...]]
+    score_weights: Mapping[str, int]
+    placement_score_weights: Mapping[str, int]
+
+    def __getitem__(self, point: Point) -> tuple[str, ...]:
+        return self.by_point[point]
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A configuration that a scheduler can be started with.
+
+    `config` is as loaded, with what building the extenders changed in it; `written` has its
+    profiles as they were built, which leaves out arguments of plugins that do not run.
+    """
+
+    config: KubeSchedulerConfiguration
+    written: KubeSchedulerConfiguration
+    plugins: Mapping[str, EffectivePlugins]
+
+
+def complete(
+    config: KubeSchedulerConfiguration,
+    points_of: Registry,
+    *,
+    gates: Gates,
+    unsignable: Container[str] = UNSIGNABLE,
+) -> Completed:
+    """Builds extenders and profiles as far as configuration goes; raises ConfigError."""
+    config = with_built_extenders(config)
+    plugins: dict[str, EffectivePlugins] = {}
+    for profile in config.profiles:
+        try:
+            _check_constructible(profile, points_of, gates)
+            effective = expand(profile, points_of)
+        except ConfigError as error:
+            name = profile.scheduler_name
+            raise _uninitialized(f"creating profile for scheduler name {name}: {error}") from error
+        _check_beside_others(profile, effective, config.profiles[0], plugins)
+        plugins[profile.scheduler_name] = effective
+        if gates.enabled("OpportunisticBatching"):
+            _tell_unbatchable(effective, unsignable, extended=bool(config.extenders))
+    if not plugins:
+        raise ConfigError("at least one profile is required")
+    profiles = tuple(_as_built(profile, points_of) for profile in config.profiles)
+    return Completed(config, changed(config, profiles=profiles), plugins)
+
+
+def expand(profile: KubeSchedulerProfile, points_of: Registry) -> EffectivePlugins:
+    """The plugins of a profile at every point, once multiPoint is spread over the points."""
+    multi_point = profile.plugins.multi_point.enabled
+    by_point = {
+        point: _checked(getattr(profile.plugins, point.attr), point, points_of) for point in Point
+    }
+    if multi_point:
+        for point in Point:
+            chosen: PluginSet = getattr(profile.plugins, point.attr)
+            if "*" not in _names(chosen.disabled):
+                by_point[point] = _spread(chosen, multi_point, point, points_of)
+    _check_counts(by_point, profile.scheduler_name)
+    return EffectivePlugins(
+        profile.scheduler_name,
+        by_point,
+        _weights((*profile.plugins.score.enabled, *multi_point), Point.SCORE, points_of),
+        _weights(
+            (*profile.plugins.placement_score.enabled, *multi_point),
+            Point.PLACEMENT_SCORE,
+            points_of,
+        ),
+    )
+
+
+def _names(plugins: tuple[Plugin, ...]) -> list[str]:
+    return [plugin.name for plugin in plugins]
+
+
+def _checked(chosen: PluginSet, point: Point, points_of: Registry) -> tuple[str, ...]:
+    """The plugins enabled at the point itself: each must exist, fit there and stand there once."""
+    seen: list[str] = []
+    for name in _names(chosen.enabled):
+        _check_exists(name, point, points_of)
+        if point not in points_of[name]:
+            raise ConfigError(f"plugin {quoted(name)} does not extend {point.interface} plugin")
+        if name in seen:
+            raise _repeated(name, point)
+        seen.append(name)
+    return tuple(seen)
+
+
+def _check_exists(name: str, point: Point, points_of: Registry) -> None:
+    if name not in points_of:
+        raise ConfigError(f"{point.interface} {quoted(name)} does not exist")
+
+
+def _repeated(name: str, point: Point) -> ConfigError:
+    return ConfigError(f"plugin {quoted(name)} already registered as {quoted(point.interface)}")
+
+
+def _spread(
+    chosen: PluginSet, multi_point: tuple[Plugin, ...], point: Point, points_of: Registry
+) -> tuple[str, ...]:
+    """First what the point reconfigures of multiPoint, then the rest of it, then its own."""
+    specific, disabled = _names(chosen.enabled), _names(chosen.disabled)
+    overriding: set[str] = set()
+    spread: list[str] = []
+    for name in _names(multi_point):
+        _check_exists(name, point, points_of)
+        if point not in points_of[name] or name in disabled:
+            continue
+        if name in specific:
+            overriding.add(name)
+            log.info("MultiPoint plugin is explicitly re-configured; overriding", plugin=name)
+        elif name in spread:
+            raise _repeated(name, point)
+        else:
+            spread.append(name)
+    first = [name for name in specific if name in overriding]
+    last = [name for name in specific if name not in overriding]
+    return (*first, *spread, *last)
+
+
+def _check_counts(by_point: Mapping[Point, tuple[str, ...]], profile: str) -> None:
+    where = f"for profile with scheduler name {quoted(profile)}"
+    sorters = len(by_point[Point.QUEUE_SORT])
+    if sorters != 1:
+        raise ConfigError(f"only one queue sort plugin required {where}, but got {sorters}")
+    if not by_point[Point.BIND]:
+        raise ConfigError(f"at least one bind plugin is needed {where}")
+    if len(by_point[Point.PLACEMENT_GENERATE]) > 1:
+        raise ConfigError(f"at most one placement generate plugin is allowed {where}")
+
+
+def _weights(plugins: tuple[Plugin, ...], point: Point, points_of: Registry) -> dict[str, int]:
+    """The first weight of each plugin that scores; the best total score has to fit an int64.
+
+    The room left is computed in 64 bits, as upstream does: once negative weights have made the
+    total negative it wraps around, and the next plugin is refused.
+    """
+    weights: dict[str, int] = {}
+    total = 0
+    for plugin in plugins:
+        if point not in points_of[plugin.name] or plugin.name in weights:
+            continue
+        weights[plugin.name] = plugin.weight or 1
+        highest = weights[plugin.name] * MAX_NODE_SCORE
+        if highest > _wrapped(MAX_TOTAL_SCORE - total):
+            kind = "score" if point is Point.SCORE else "placement score"
+            raise ConfigError(f"{kind} plugins: total score of Score plugins could overflow")
+        total = _wrapped(total + highest)
+    return weights
+
+
+def _wrapped(value: int) -> int:
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _check_constructible(profile: KubeSchedulerProfile, points_of: Registry, gates: Gates) -> None:
+    """Whether every plugin that will run gets arguments it accepts."""
+    args_of: dict[str, object] = {}
+    for entry in profile.plugin_config:
+        if entry.name in args_of:
+            raise ConfigError(f"repeated config for plugin {entry.name}")
+        args_of[entry.name] = entry.args
+    for name in sorted(_needed(profile) & points_of.keys()):
+        if f"{name}Args" not in KINDS or _is_inert(name, gates):
+            continue
+        problem = _refusal(name, args_of.get(name), gates)
+        if problem:
+            raise ConfigError(f"initializing plugin {quoted(name)}: {problem}")
+
+
+def _refusal(name: str, args: object, gates: Gates) -> str:
+    kind = KINDS[f"{name}Args"]
+    if isinstance(args, kind):
+        errors = list(args_errors(args, Path(), gates))
+        return aggregate(errors) if errors else ""
+    got = "<nil>" if args is None else "*runtime.Unknown"
+    if name in ("DefaultPreemption", "DynamicResources"):
+        return f"got args of type {got}, want *{kind.__name__}"
+    if name == "NodeAffinity":
+        return f"args are not of type {kind.__name__}, got {got}"
+    return f"want args to be of type {kind.__name__}, got {got}"
+
+
+def _is_inert(name: str, gates: Gates) -> bool:
+    """DynamicResources without its feature does nothing and takes anything."""
+    return name == "DynamicResources" and not gates.enabled("DynamicResourceAllocation")
+
+
+def _needed(profile: KubeSchedulerProfile) -> set[str]:
+    return {
+        plugin.name
+        for attr in type(profile.plugins).model_fields
+        for plugin in getattr(profile.plugins, attr).enabled
+    }
+
+
+def _check_beside_others(
+    profile: KubeSchedulerProfile,
+    effective: EffectivePlugins,
+    first: KubeSchedulerProfile,
+    built: Mapping[str, EffectivePlugins],
+) -> None:
+    """All profiles feed one queue: they need names of their own and one order of pods."""
+    name = profile.scheduler_name
+    if not name:
+        raise _uninitialized("scheduler name is needed")
+    if name in built:
+        raise _uninitialized(f"duplicate profile with scheduler name {quoted(name)}")
+    if not built:
+        return
+    (mine,) = effective[Point.QUEUE_SORT]
+    (common,) = built[first.scheduler_name][Point.QUEUE_SORT]
+    if mine != common:
+        raise _uninitialized(
+            f"different queue sort plugins for profile {quoted(name)}: "
+            f"{quoted(mine)}, first: {quoted(common)}"
+        )
+    if _args_of(profile, mine) != _args_of(first, mine):
+        raise _uninitialized(f"different queue sort plugin args for profile {quoted(name)}")
+
+
+def _args_of(profile: KubeSchedulerProfile, name: str) -> object:
+    return next((entry.args for entry in profile.plugin_config if entry.name == name), None)
+
+
+def _uninitialized(reason: str) -> ConfigError:
+    return ConfigError(f"initializing profiles: {reason}")
+
+
+def _as_built(profile: KubeSchedulerProfile, points_of: Registry) -> KubeSchedulerProfile:
+    needed = _needed(profile) & points_of.keys()
+    entries: Iterator[PluginConfig] = (
+        entry for entry in profile.plugin_config if entry.name in needed and entry.args is not None
+    )
+    return changed(profile, plugin_config=tuple(sorted(entries, key=lambda entry: entry.name)))
+
+
+def _tell_unbatchable(
+    effective: EffectivePlugins, unsignable: Container[str], *, extended: bool
+) -> None:
+    """Equal pods share a decision only where every plugin can say what makes them equal."""
+    profile = effective.scheduler_name
+    if extended:
+        log.info(
+            "Disabling signatures for profile because it has extenders configured.",
+            profile=profile,
+        )
+    silent = {n for point in SIGNED_POINTS for n in effective[point] if n in unsignable}
+    if extended or silent:
+        log.info(
+            "Disabling signatures for profile because plugins do not support it.",
+            profile=profile,
+            plugins=sorted(silent),
+        )
