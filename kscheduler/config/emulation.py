@@ -47,18 +47,46 @@ class ParsedVersion:
 
 def parse_version(text: str) -> ParsedVersion:
     """A semantic version, or else at least two numbers followed by anything."""
+    try:
+        return parse_semantic_version(text)
+    except ConfigError:
+        parts, _ = _split(text)
+        if len(parts) < 2:
+            raise ConfigError(f"illegal version string {quote(text)}") from None
+        return ParsedVersion(_numbers(parts, text, checked=parts[:1]))
+
+
+def parse_semantic_version(text: str) -> ParsedVersion:
+    """Three numbers, perhaps with a pre-release and build metadata."""
+    parts, rest = _split(text)
+    if len(parts) != 3:
+        raise ConfigError(f"illegal version string {quote(text)}")
+    numbers = _numbers(parts, text, checked=parts)
+    match = _SUFFIX.fullmatch(rest)
+    if not match:
+        raise ConfigError(f"could not parse pre-release/metadata ({rest}) in version {quote(text)}")
+    for part in (match[1] or "").split("."):
+        if part.isdecimal():
+            _refuse_leading_zero(part, text)
+    return ParsedVersion(numbers, rest.rstrip())
+
+
+def _split(text: str) -> tuple[list[str], str]:
     match = _VERSION.fullmatch(text)
     if not match:
         raise ConfigError(f"could not parse {quote(text)} as version")
-    parts = match[1].split(".")
-    if len(parts) < 2:
-        raise ConfigError(f"illegal version string {quote(text)}")
-    if parts[0].startswith("0") and parts[0] != "0":
-        raise ConfigError(
-            f"illegal zero-prefixed version component {quote(parts[0])} in {quote(text)}"
-        )
-    numbers = tuple(_number(part, text) for part in parts)
-    return ParsedVersion(numbers, match[2].rstrip() if _is_semantic(parts, match[2]) else "")
+    return match[1].split("."), match[2]
+
+
+def _numbers(parts: Sequence[str], text: str, *, checked: Sequence[str]) -> tuple[int, ...]:
+    for part in checked:
+        _refuse_leading_zero(part, text)
+    return tuple(_number(part, text) for part in parts)
+
+
+def _refuse_leading_zero(part: str, text: str) -> None:
+    if part.startswith("0") and part != "0":
+        raise ConfigError(f"illegal zero-prefixed version component {quote(part)} in {quote(text)}")
 
 
 def _number(part: str, text: str) -> int:
@@ -68,14 +96,6 @@ def _number(part: str, text: str) -> int:
         raise ConfigError(
             f"illegal non-numeric version component {quote(part)} in {quote(text)}: {err}"
         ) from None
-
-
-def _is_semantic(parts: Sequence[str], suffix: str) -> bool:
-    match = _SUFFIX.fullmatch(suffix)
-    if len(parts) != 3 or not match:
-        return False
-    numeric = [part for part in (match[1] or "").split(".") if part.isdecimal()]
-    return not any(part.startswith("0") and part != "0" for part in [*parts, *numeric])
 
 
 BINARY = parse_version(KUBERNETES_VERSION)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kscheduler import logs
+from kscheduler.api.field_errors import aggregate
 from kscheduler.config.emulation import BINARY, COMPONENT, Emulation, Release, release_text
 from kscheduler.config.gate_table import HISTORY, NEEDS
 from kscheduler.config.strconv import parse_bool
@@ -212,12 +213,6 @@ def parse_gates(text: str) -> dict[str, bool]:
         except ConfigError as err:
             raise ConfigError(f"invalid value of {name}={value}, err: {err}") from None
     return values
-
-
-def aggregate(problems: Iterable[str]) -> str:
-    """One text of several: each once, in brackets when there is more than one."""
-    distinct = list(dict.fromkeys(problems))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def _raise_if(problems: Sequence[str]) -> None:

@@ -11,7 +11,6 @@ A module keeps one `log = logs.logger(__name__)` and says
 a `stream` takes it. A line is one write, and no write waits for a reader.
 """
 
-import asyncio
 import atexit
 import fnmatch
 import logging
@@ -241,6 +240,8 @@ def flush() -> None:
 
 async def flush_regularly() -> None:
     """Writes buffered lines every --log-flush-frequency, until cancelled."""
+    import asyncio  # here, because it costs every short command 50 ms
+
     while True:
         await asyncio.sleep(_output.settings.flush_frequency_seconds)
         _output.flush()

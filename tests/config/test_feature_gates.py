@@ -6,7 +6,6 @@ from kscheduler.config.feature_gates import (
     FeatureGates,
     GateState,
     Stage,
-    aggregate,
     parse_gates,
 )
 from kscheduler.config.gate_table import NEEDS
@@ -222,9 +221,3 @@ def test_help_lists_unsettled_gates_only():
         "DRAFractionalCapacityRange=true|false (BETA - default=true) "
         "if --min-compatibility-version>=1.37"
     ) in lines
-
-
-def test_aggregated_problems_are_told_once_each():
-    assert aggregate(["a"]) == "a"
-    assert aggregate(["a", "b", "a"]) == "[a, b]"
-    assert aggregate(["a", "a"]) == "a"

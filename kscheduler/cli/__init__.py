@@ -1,0 +1,65 @@
+"""The command line: flags in, exit codes out.
+
+`kscheduler` alone is the daemon and takes kube-scheduler's flags by pflag's rules (`command_line`),
+because manifests and scripts written for kube-scheduler must work unchanged. A first word naming
+a sub-command goes there instead, and there click's own rules hold. Anything else that is not a flag
+is refused as kube-scheduler refuses it.
+
+Sub-commands are imported when they are called: `kscheduler --help` loads neither numpy nor a
+client.
+"""
+
+import importlib
+import importlib.util
+import sys
+from typing import Any
+
+import click
+
+from kscheduler import logs
+
+SUBCOMMANDS = {"config": "kscheduler.cli.config", "sandbox": "kscheduler.cli.sandbox"}
+
+
+class Kscheduler(click.Group):
+    """The daemon, unless the first argument says otherwise."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, module in SUBCOMMANDS.items() if importlib.util.find_spec(module)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = getattr(importlib.import_module(SUBCOMMANDS[cmd_name]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The daemon's flags as click sees them, for shell completion."""
+        from kscheduler.cli.completion import parameters
+
+        return parameters()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] in self.list_commands(ctx):
+            return super().parse_args(ctx, args)
+        ctx.obj = args
+        return []
+
+
+@click.group(cls=Kscheduler, invoke_without_command=True, add_help_option=False)
+@click.pass_context
+def kscheduler(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        from kscheduler.cli.daemon import run_daemon
+
+        ctx.exit(run_daemon(ctx.obj))
+
+
+def main(args: list[str] | None = None, **extra: Any) -> None:
+    """Ends the process; the one place where an outcome becomes an exit code."""
+    try:
+        kscheduler.main(args, prog_name="kscheduler", **extra)
+    finally:
+        logs.flush()
+        sys.stdout.flush()

@@ -1,0 +1,61 @@
+"""Comma-separated lists as flags take and print them: one CSV record in Go's dialect."""
+
+
+def read_list(text: str) -> tuple[str, ...]:
+    """The fields of the first record; ValueError in Go's words for stray quotes."""
+    if not text:
+        return ()
+    text = text.lstrip("\r\n")
+    if not text:
+        raise ValueError("EOF")
+    fields: list[str] = []
+    rest, column, more = text, 1, True
+    while more:
+        read = _quoted_field if rest.startswith('"') else _plain_field
+        field, consumed, more = read(rest, column)
+        fields.append(field)
+        rest, column = rest[consumed:], column + len(rest[:consumed].encode())
+    return tuple(fields)
+
+
+def write_list(values: tuple[str, ...]) -> str:
+    return ",".join(_written(value) for value in values)
+
+
+def _plain_field(rest: str, column: int) -> tuple[str, int, bool]:
+    """The field, how much of the text it took, and whether another one follows."""
+    line = rest.split("\n", 1)[0].removesuffix("\r")
+    field, comma, _ = line.partition(",")
+    if '"' in field:
+        at = column + len(field[: field.index('"')].encode())
+        raise ValueError(f'parse error on line 1, column {at}: bare " in non-quoted field')
+    return field, len(field) + len(comma), bool(comma)
+
+
+def _quoted_field(rest: str, column: int) -> tuple[str, int, bool]:
+    field, at = "", 1
+    while True:
+        end = rest.find('"', at)
+        if end < 0:
+            raise _stray_quote(column + len(rest.encode()))
+        field += rest[at:end]
+        after = rest[end + 1 : end + 2]
+        if after == '"':
+            field, at = field + '"', end + 2
+        elif after == ",":
+            return field, end + 2, True
+        elif after in ("", "\n") or rest[end + 1 : end + 3] == "\r\n":
+            return field, end + 1, False
+        else:
+            raise _stray_quote(column + len(rest[:end].encode()))
+
+
+def _stray_quote(column: int) -> ValueError:
+    return ValueError(
+        f'parse error on line 1, column {column}: extraneous or missing " in quoted-field'
+    )
+
+
+def _written(value: str) -> str:
+    needs_quotes = value == "\\." or value[:1].isspace() or any(c in value for c in ',"\r\n')
+    return '"' + value.replace('"', '""') + '"' if needs_quotes else value

@@ -1,0 +1,87 @@
+"""The scheduler itself: from the command line to the exit code."""
+
+import platform
+from collections.abc import Sequence
+
+import click
+
+from kscheduler import logs
+from kscheduler.api.field_errors import aggregate
+from kscheduler.cli.command_line import UsageError, parse
+from kscheduler.cli.usage import PROGRAM, help_text, terminal_columns, usage_text
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.options import Options
+from kscheduler.errors import KschedulerError
+from kscheduler.version import KUBERNETES_VERSION, __version__
+
+log = logs.logger(__name__)
+
+
+def run_daemon(args: Sequence[str]) -> int:
+    """Runs until it is told to stop or fails; the exit code is kube-scheduler's."""
+    try:
+        options, extra = parse(args)
+    except UsageError as err:
+        click.echo(usage_text(terminal_columns()), err=True)
+        click.echo(f"Error: {err}", err=True)
+        return 1
+    if options.help:
+        click.echo(help_text(terminal_columns()), nl=False)
+        return 0
+    if any(extra):
+        got = " ".join(map(logs.quote, extra))
+        click.echo(f'Error: "{PROGRAM}" does not take any arguments, got [{got}]', err=True)
+        return 1
+    return _start(options)
+
+
+def _start(options: Options) -> int:
+    try:
+        gates = options.gates()
+        if options.version in ("true", "raw"):
+            click.echo(_version(options.version))
+            return 0
+        return _configure_logging(options, gates) or _run(options, gates)
+    except KschedulerError as err:
+        log.error(err, "command failed")
+        return 1
+
+
+def _configure_logging(options: Options, gates: FeatureGates) -> int:
+    from kscheduler.config.option_checks import logging_problems
+
+    if problems := logging_problems(options, gates):
+        click.echo(aggregate(problems), err=True)
+        return 1
+    logs.configure(options.logging())
+    for name, text in options.texts.items():
+        log.v(1).text_info(f"FLAG: --{name}={logs.quote(text)}")
+    return 0
+
+
+def _run(options: Options, gates: FeatureGates) -> int:
+    from kscheduler import app
+
+    return app.main(options, gates)
+
+
+def _version(form: str) -> str:
+    if form == "true":
+        return f"Kubernetes {KUBERNETES_VERSION}"
+    major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
+    facts = {
+        "Major": major,
+        "Minor": minor,
+        "EmulationMajor": "",
+        "EmulationMinor": "",
+        "MinCompatibilityMajor": "",
+        "MinCompatibilityMinor": "",
+        "GitVersion": KUBERNETES_VERSION,
+        "GitCommit": f"kscheduler-{__version__}",
+        "GitTreeState": "",
+        "BuildDate": "",
+        "GoVersion": f"python{platform.python_version()}",
+        "Compiler": platform.python_implementation(),
+        "Platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+    return f"version.Info{{{', '.join(f'{key}:{logs.quote(v)}' for key, v in facts.items())}}}"

@@ -1,0 +1,90 @@
+"""Help and usage, laid out as kube-scheduler prints them."""
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+
+from kscheduler.cli.flags import GROUPS, Flag
+from kscheduler.config.feature_gates import FeatureGates
+
+PROGRAM = "kube-scheduler"
+
+ABOUT = """\
+kscheduler is kube-scheduler in Python. It watches for pods that have no node, filters the nodes
+each of them could run on, scores those that are left and binds the pod to the best one. Flags,
+configuration file, decisions, events and metrics are those of kube-scheduler 1.37, so it can
+stand in for the cluster's scheduler or run beside it under a name of its own."""
+
+COMMANDS = """
+Commands (each has its own --help):
+
+  kscheduler config print-defaults   the configuration that an empty file stands for
+  kscheduler config validate FILE    every mistake in a configuration file
+  kscheduler config show FILE        the file completed, with what was defaulted told apart
+  kscheduler sandbox                 an embedded cluster to try the scheduler on
+
+Shell completion:
+
+  eval "$(_KSCHEDULER_COMPLETE=bash_source kscheduler)"   in bash; zsh_source in zsh
+  _KSCHEDULER_COMPLETE=fish_source kscheduler | source    in fish
+"""
+
+_NARROWEST = 24
+_BLOCK_INDENT = 16
+
+
+def help_text(columns: int) -> str:
+    return f"{ABOUT}\n\n{usage_text(columns)}{COMMANDS}"
+
+
+def usage_text(columns: int) -> str:
+    """The usage line and all groups of flags; 0 columns means not to wrap."""
+    groups = (f"\n{group} flags:\n\n{_table(flags, columns)}" for group, flags in GROUPS.items())
+    return f"Usage:\n  {PROGRAM} [flags]\n{''.join(groups)}"
+
+
+def terminal_columns() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def _table(flags: tuple[Flag, ...], columns: int) -> str:
+    heads = [_head(flag) for flag in flags]
+    indent = max(map(len, heads)) + 3
+    rows = (
+        head.ljust(indent) + _wrapped(_explanation(flag), indent, columns)
+        for head, flag in zip(heads, flags, strict=True)
+    )
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _head(flag: Flag) -> str:
+    dashes = f"  -{flag.short}, --" if flag.short else "      --"
+    return f"{dashes}{flag.name} {flag.type.word}".rstrip()
+
+
+def _explanation(flag: Flag) -> str:
+    text = flag.help
+    if flag.name == "feature-gates":
+        gates = FeatureGates.defaults().descriptions()
+        text = "\n".join([text, *(f"kube:{gate}" for gate in gates)])
+    default = flag.type.shown_default(flag.default)
+    return f"{text} (default {default})" if default else text
+
+
+def _wrapped(text: str, indent: int, columns: int) -> str:
+    """The text with its further lines indented; as a block below when there is little room."""
+    if not columns:
+        return text.replace("\n", "\n" + " " * indent)
+    start = ""
+    if columns - indent < _NARROWEST:
+        indent, start = _BLOCK_INDENT, "\n" + " " * _BLOCK_INDENT
+    width = max(columns - indent, _NARROWEST)
+    return start + ("\n" + " " * indent).join(_lines(text, width))
+
+
+def _lines(text: str, width: int) -> Iterator[str]:
+    for line in text.splitlines():
+        yield from textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [
+            ""
+        ]
