@@ -1,4 +1,4 @@
-"""What can happen in a cluster that may let a waiting pod be scheduled, and who wants to hear of it."""
+"""What can happen in a cluster that may help a waiting pod, and who wants to hear of it."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ class Hint(Enum):
 
 
 class HintFunction(Protocol):
-    """Called with the waiting pod (a PodInfo) and the object before and after; one of them may be None.
+    """Called with the waiting pod (a PodInfo) and the object before and after the event.
 
-    Raising counts as QUEUE, with the error logged.
+    One of the two may be None. Raising counts as QUEUE, with the error logged.
     """
 
     def __call__(self, pod: Any, old: Any, new: Any, /) -> Hint: ...

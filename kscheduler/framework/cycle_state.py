@@ -1,4 +1,4 @@
-"""What the plugins of one attempt remember between extension points, keyed by the type of the memory.
+"""What the plugins of one attempt remember between extension points, keyed by the type of it.
 
     cycle.put(FitRequest(...))     # in pre_filter
     cycle[FitRequest].cpu          # in filter
@@ -14,15 +14,28 @@ T = TypeVar("T")
 
 
 class CycleState:
-    """One attempt's memory. The skip sets hold plugin names whose twin said Skip."""
+    """One attempt's memory.
 
-    __slots__ = ("_values", "pods_to_activate", "sampled", "skip_filter", "skip_pre_bind", "skip_score")
+    The skip sets hold plugin names whose twin said Skip, `parallel_pre_bind` those that may work
+    beside their neighbours before binding.
+    """
+
+    __slots__ = (
+        "_values",
+        "parallel_pre_bind",
+        "pods_to_activate",
+        "sampled",
+        "skip_filter",
+        "skip_pre_bind",
+        "skip_score",
+    )
 
     def __init__(self, *, sampled: bool = False) -> None:
         self._values: dict[type, Any] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.skip_pre_bind: set[str] = set()
+        self.parallel_pre_bind: set[str] = set()
         self.pods_to_activate: dict[str, Any] = {}
         # Whether the duration of each plugin call is recorded in this attempt.
         self.sampled = sampled
@@ -47,5 +60,6 @@ class CycleState:
         copy.skip_filter = set(self.skip_filter)
         copy.skip_score = set(self.skip_score)
         copy.skip_pre_bind = set(self.skip_pre_bind)
+        copy.parallel_pre_bind = set(self.parallel_pre_bind)
         copy.pods_to_activate = self.pods_to_activate
         return copy

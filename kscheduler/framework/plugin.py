@@ -1,8 +1,9 @@
 """The contract between the scheduler and a plugin: one small Protocol per extension point.
 
-A plugin is any object with a `name` and the methods of the points it extends; which points those are is read off its
-methods. Pods come compiled (`PodInfo`), nodes come as columns (`Nodes`): a Filter answers with masks, a Score with an
-array. Plugins that would rather judge one node at a time are wrapped by `framework.per_node`.
+A plugin is any object with a `name` and the methods of the points it extends; which points those
+are is read off its methods. Pods come compiled (`PodInfo`), nodes come as columns (`Nodes`): a
+Filter answers with masks, a Score with an array. Plugins that would rather judge one node at a time
+are wrapped by `framework.per_node`.
 
 Everything here is synchronous except what may wait for the network: pre_bind and bind.
 """
@@ -57,7 +58,9 @@ class NodeNames:
 
 @runtime_checkable
 class PreFilterPlugin(Plugin, Protocol):
-    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | NodeNames | None:
+    def pre_filter(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes
+    ) -> Status | NodeNames | None:
         """Prepare for filter; SKIP leaves the plugin's filter out of this attempt."""
 
 
@@ -90,7 +93,9 @@ class PostFilterResult:
 
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
-    def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
+    def post_filter(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> PostFilterResult:
         """No node fits: make room, or say why that is not possible."""
 
 
@@ -131,11 +136,12 @@ class PermitPlugin(Plugin, Protocol):
     def permit(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | Wait | None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreFlight:
-    """A pre-flight answer: there is work to do before binding, perhaps beside other plugins."""
+    """A pre-flight answer: is there work before binding, and may others work at the same time?"""
 
     allow_parallel: bool = False
+    has_work: bool = True
 
 
 @runtime_checkable
@@ -143,7 +149,7 @@ class PreBindPlugin(Plugin, Protocol):
     def pre_bind_pre_flight(
         self, cycle: CycleState, pod: PodInfo, node: str
     ) -> PreFlight | Status | None:
-        """Quickly: will pre_bind have anything to do? SKIP says no."""
+        """Quickly: will pre_bind have anything to do? None says yes, SKIP says no."""
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None: ...
 

@@ -1,7 +1,7 @@
 """What a plugin answers, and what a failed attempt adds up to.
 
-A Filter answers with `Rejection`s: a mask over the nodes it was shown, one sentence each. Every other extension
-point answers with a `Status`, or None for success.
+A Filter answers with `Rejection`s: a mask over the nodes it was shown, one sentence each. Every
+other extension point answers with a `Status`, or None for success.
 """
 
 from __future__ import annotations
@@ -93,7 +93,10 @@ def failed(error: BaseException | str) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The nodes that one sentence speaks against; the mask covers the nodes the plugin was shown."""
+    """The nodes that one sentence speaks against; the mask covers those the plugin was shown.
+
+    With code ERROR the sentence says why the plugin could not judge them.
+    """
 
     mask: Mask
     code: Code
@@ -110,10 +113,10 @@ def unresolvable(mask: Mask, reason: str) -> Rejection:
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Why no node fits: per node the first plugin that rejected it, and one answer for all nodes left out.
+    """Why no node fits: per node who rejected it first, and one answer for all nodes left out.
 
-    `charges` is columnar: each entry speaks for many rows. A node appears under one plugin only, but may appear in
-    several of that plugin's charges (one per reason).
+    `charges` is columnar: each entry speaks for many rows. A node appears under one plugin only,
+    but may appear in several of that plugin's charges (one per reason).
     """
 
     charges: list[Charge] = field(default_factory=list)
@@ -126,15 +129,18 @@ class Diagnosis:
     def charge(self, plugin: str, rows: Rows, code: Code, reason: str) -> None:
         if len(rows):
             self.charges.append(Charge(plugin, rows, code, reason))
-            if plugin:
-                self.unschedulable_plugins.add(plugin)
+            self._blame(plugin, code)
 
     def blame(self, status: Status) -> None:
         """Remember a rejecting plugin without naming nodes."""
-        if status.plugin and status.rejected:
-            self.unschedulable_plugins.add(status.plugin)
-            if status.code is Code.PENDING:
-                self.pending_plugins.add(status.plugin)
+        if status.rejected:
+            self._blame(status.plugin, status.code)
+
+    def _blame(self, plugin: str, code: Code) -> None:
+        if plugin:
+            self.unschedulable_plugins.add(plugin)
+            if code is Code.PENDING:
+                self.pending_plugins.add(plugin)
 
     @property
     def charged_rows(self) -> Rows:
@@ -144,7 +150,7 @@ class Diagnosis:
         return np.unique(np.concatenate([charge.rows for charge in self.charges]))
 
     def status_by_row(self) -> dict[int, Status]:
-        """Per row its status, reasons in the order given; the worst code of the plugin's reasons wins."""
+        """Per row its status: reasons in the order given, under the worst of their codes."""
         found: dict[int, Status] = {}
         for charge in self.charges:
             for row in charge.rows.tolist():

@@ -13,7 +13,7 @@ Families nobody has used yet are not printed, as upstream; those without labels 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.registry import Collector
@@ -38,14 +38,17 @@ _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _REQUEST_BYTES = (64, 256, 512, *(4**power for power in range(5, 13)))
 
 
-class _Families(Collector):
-    """Everything registered here, read when someone looks."""
+AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
 
-    def __init__(self) -> None:
-        self.all: dict[str, Family[Counter] | Family[Gauge] | Family[Histogram]] = {}
+
+class _Export(Collector):
+    """All families, read when someone looks."""
+
+    def __init__(self, families: Mapping[str, AnyFamily]) -> None:
+        self._families = families
 
     def collect(self) -> Iterator[Metric]:
-        return (family.collect() for _, family in sorted(self.all.items()) if family)
+        return (family.collect() for _, family in sorted(self._families.items()) if family)
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -56,8 +59,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._families = _Families()
-        self.registry.register(self._families)
+        self.families: dict[str, AnyFamily] = {}
+        self.registry.register(_Export(self.families))
         ProcessCollector(registry=self.registry)
         self._attempts()
         self._plugins()
@@ -72,12 +75,12 @@ class Metrics:
         self, name: str, stability: str, text: str, labels: Labels = ()
     ) -> Family[Counter]:
         family = Family(name, "counter", _help(stability, text), labels, Counter)
-        self._families.all[name] = family
+        self.families[name] = family
         return family
 
     def gauges(self, name: str, stability: str, text: str, labels: Labels = ()) -> Family[Gauge]:
         family = Family(name, "gauge", _help(stability, text), labels, Gauge)
-        self._families.all[name] = family
+        self.families[name] = family
         return family
 
     def histograms(
@@ -91,12 +94,12 @@ class Metrics:
     ) -> Family[Histogram]:
         documentation = _help(stability, text)
         family = Family(name, "histogram", documentation, labels, lambda: Histogram(buckets))
-        self._families.all[name] = family
+        self.families[name] = family
         return family
 
     def reset(self) -> None:
         """Back to zero wherever there are labels, as DELETE on the metrics path asks for."""
-        for family in self._families.all.values():
+        for family in self.families.values():
             if family.label_names:
                 family.reset()
 

@@ -1,0 +1,293 @@
+"""One pod: which nodes can take it, how much each is liked, which it gets.
+
+Mirrors schedulePod and findNodesThatFitPod of pkg/scheduler/schedule_one.go. Differs: all nodes are
+judged at once and the number of feasible ones is limited afterwards, in the order in which upstream
+would have come across them; ties are broken at random, by a generator that can be seeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from time import perf_counter
+
+import numpy as np
+
+from kscheduler import logs
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.filtering import Filtered
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.scoring import ScoreBoard
+from kscheduler.framework.verdict import (
+    Charge,
+    Code,
+    Diagnosis,
+    Rows,
+    Scores,
+    Status,
+    fit_error,
+)
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+MIN_NODES_TO_FIND = 100
+MIN_PERCENTAGE_TO_FIND = 5
+
+NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",))
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The node the pod should run on; `scores` is None when there was nothing to choose from."""
+
+    node: str
+    row: int
+    evaluated: int
+    feasible: int
+    scores: ScoreBoard | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """No node can take the pod; preemption may make room."""
+
+    diagnosis: Diagnosis
+    num_nodes: int
+
+    @property
+    def message(self) -> str:
+        return fit_error(self.num_nodes, self.diagnosis)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """There is no verdict on nodes: something went wrong, or there is no node at all."""
+
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Feasible:
+    """Rows that can take the pod, and how many were looked at to find them."""
+
+    rows: Rows
+    evaluated: int
+
+
+Outcome = Placement | Unschedulable | Failed
+
+
+class Scheduler:
+    """Decides for one pod at a time. Where the last search stopped is where the next one starts."""
+
+    def __init__(self, *, rng: Random, percentage_of_nodes_to_score: int = 0) -> None:
+        self._rng = rng
+        self._percentage = percentage_of_nodes_to_score
+        self.next_start_node_index = 0
+
+    def decide(
+        self, cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes
+    ) -> Outcome:
+        """`nodes` is a whole snapshot: a position in it is a row."""
+        found = self.find(cycle, framework, pod, nodes)
+        if isinstance(found, Feasible):
+            return self.choose(cycle, framework, pod, nodes, found)
+        return found
+
+    def find(
+        self, cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes
+    ) -> Feasible | Unschedulable | Failed:
+        """The nodes that can take the pod, or why there are none."""
+        if not nodes.total:
+            return Failed(NO_NODES)
+        if pod.error:
+            return Failed(Status(Code.ERROR, (pod.error,)))
+        prepared = framework.run_pre_filter(cycle, pod, nodes)
+        diagnosis = Diagnosis(unschedulable_plugins=set(prepared.plugins))
+        if prepared.status is not None:
+            return _ended_by_pre_filter(prepared.status, diagnosis, nodes)
+        nominated = pod.pod.status.nominated_node_name
+        if nominated and self._fits_nominated(cycle, framework, pod, nodes, nominated, diagnosis):
+            return Feasible(np.array([nodes.row_of(nominated)], np.intp), 1)
+        view = nodes
+        if prepared.names is not None:
+            diagnosis.absent = _unsatisfied(prepared.plugins)
+            view = nodes.take(_rows_of(prepared.names, nodes))
+        filtered = _filter(cycle, framework, pod, view)
+        candidates = nodes.order if view is nodes else view.rows
+        return self._conclude(framework, nodes, candidates, filtered, diagnosis)
+
+    def _fits_nominated(
+        self,
+        cycle: CycleState,
+        framework: Framework,
+        pod: PodInfo,
+        nodes: Nodes,
+        name: str,
+        diagnosis: Diagnosis,
+    ) -> bool:
+        """Whether the node the pod was promised takes it; if so, no other is looked at."""
+        row = nodes.row_of(name)
+        if row is None:
+            error = f'nodeinfo not found for node name "{name}"'
+            log.error(
+                error, "Evaluation failed on nominated node", pod=logs.ref(pod.pod), node=name
+            )
+            return False
+        filtered = _filter(cycle, framework, pod, nodes.take(np.array([row], np.intp)))
+        for error in filtered.errors:
+            log.error(
+                error.reason,
+                "Evaluation failed on nominated node",
+                pod=logs.ref(pod.pod),
+                node=name,
+            )
+        _charge(diagnosis, filtered.charges)
+        return len(filtered.feasible) == 1
+
+    def _conclude(
+        self,
+        framework: Framework,
+        nodes: Nodes,
+        candidates: Rows,
+        filtered: Filtered,
+        diagnosis: Diagnosis,
+    ) -> Feasible | Unschedulable | Failed:
+        """What Filter's verdict on the candidates means, when few enough of them are wanted."""
+        wanted = self._nodes_to_find(framework, len(candidates))
+        if len(filtered.feasible) <= wanted and not filtered.errors:
+            rows, processed = filtered.feasible, len(candidates)
+        else:
+            rows, processed, error = self._cut(filtered, wanted, candidates, len(nodes))
+            if error is not None:
+                self._move_on(processed, nodes)
+                return Failed(Status(Code.ERROR, (error.reason,), error.plugin))
+        # A promised node that was turned down counts even if this search did not come to it.
+        extra = _charged_outside(diagnosis, candidates)
+        self._move_on(processed + extra, nodes)
+        if len(rows):
+            return Feasible(rows, processed + extra)
+        if not extra:
+            diagnosis.charges.clear()
+        _charge(diagnosis, filtered.charges)
+        return Unschedulable(diagnosis, nodes.total)
+
+    def _move_on(self, processed: int, nodes: Nodes) -> None:
+        self.next_start_node_index = (self.next_start_node_index + processed) % nodes.total
+
+    def _cut(
+        self, filtered: Filtered, wanted: int, candidates: Rows, table_size: int
+    ) -> tuple[Rows, int, Charge | None]:
+        """The first feasible rows in rotation order, how many nodes that took, and any error there."""
+        start = self.next_start_node_index % max(len(candidates), 1)
+        rotated = np.concatenate((candidates[start:], candidates[:start]))
+        feasible = np.zeros(table_size, np.bool_)
+        feasible[filtered.feasible] = True
+        hits = np.flatnonzero(feasible[rotated])
+        processed = len(candidates) if len(hits) <= wanted else int(hits[wanted - 1]) + 1
+        rows = rotated[hits[:wanted]]
+        return rows, processed, _first_error(filtered.errors, rotated[:processed])
+
+    def _nodes_to_find(self, framework: Framework, num_nodes: int) -> int:
+        """How many feasible nodes are enough; without scoring, the first one is."""
+        if not framework.has_score_plugins:
+            return 1
+        percentage = framework.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = self._percentage
+        return nodes_to_find(num_nodes, percentage)
+
+    def choose(
+        self,
+        cycle: CycleState,
+        framework: Framework,
+        pod: PodInfo,
+        nodes: Nodes,
+        found: Feasible,
+    ) -> Placement | Failed:
+        """The best of the feasible nodes."""
+        count = len(found.rows)
+        if count == 1:
+            row = int(found.rows[0])
+            return Placement(nodes.name_of(row), row, found.evaluated, 1)
+        view = nodes if count == len(nodes) else nodes.take(found.rows)
+        status = framework.run_pre_score(cycle, pod, view)
+        if status is not None:
+            return Failed(status)
+        scores = framework.run_score(cycle, pod, view)
+        if isinstance(scores, Status):
+            return Failed(scores)
+        position = self._pick(scores.total)
+        row = int(view.rows[position])
+        return Placement(nodes.name_of(row), row, found.evaluated, count, scores)
+
+    def _pick(self, total: Scores) -> int:
+        """The position of the highest total, at random among equals."""
+        first = int(total.argmax())
+        best = total == total[first]
+        ties = int(np.count_nonzero(best))
+        if ties == 1:
+            return first
+        return int(best.nonzero()[0][self._rng.randrange(ties)])
+
+
+def nodes_to_find(num_nodes: int, percentage: int) -> int:
+    """How many feasible nodes end the search; 0 % leaves it to the size of the cluster."""
+    if num_nodes < MIN_NODES_TO_FIND:
+        return num_nodes
+    if percentage == 0:
+        percentage = max(50 - num_nodes // 125, MIN_PERCENTAGE_TO_FIND)
+    return max(num_nodes * percentage // 100, MIN_NODES_TO_FIND)
+
+
+def _filter(cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes) -> Filtered:
+    started = perf_counter()
+    filtered = framework.filter_with_nominated(cycle, pod, nodes)
+    failed = Status(Code.ERROR) if filtered.errors else None
+    framework.filter_took(failed, started)
+    return filtered
+
+
+def _ended_by_pre_filter(
+    status: Status, diagnosis: Diagnosis, nodes: Nodes
+) -> Unschedulable | Failed:
+    if not status.rejected:
+        return Failed(status)
+    diagnosis.absent = status
+    diagnosis.pre_filter_message = status.message
+    diagnosis.blame(status)
+    return Unschedulable(diagnosis, nodes.total)
+
+
+def _rows_of(names: frozenset[str], nodes: Nodes) -> Rows:
+    """Names nobody has are left out."""
+    rows = [row for name in sorted(names) if (row := nodes.row_of(name)) is not None]
+    return np.array(rows, np.intp)
+
+
+def _unsatisfied(plugins: frozenset[str]) -> Status:
+    text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]"
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+def _charge(diagnosis: Diagnosis, charges: Sequence[Charge]) -> None:
+    for charge in charges:
+        diagnosis.charge(charge.plugin, charge.rows, charge.code, charge.reason)
+
+
+def _charged_outside(diagnosis: Diagnosis, candidates: Rows) -> int:
+    """How many rows were charged before the search that the search does not come to."""
+    if not diagnosis.charges:
+        return 0
+    return int(np.count_nonzero(np.isin(diagnosis.charged_rows, candidates, invert=True)))
+
+
+def _first_error(errors: Sequence[Charge], rows: Rows) -> Charge | None:
+    """The error of the first of these rows that has one."""
+    if not errors:
+        return None
+    error_of = {int(row): error for error in errors for row in error.rows}
+    return next((error_of[row] for row in rows.tolist() if row in error_of), None)

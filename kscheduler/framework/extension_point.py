@@ -1,0 +1,117 @@
+"""One extension point of one profile: how long it takes, and what happens when a plugin raises."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import TypeVar
+
+from kscheduler import logs
+from kscheduler.errors import KschedulerError
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.plugin import Wait
+from kscheduler.framework.verdict import Code, Status
+from kscheduler.metrics import Counter, Histogram, Metrics
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+A = TypeVar("A")
+
+
+class ExtensionPoint:
+    """`name` is what metrics call it, e.g. `PreFilter`."""
+
+    def __init__(self, name: str, profile: str, metrics: Metrics) -> None:
+        self.name = name
+        self._profile = profile
+        self._metrics = metrics
+        # By code, because looking an enum member up in a dict costs more than observing.
+        self._durations: list[Histogram | None] = [None] * len(Code)
+
+    def took(self, status: Status | None, started: float) -> None:
+        """All plugins of the point have answered; `started` is a reading of perf_counter."""
+        code = Code.SUCCESS if status is None else status.code
+        series = self._durations[code]
+        if series is None:
+            family = self._metrics.framework_extension_point_duration_seconds
+            series = self._durations[code] = family.labels(self.name, code.text, self._profile)
+        series.observe(perf_counter() - started)
+
+    def plugin_took(self, plugin: str, code: Code, started: float, part: str = "") -> None:
+        """One plugin has answered, in a sampled attempt; `part` is a sub-step with its own name."""
+        family = self._metrics.plugin_execution_duration_seconds
+        series = family.labels(plugin, part or self.name, code.text)
+        series.observe(perf_counter() - started)
+
+    def evaluations(self, plugin: str) -> Counter:
+        """The series that counts what a plugin judged; it is there from the start."""
+        family = self._metrics.plugin_evaluation_total
+        return family.labels(plugin, self.name, self._profile)
+
+    def ask(
+        self,
+        plugin: str,
+        call: Callable[[CycleState, PodInfo, str], A],
+        cycle: CycleState,
+        pod: PodInfo,
+        node: str,
+    ) -> A | Status:
+        """A plugin's answer about the pod and its node; an Error if it raises."""
+        started = perf_counter()
+        answer: A | Status
+        try:
+            answer = call(cycle, pod, node)
+        except Exception as error:
+            answer = self.raised(plugin, error)
+        if cycle.sampled:
+            self.plugin_took(plugin, _code(answer), started)
+        return answer
+
+    async def ask_and_wait(
+        self,
+        plugin: str,
+        call: Callable[[CycleState, PodInfo, str], Awaitable[Status | None]],
+        cycle: CycleState,
+        pod: PodInfo,
+        node: str,
+    ) -> Status | None:
+        """`ask` for plugins that may wait; being cancelled is not an answer."""
+        started = perf_counter()
+        try:
+            answer = await call(cycle, pod, node)
+        except Exception as error:
+            answer = self.raised(plugin, error)
+        if cycle.sampled:
+            self.plugin_took(plugin, _code(answer), started)
+        return answer
+
+    def unless_success(self, plugin: str, answer: Status | None) -> Status | None:
+        """None for a success, a rejection in the plugin's name, or an error told in our words."""
+        if answer is None or answer.code is Code.SUCCESS:
+            return None
+        if answer.rejected:
+            return answer.by(plugin)
+        text = f'running {self.name} plugin "{plugin}": {answer.message}'
+        return Status(Code.ERROR, (text,))
+
+    def raised(self, plugin: str, error: Exception) -> Status:
+        """A plugin that raises costs its pod this attempt, and is loud about it."""
+        self._metrics.kscheduler_plugin_exceptions_total.labels(
+            plugin, self.name, self._profile
+        ).inc()
+        stack = "".join(traceback.format_exception(error))
+        log.error(error, "Plugin failed", plugin=plugin, extensionPoint=self.name, stack=stack)
+        return Status(Code.ERROR, (text_of(error),), plugin)
+
+
+def _code(answer: object) -> Code:
+    if isinstance(answer, Status):
+        return answer.code
+    return Code.WAIT if isinstance(answer, Wait) else Code.SUCCESS
+
+
+def text_of(error: Exception) -> str:
+    """Errors meant to be shown speak for themselves; others need their type to be understood."""
+    return str(error) if isinstance(error, KschedulerError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,135 @@
+"""Filter: which nodes can take the pod.
+
+A plugin sees all nodes at once. Each node is charged to the first plugin that rejects it, with all
+of that plugin's reasons; later plugins are not asked about it. The table stays whole while most of
+it is in play (its columns are then views, not copies) and is narrowed once few nodes are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.extension_point import ExtensionPoint
+from kscheduler.framework.per_node import PerNode
+from kscheduler.framework.plugin import FilterPlugin
+from kscheduler.framework.verdict import Charge, Code, Mask, Rejection, Rows, Status
+from kscheduler.metrics import Counter, Metrics
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+_count = np.count_nonzero  # five times faster than any() on a mask
+
+# Copying the columns of a few nodes pays when the table is at least this long and sparse.
+NARROW_FROM = 256
+NARROW_BELOW = 8
+
+
+@dataclass(slots=True)
+class Filtered:
+    """The rows that passed, and for the others who rejected them and why.
+
+    An error is a plugin that could not judge a row; its reason is the whole text.
+    """
+
+    feasible: Rows
+    charges: list[Charge] = field(default_factory=list)
+    errors: list[Charge] = field(default_factory=list)
+
+    def charge(self, plugin: str, rows: Rows, code: Code, reason: str) -> None:
+        if code.rejected:
+            self.charges.append(Charge(plugin, rows, code, reason))
+        else:
+            text = f'running "{plugin}" filter plugin: {reason}'
+            self.errors.append(Charge(plugin, rows, Code.ERROR, text))
+
+    def also(self, other: Filtered) -> None:
+        """Take over what was found out about rows that are not ours."""
+        self.charges += other.charges
+        self.errors += other.errors
+
+
+class _Call(NamedTuple):
+    name: str
+    ask: Callable[[CycleState, PodInfo, Nodes], Iterable[Rejection]]
+    evaluations: Counter
+    # Pays per node it is shown, so it is shown only those still alive.
+    per_node: bool
+
+
+class Filtering:
+    def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[FilterPlugin]) -> None:
+        self._point = ExtensionPoint("Filter", profile, metrics)
+        self._calls = [
+            _Call(
+                plugin.name,
+                plugin.filter,
+                self._point.evaluations(plugin.name),
+                isinstance(plugin, PerNode),
+            )
+            for plugin in plugins
+        ]
+
+    def took(self, status: Status | None, started: float) -> None:
+        """The search for feasible nodes is over, nominated pods included."""
+        self._point.took(status, started)
+
+    def run_filter(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, within: Mask | None = None
+    ) -> Filtered:
+        """Judge all these nodes, or those of them that `within` marks."""
+        alive = nodes.valid if within is None else within
+        left, size = _count(alive), len(nodes)
+        result = Filtered(nodes.rows)
+        skip = cycle.skip_filter
+        for plugin in self._calls:
+            if plugin.name in skip:
+                continue
+            if not left:
+                break
+            if (left * NARROW_BELOW < size and size >= NARROW_FROM) or (
+                plugin.per_node and left < size
+            ):
+                nodes, size = nodes.take(alive), left
+                alive = np.ones(left, np.bool_)
+            plugin.evaluations.value += left
+            remaining = self._judge(plugin, cycle, pod, nodes, alive, result)
+            if remaining is not alive:
+                alive, left = remaining, _count(remaining)
+        result.feasible = nodes.rows if left == size else nodes.rows[alive]
+        return result
+
+    def _judge(
+        self,
+        plugin: _Call,
+        cycle: CycleState,
+        pod: PodInfo,
+        nodes: Nodes,
+        alive: Mask,
+        result: Filtered,
+    ) -> Mask:
+        """One plugin over the nodes still alive; those that remain so."""
+        started = perf_counter() if cycle.sampled else 0.0
+        remaining, worst = alive, Code.SUCCESS
+        try:
+            for rejection in plugin.ask(cycle, pod, nodes):
+                if not _count(rejection.mask):
+                    continue
+                hit = rejection.mask & alive
+                if not _count(hit):
+                    continue
+                remaining = remaining & ~hit
+                worst = max(worst, rejection.code)
+                result.charge(plugin.name, nodes.rows[hit], rejection.code, rejection.reason)
+        except Exception as error:
+            status = self._point.raised(plugin.name, error)
+            result.charge(plugin.name, nodes.rows[alive], Code.ERROR, status.message)
+            remaining, worst = np.zeros_like(alive), Code.ERROR
+        if cycle.sampled:
+            self._point.plugin_took(plugin.name, worst, started)
+        return remaining

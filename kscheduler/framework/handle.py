@@ -1,0 +1,74 @@
+"""What a plugin may use of the scheduler around it; its constructor gets one.
+
+The framework asks for these things and knows nothing of who provides them: the app gives informers,
+the real queue and a client, a simulation gives plain objects.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kscheduler.api.core import Pod
+from kscheduler.framework.listers import Listers
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
+from kscheduler.framework.waiting_pods import WaitingPods
+from kscheduler.metrics import Metrics
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kscheduler.framework.runtime import Framework
+
+
+class Gates(Protocol):
+    def enabled(self, name: str, /) -> bool: ...
+
+
+class Nominator(Protocol):
+    """Pods promised to a node that is still being emptied for them."""
+
+    @property
+    def nodes(self) -> Collection[str]: ...
+
+    def pods_for_node(self, node: str, /) -> Sequence[PodInfo]: ...
+
+
+class ApiCalls(Protocol):
+    """The writes of plugins."""
+
+    async def bind(self, pod: Pod, node: str, /) -> None: ...
+
+
+class Recorder(Protocol):
+    """Tells users what happened to an object."""
+
+    def event(self, regarding: Pod, kind: str, reason: str, action: str, note: str, /) -> None: ...
+
+
+@dataclass(kw_only=True, slots=True)
+class Handle:
+    """Shared by all profiles but for the last two fields, which `profile.build` fills in."""
+
+    gates: Gates
+    listers: Listers
+    # The nodes as the attempt under way sees them; not to be used outside of one.
+    snapshot: Callable[[], Nodes]
+    nominator: Nominator
+    activate: Callable[[Iterable[PodInfo]], None]
+    client: ApiCalls
+    recorder: Recorder
+    metrics: Metrics
+    waiting_pods: WaitingPods = field(default_factory=WaitingPods)
+    pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)
+    rng: Random = field(default_factory=Random)
+    clock: Callable[[], float] = time.monotonic
+    profile_name: str = ""
+    framework: Framework = field(init=False, repr=False)
+
+
+Factory = Callable[[Any, Handle], Plugin]

@@ -1,0 +1,116 @@
+"""Filter with pods that are not there yet: those promised to a node that is being emptied for them.
+
+A node with such pods of the same or a higher priority must suit the pod twice: with them and
+without them. With them, so that the pod does not take their place; without them, because they may
+end up elsewhere. Few nodes have promised pods, so only those are judged twice, each in a fork that
+holds the promised pods; all the others go through Filter together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.filtering import Filtered, Filtering
+from kscheduler.framework.handle import Nominator
+from kscheduler.framework.pre_filtering import PreFiltering
+from kscheduler.framework.verdict import Charge, Code, Status
+from kscheduler.state.fork import fork
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+
+class Promised(NamedTuple):
+    """A node of those being judged, and the pods that count as being there."""
+
+    position: int
+    pods: Sequence[PodInfo]
+
+
+class FilteringWithNominated:
+    def __init__(
+        self, pre_filtering: PreFiltering, filtering: Filtering, nominator: Nominator
+    ) -> None:
+        self._pre_filtering = pre_filtering
+        self._run_filter = filtering.run_filter
+        self._nominator = nominator
+
+    def filter_with_nominated(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Filtered:
+        if not self._nominator.nodes:
+            return self._run_filter(cycle, pod, nodes)
+        promised = self._promised(pod, nodes)
+        if not promised:
+            return self._run_filter(cycle, pod, nodes)
+        with_them = self._filter_with(cycle, pod, nodes, promised)
+        within = nodes.valid.copy()
+        for one in promised:
+            within[one.position] = False
+        within |= np.isin(nodes.rows, with_them.feasible)
+        result = self._run_filter(cycle, pod, nodes, within)
+        result.also(with_them)
+        return result
+
+    def _promised(self, pod: PodInfo, nodes: Nodes) -> list[Promised]:
+        found = []
+        for position, name in self._promising(nodes):
+            pods = [
+                other
+                for other in self._nominator.pods_for_node(name)
+                if other.priority >= pod.priority and other.uid != pod.uid
+            ]
+            if pods:
+                found.append(Promised(position, pods))
+        return found
+
+    def _promising(self, nodes: Nodes) -> Iterator[tuple[int, str]]:
+        """The nodes being judged that have promised pods; found from whichever side is shorter."""
+        promising = self._nominator.nodes
+        if len(nodes) < len(promising):
+            here = ((position, nodes.name_of(position)) for position in range(len(nodes)))
+            yield from ((position, name) for position, name in here if name in promising)
+            return
+        for name in promising:
+            row = nodes.row_of(name)
+            if row is not None:
+                yield from ((int(at), name) for at in np.flatnonzero(nodes.rows == row))
+
+    def _filter_with(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, promised: Sequence[Promised]
+    ) -> Filtered:
+        """What becomes of the promised nodes when their pods are there.
+
+        A plugin without prepared state for added pods looks at one node's own pods only. If no
+        other plugin takes part, all nodes can be judged in one fork; otherwise the pods promised to
+        one node must not be seen by the others.
+        """
+        alone = self._pre_filtering.has_extensions(cycle)
+        groups = [[one] for one in promised] if alone else [promised]
+        results = [self._filter_group(cycle, pod, nodes, group) for group in groups]
+        merged = Filtered(np.concatenate([result.feasible for result in results]))
+        for result in results:
+            merged.also(result)
+        return merged
+
+    def _filter_group(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, group: Sequence[Promised]
+    ) -> Filtered:
+        what_if = cycle.clone()
+        overlay = fork(nodes)
+        for position, pods in group:
+            row = int(nodes.rows[position])
+            for added in pods:
+                overlay.add(added, row)
+                status = self._pre_filtering.run_add_pod(what_if, pod, added, row, overlay.nodes)
+                if status is not None:
+                    return _unjudged(row, status)
+        positions = np.array([one.position for one in group], np.intp)
+        return self._run_filter(what_if, pod, overlay.nodes.take(positions))
+
+
+def _unjudged(row: int, status: Status) -> Filtered:
+    nothing = np.empty(0, np.intp)
+    error = Charge("", np.array([row], np.intp), Code.ERROR, status.message)
+    return Filtered(nothing, errors=[error])

@@ -1,0 +1,223 @@
+"""Scoring: how much each feasible node is liked.
+
+Per plugin one array of whole numbers, brought into 0..100 and multiplied by the plugin's weight; a
+node's total is the sum over plugins. A plugin that said Skip in PreScore contributes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.extension_point import ExtensionPoint
+from kscheduler.framework.plugin import NormalizeScore, PreScorePlugin, ScorePlugin
+from kscheduler.framework.verdict import MAX_NODE_SCORE, MIN_NODE_SCORE, Code, Scores, Status
+from kscheduler.metrics import Counter, Metrics
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+ScoreMatrix = NDArray[np.int64]  # [plugins, nodes]
+
+_INT64 = np.dtype(np.int64)
+_HIGHEST = np.uint64(MAX_NODE_SCORE)
+
+
+class PluginScores(NamedTuple):
+    """One plugin's opinion: as it gave it, brought into 0..100, and how much that counts."""
+
+    plugin: str
+    weight: int
+    raw: Scores
+    normalized: Scores
+
+
+@dataclass(slots=True)
+class ScoreBoard:
+    """The scores of the feasible nodes, in the order of the view that was scored."""
+
+    plugins: list[str]
+    weights: NDArray[np.int64]
+    raw: list[Scores]
+    normalized: ScoreMatrix
+    total: Scores
+
+    def __iter__(self) -> Iterator[PluginScores]:
+        weights = self.weights.tolist()
+        for name, weight, raw, normalized in zip(
+            self.plugins, weights, self.raw, self.normalized, strict=True
+        ):
+            yield PluginScores(name, weight, raw, normalized)
+
+
+class _PreScore(NamedTuple):
+    name: str
+    ask: Callable[[CycleState, PodInfo, Nodes], Status | None]
+    evaluations: Counter
+
+
+class _Score(NamedTuple):
+    name: str
+    weight: int
+    ask: Callable[[CycleState, PodInfo, Nodes], Scores]
+    normalize: Callable[[CycleState, PodInfo, Scores, Nodes], Scores] | None
+    evaluations: Counter
+
+
+class ScoringError(Exception):
+    """A plugin did not give usable scores; the text is what the attempt fails with."""
+
+
+class Scoring:
+    def __init__(
+        self,
+        profile: str,
+        metrics: Metrics,
+        pre_score: Sequence[PreScorePlugin],
+        score: Sequence[ScorePlugin],
+        weights: Mapping[str, int],
+    ) -> None:
+        self._pre_score_point = ExtensionPoint("PreScore", profile, metrics)
+        self._score_point = ExtensionPoint("Score", profile, metrics)
+        self._pre_scores = [
+            _PreScore(one.name, one.pre_score, self._pre_score_point.evaluations(one.name))
+            for one in pre_score
+        ]
+        self._scores = [
+            _Score(
+                one.name,
+                weights[one.name],
+                one.score,
+                one.normalize if isinstance(one, NormalizeScore) else None,
+                self._score_point.evaluations(one.name),
+            )
+            for one in score
+        ]
+
+    def run_pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """None, or the error of the plugin that could not prepare."""
+        started = perf_counter()
+        cycle.skip_score = set()
+        status = None
+        for plugin in self._pre_scores:
+            answer = self._prepare(plugin, cycle, pod, nodes)
+            if answer is None:
+                continue
+            if answer.code is Code.SKIP:
+                cycle.skip_score.add(plugin.name)
+            elif answer.code is not Code.SUCCESS:
+                text = f'running PreScore plugin "{plugin.name}": {answer.message}'
+                status = Status(Code.ERROR, (text,))
+                break
+        self._pre_score_point.took(status, started)
+        return status
+
+    def _prepare(
+        self, plugin: _PreScore, cycle: CycleState, pod: PodInfo, nodes: Nodes
+    ) -> Status | None:
+        started = perf_counter() if cycle.sampled else 0.0
+        try:
+            answer = plugin.ask(cycle, pod, nodes)
+        except Exception as error:
+            answer = self._pre_score_point.raised(plugin.name, error)
+        code = Code.SUCCESS if answer is None else answer.code
+        if code is not Code.SKIP:
+            plugin.evaluations.value += 1
+        if cycle.sampled:
+            self._pre_score_point.plugin_took(plugin.name, code, started)
+        return answer
+
+    def run_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard | Status:
+        started = perf_counter()
+        result: ScoreBoard | Status
+        try:
+            result = self._board(cycle, pod, nodes)
+        except ScoringError as error:
+            result = Status(Code.ERROR, (str(error),))
+        self._score_point.took(result if isinstance(result, Status) else None, started)
+        return result
+
+    def _board(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard:
+        plugins = [one for one in self._scores if one.name not in cycle.skip_score]
+        size = len(nodes)
+        raw = [self._score(plugin, cycle, pod, nodes, size) for plugin in plugins]
+        normalized = np.empty((len(plugins), size), _INT64)
+        for index, plugin in enumerate(plugins):
+            normalized[index] = self._normalize(plugin, cycle, pod, raw[index], nodes, size)
+        _check_range(plugins, normalized)
+        weights = np.array([plugin.weight for plugin in plugins], _INT64)
+        names = [plugin.name for plugin in plugins]
+        return ScoreBoard(names, weights, raw, normalized, weights @ normalized)
+
+    def _score(
+        self, plugin: _Score, cycle: CycleState, pod: PodInfo, nodes: Nodes, size: int
+    ) -> Scores:
+        started = perf_counter() if cycle.sampled else 0.0
+        plugin.evaluations.value += size
+        try:
+            scores = _whole_numbers(plugin.ask(cycle, pod, nodes), size)
+        except Exception as error:
+            status = self._score_point.raised(plugin.name, error)
+            text = f'running Score plugins: plugin "{plugin.name}" failed with: {status.message}'
+            raise ScoringError(text) from error
+        if cycle.sampled:
+            self._score_point.plugin_took(plugin.name, Code.SUCCESS, started)
+        return scores
+
+    def _normalize(
+        self,
+        plugin: _Score,
+        cycle: CycleState,
+        pod: PodInfo,
+        scores: Scores,
+        nodes: Nodes,
+        size: int,
+    ) -> Scores:
+        if plugin.normalize is None:
+            return scores
+        started = perf_counter() if cycle.sampled else 0.0
+        try:
+            scores = _whole_numbers(plugin.normalize(cycle, pod, scores, nodes), size)
+        except Exception as error:
+            status = self._score_point.raised(plugin.name, error)
+            text = (
+                "running Normalize on Score plugins: "
+                f'plugin "{plugin.name}" failed with: {status.message}'
+            )
+            raise ScoringError(text) from error
+        if cycle.sampled:
+            part = "ScoreExtensionNormalize"
+            self._score_point.plugin_took(plugin.name, Code.SUCCESS, started, part)
+        return scores
+
+
+def _whole_numbers(scores: Scores, size: int) -> Scores:
+    """The scores as int64, one per node; floats lose their fraction but must be numbers."""
+    if type(scores) is np.ndarray and scores.dtype is _INT64 and scores.shape == (size,):
+        return scores
+    array = np.asarray(scores)
+    if array.shape != (size,):
+        raise ValueError(f"expected {size} scores, got an array of shape {array.shape}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError("a score is not a number")
+    if array.dtype.kind not in "iufb":
+        raise TypeError(f"scores are {array.dtype}, not numbers")
+    return array.astype(_INT64)
+
+
+def _check_range(plugins: Sequence[_Score], normalized: ScoreMatrix) -> None:
+    # Seen as unsigned, a negative score is a huge one: one comparison finds both kinds.
+    outside = normalized.view(np.uint64) > _HIGHEST
+    if not np.count_nonzero(outside):
+        return
+    node, index = np.argwhere(outside.T)[0].tolist()
+    raise ScoringError(
+        "applying score defaultWeights on Score plugins: "
+        f'plugin "{plugins[index].name}" returns an invalid score {normalized[index, node]}, '
+        f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+    )
