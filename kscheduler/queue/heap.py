@@ -14,7 +14,8 @@ from kscheduler.queue.queued_pod import QueuedPod
 # Below this many dead entries rebuilding is not worth the trouble.
 SMALL = 64
 
-# [sort key, order of arrival, the pod or None once removed]; pods themselves are never compared.
+# [sort key, arrival, serial number, the pod or None once removed]; the serial number is there so
+# that pods themselves are never compared.
 _Entry = list[Any]
 
 
@@ -25,7 +26,7 @@ class PodHeap:
         self._sort_key = sort_key
         self._heap: list[_Entry] = []
         self._live: dict[str, _Entry] = {}
-        self._arrivals = count()
+        self._serials = count()
 
     def __len__(self) -> int:
         return len(self._live)
@@ -34,19 +35,20 @@ class PodHeap:
         return key in self._live
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        return (entry[2] for entry in self._live.values())
+        return (entry[3] for entry in self._live.values())
 
     def get(self, key: str) -> QueuedPod | None:
         entry = self._live.get(key)
-        return entry[2] if entry else None
+        return entry[3] if entry else None
 
     def put(self, queued: QueuedPod) -> None:
         """Adds the pod, or moves it to where its present sort key belongs."""
         before = self._live.get(queued.key)
-        arrival = before[1] if before else next(self._arrivals)
-        entry = [self._sort_key(queued), arrival, queued]
+        serial = next(self._serials)
+        arrival = before[1] if before else serial
+        entry = [self._sort_key(queued), arrival, serial, queued]
         if before is not None:
-            before[2] = None
+            before[3] = None
         self._live[queued.key] = entry
         heapq.heappush(self._heap, entry)
         self._trim()
@@ -55,15 +57,15 @@ class PodHeap:
         entry = self._live.pop(key, None)
         if entry is None:
             return None
-        queued: QueuedPod = entry[2]
-        entry[2] = None
+        queued: QueuedPod = entry[3]
+        entry[3] = None
         self._trim()
         return queued
 
     def peek(self) -> QueuedPod | None:
-        while self._heap and self._heap[0][2] is None:
+        while self._heap and self._heap[0][3] is None:
             heapq.heappop(self._heap)
-        return self._heap[0][2] if self._heap else None
+        return self._heap[0][3] if self._heap else None
 
     def pop(self) -> QueuedPod | None:
         queued = self.peek()
