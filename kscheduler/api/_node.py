@@ -23,12 +23,10 @@ class NodeSpec(ApiStruct):
 
 
 class NodeCondition(ApiStruct):
+    """Only what wakes pods when it changes; heartbeats and messages are not kept."""
+
     type: str = ""
     status: str = ""
-    reason: str = ""
-    message: str = ""
-    last_heartbeat_time: str | None = None
-    last_transition_time: str | None = None
 
 
 class ContainerImage(ApiStruct):
