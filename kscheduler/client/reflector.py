@@ -47,6 +47,8 @@ MIN_WATCH_SECONDS = 300
 IDLE_SECONDS = 180.0
 # What upstream's log lines call the place its informers are made at.
 REFLECTOR = "k8s.io/client-go/informers/factory.go:161"
+# So many streamed lists without an end, and we ask for a plain one: old servers never end them.
+MAX_BROKEN_LISTS = 2
 # A watch that ended sooner than this without an event was not a watch.
 SHORT_WATCH_SECONDS = 1.0
 
@@ -147,7 +149,7 @@ class Reflector(Generic[T]):
                     sink.remove(key_of(item), item)
                 else:
                     sink.put(key_of(item), item)
-            self._version = change.version
+            self._version = change.version or self._version
         return count
 
     async def _changes(self, query: Mapping[str, str]) -> AsyncGenerator[Change[T], None]:
@@ -174,7 +176,8 @@ class Reflector(Generic[T]):
         self, stream: AsyncExitStack
     ) -> AsyncGenerator[Change[T], None] | None:
         """Lists by watching from the beginning; the rest of that watch, or None if refused."""
-        while True:
+        broken_off = 0
+        while broken_off < MAX_BROKEN_LISTS:
             version = "" if self._version_unavailable else self._version
             query = self._watch_query(
                 resourceVersion=version,
@@ -185,6 +188,7 @@ class Reflector(Generic[T]):
             try:
                 if await self._initial_state(changes):
                     return changes
+                broken_off += 1
             except (ConnectionRefused, TooManyRequests) as error:
                 log.v(2).info(
                     "watch-list failed - backing off", type=self._shape.name, err=str(error)
@@ -201,6 +205,7 @@ class Reflector(Generic[T]):
                 return None
             await stream.aclose()
             await self._back_off()
+        return None
 
     async def _initial_state(self, changes: AsyncGenerator[Change[T], None]) -> bool:
         """Takes over everything up to the bookmark that ends the list; False if it never came."""

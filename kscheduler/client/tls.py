@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kscheduler import logs
 from kscheduler.client import files
 from kscheduler.errors import ConfigError
 
 # How often certificate files are looked at again.
 CHECK_SECONDS = 60.0
+RETRY_SECONDS = 1.0
+
+log = logs.logger(__name__)
 
 _Stamp = tuple[tuple[int, int, int], ...]
 
@@ -58,14 +62,17 @@ class TlsContexts:
             self._check_at = now + CHECK_SECONDS
             stamp = self._stamps()
         if stamp != self._stamp or certificate != self._certificate:
-            self._renew(stamp, certificate)
+            self._renew(now, stamp, certificate)
         return self._context
 
-    def _renew(self, stamp: _Stamp, certificate: tuple[bytes, bytes] | None) -> None:
+    def _renew(
+        self, now: float, stamp: _Stamp, certificate: tuple[bytes, bytes] | None
+    ) -> None:
         try:
             self._context = make_context(self._config, certificate)
-        except ConfigError:
-            self._check_at = float("-inf")
+        except ConfigError as error:
+            log.error(error, "Unable to reload certificates, keeping the last good ones")
+            self._check_at = now + RETRY_SECONDS
             return
         self._stamp, self._certificate = stamp, certificate
 

@@ -1,0 +1,269 @@
+import base64
+import os
+
+import pytest
+
+from kscheduler.client.kubeconfig import in_cluster_config, load_rest_config
+from kscheduler.errors import ConfigError
+
+GOOD = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://10.0.0.1:6443/", insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: t}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+"""
+
+
+def config(cluster="server: https://127.0.0.1:1", user="token: t", context="cluster: c, user: u"):
+    return f"""
+clusters: [{{name: c, cluster: {{{cluster}}}}}]
+users: [{{name: u, user: {{{user}}}}}]
+contexts: [{{name: x, context: {{{context}}}}}]
+current-context: x
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    def loaded(text, master=""):
+        path = tmp_path / "kc"
+        path.write_text(text.replace("@DIR@", str(tmp_path)))
+        return load_rest_config(str(path), master, environ={})
+
+    return loaded
+
+
+def test_kubeconfig_gives_server_and_identity(load):
+    found = load(GOOD)
+    assert (found.server, found.host, found.secure) == (
+        "https://10.0.0.1:6443",
+        "10.0.0.1:6443",
+        True,
+    )
+    assert (found.identity.token, found.tls.insecure) == ("t", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param(
+            "a: [b\n",
+            "error loading config file \"@DIR@/kc\": yaml: line 1: did not find expected ',' or ']'",
+            id="no YAML",
+        ),
+        pytest.param(
+            "clusters: []\nusers: []\ncontexts: []\ncurrent-context: nope\n",
+            "invalid configuration: [context was not found for specified context: nope, "
+            "cluster has no server defined]",
+            id="unknown context",
+        ),
+        pytest.param(
+            "",
+            "invalid configuration: no configuration has been provided, "
+            "try setting KUBERNETES_MASTER environment variable",
+            id="empty file",
+        ),
+        pytest.param(
+            config(cluster='server: "https://127.0.0.1:1", certificate-authority: "@DIR@/none.crt"'),
+            "invalid configuration: unable to read certificate-authority @DIR@/none.crt for c "
+            "due to open @DIR@/none.crt: no such file or directory",
+            id="missing authority",
+        ),
+        pytest.param(
+            config(user="token: t, username: a, password: b"),
+            "invalid configuration: more than one authentication method found for u; "
+            "found [token basicAuth], only one is allowed",
+            id="two ways to authenticate",
+        ),
+        pytest.param(
+            config(user="client-certificate-data: YQ=="),
+            "invalid configuration: client-key-data or client-key must be specified for u "
+            "to use the clientCert authentication method.",
+            id="certificate without key",
+        ),
+        pytest.param(
+            config(user="client-certificate: a.crt, client-key: a.key"),
+            "invalid configuration: ["
+            "unable to read client-cert @DIR@/a.crt for u due to open @DIR@/a.crt: "
+            "no such file or directory, "
+            "unable to read client-key @DIR@/a.key for u due to open @DIR@/a.key: "
+            "no such file or directory]",
+            id="relative certificate files that are not there",
+        ),
+        pytest.param(
+            config(cluster="tls-server-name: x"),
+            'invalid configuration: no server found for cluster "c"',
+            id="cluster without server",
+        ),
+        pytest.param(
+            config(user="exec: {command: x, apiVersion: client.authentication.k8s.io/v1}"),
+            "invalid configuration: interactiveMode must be specified for u "
+            "to use exec authentication plugin",
+            id="plugin without mode",
+        ),
+        pytest.param(
+            config(user="exec: {interactiveMode: Never}"),
+            "invalid configuration: [command must be specified for u to use exec authentication "
+            "plugin, apiVersion must be specified for u to use exec authentication plugin]",
+            id="plugin without command",
+        ),
+        pytest.param(
+            config(user="as-groups: [a]"),
+            "invalid configuration: requesting uid, groups or user-extra for u "
+            "without impersonating a user",
+            id="groups of nobody",
+        ),
+        pytest.param(
+            config(user="auth-provider: {name: oidc}"),
+            'no Auth Provider found for name "oidc"',
+            id="removed auth provider",
+        ),
+        pytest.param(
+            config(user="tokenFile: none"),
+            "open @DIR@/none: no such file or directory",
+            id="missing token file",
+        ),
+        pytest.param(
+            "clusters: 7\n",
+            'error loading config file "@DIR@/kc": cannot decode Config: '
+            "Expected `array`, got `int` - at `$.clusters`",
+            id="wrong type",
+        ),
+        pytest.param(
+            "users: [{name: a}, {name: a}]\n",
+            'error loading config file "@DIR@/kc": '
+            'error converting *[]NamedAuthInfo: duplicate name "a" in list',
+            id="duplicate name",
+        ),
+        pytest.param(
+            config(cluster='server: "https://a", proxy-url: "gopher://p"'),
+            "invalid configuration: invalid 'proxy-url' \"gopher://p\" for cluster \"c\": "
+            "unsupported scheme, must be one of: http, https",
+            id="strange proxy",
+        ),
+    ],
+)
+def test_unusable_kubeconfig_is_refused_in_upstreams_words(load, tmp_path, text, want):
+    with pytest.raises(ConfigError) as raised:
+        load(text)
+    assert str(raised.value) == want.replace("@DIR@", str(tmp_path))
+
+
+def test_missing_kubeconfig_is_told_as_stat_does():
+    with pytest.raises(ConfigError, match="^stat /nonexistent/kc: no such file or directory$"):
+        load_rest_config("/nonexistent/kc")
+
+
+def test_folder_is_no_kubeconfig(tmp_path):
+    with pytest.raises(ConfigError) as raised:
+        load_rest_config(str(tmp_path))
+    assert str(raised.value) == (
+        f'error loading config file "{tmp_path}": read {tmp_path}: is a directory'
+    )
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root reads everything")
+def test_unreadable_kubeconfig_is_told(tmp_path):
+    path = tmp_path / "kc"
+    path.touch(mode=0)
+    with pytest.raises(ConfigError, match=f"open {path}: permission denied"):
+        load_rest_config(str(path))
+
+
+def test_context_without_user_is_enough_for_a_plain_server(load):
+    found = load(config(cluster='server: "http://127.0.0.1:1"', context="cluster: c"))
+    assert (found.server, found.identity.token) == ("http://127.0.0.1:1", "")
+
+
+def test_credentials_are_not_read_for_a_plain_server(load):
+    found = load(config(cluster='server: "http://127.0.0.1:1"', user="token: secret"))
+    assert found.identity.token == ""
+
+
+def test_master_replaces_the_server_and_its_tls_name(load):
+    found = load(
+        config(cluster='server: "https://a", tls-server-name: b'), master="https://other:1"
+    )
+    assert (found.server, found.tls.server_name) == ("https://other:1", "")
+
+
+def test_master_alone_is_enough():
+    assert load_rest_config("", "127.0.0.1:8080").server == "http://127.0.0.1:8080"
+
+
+def test_master_that_is_no_url_is_refused():
+    with pytest.raises(ConfigError) as raised:
+        load_rest_config("", "http://[::1")
+    assert str(raised.value) == 'host must be a URL or a host:port pair: "http://[::1"'
+
+
+def test_relative_files_start_at_the_kubeconfigs_folder(load, tmp_path):
+    (tmp_path / "token").write_text("from file\n")
+    found = load(config(user="tokenFile: token"))
+    assert found.identity.token_file == str(tmp_path / "token")
+
+
+def test_exec_plugin_is_told_about_the_cluster_if_it_asks(load):
+    data = base64.b64encode(b"PEM").decode()
+    found = load(
+        config(
+            cluster=f'server: "https://a", certificate-authority-data: {data}, '
+            "extensions: [{name: client.authentication.k8s.io/exec, extension: {audience: x}}]",
+            user="exec: {command: x, args: [y], env: [{name: A, value: B}], "
+            "apiVersion: client.authentication.k8s.io/v1beta1, provideClusterInfo: true}",
+        )
+    )
+    plugin = found.identity.exec
+    assert plugin is not None
+    assert (plugin.command, plugin.args, plugin.env) == ("x", ("y",), {"A": "B"})
+    assert plugin.interactive_mode == "IfAvailable"
+    assert plugin.cluster == {
+        "server": "https://a",
+        "certificate-authority-data": b"PEM",
+        "config": {"audience": "x"},
+    }
+
+
+def test_unknown_exec_version_is_refused(load):
+    with pytest.raises(ConfigError, match='exec plugin: invalid apiVersion "v0"'):
+        load(config(user="exec: {command: x, apiVersion: v0, interactiveMode: Never}"))
+
+
+def test_nothing_said_and_no_pod_around_us(logged):
+    with pytest.raises(ConfigError, match="^invalid configuration: no configuration has been"):
+        load_rest_config("", "", environ={"KUBECONFIG": "/x", "KUBERNETES_MASTER": "http://x"})
+    assert logged.messages == [
+        "W Neither --kubeconfig nor --master was specified.  Using the inClusterConfig.  "
+        "This might not work.",
+        "W error creating inClusterConfig, falling back to default config: "
+        "unable to load in-cluster configuration, "
+        "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined",
+    ]
+
+
+IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+def test_pod_without_a_token(logged, tmp_path):
+    with pytest.raises(ConfigError, match="no configuration has been provided"):
+        load_rest_config("", "", environ=IN_CLUSTER, service_account=tmp_path)
+    assert f"default config: open {tmp_path}/token: no such file or directory" in logged.text
+
+
+def test_pod_with_service_account(tmp_path, logged):
+    (tmp_path / "token").write_text("secret")
+    found = in_cluster_config(IN_CLUSTER, tmp_path)
+    assert (found.server, found.identity.token) == ("https://10.0.0.1:443", "secret")
+    assert found.identity.token_file == str(tmp_path / "token")
+    assert logged.messages == [
+        f"E Expected to load root CA config from {tmp_path}/ca.crt, but got err: "
+        f"open {tmp_path}/ca.crt: no such file or directory"
+    ]
+
+
+def test_pod_with_an_ipv6_service(tmp_path):
+    (tmp_path / "token").write_text("secret")
+    environ = {**IN_CLUSTER, "KUBERNETES_SERVICE_HOST": "fd00::1"}
+    assert in_cluster_config(environ, tmp_path).server == "https://[fd00::1]:443"
