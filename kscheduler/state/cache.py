@@ -1,0 +1,231 @@
+"""Which pods are where: as the API server says, and as was just decided and is not yet confirmed.
+
+    unknown --assume--> assumed --add--> added --update--> added --remove--> unknown
+                        assumed --forget--> unknown
+    unknown --add--> added
+
+Pods may come before their node and stay after it. Such pods wait aside, on a ghost, and count for
+nothing until the node is there.
+
+Mirrors pkg/scheduler/backend/cache. Differs: where upstream finds itself corrupted and exits the
+process (a pod that was bound turns up on another node), this logs the same line and takes the API's
+word; a node of which an update comes first, or a second add, is simply stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kscheduler import logs
+from kscheduler.api.core import Node
+from kscheduler.api.field_errors import quoted
+from kscheduler.errors import KschedulerError
+from kscheduler.state.node_order import zone_key
+from kscheduler.state.nodes import NodeTable
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.occupancy import LiveOccupancy, take_out
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+
+class CacheError(KschedulerError):
+    """A step the pod's state does not allow; the wording is upstream's."""
+
+
+class Cache:
+    def __init__(self) -> None:
+        self._table = NodeTable()
+        self._occupancy = LiveOccupancy(self._table.resources)
+        self._pods: dict[str, PodInfo] = {}
+        self._assumed: set[str] = set()
+        # Pods by the name of a node that is not there.
+        self._ghosts: dict[str, list[PodInfo]] = {}
+        self._snapshot = Nodes(self._table, self._occupancy)
+        self._shape = self._table.resources.shape
+
+    def snapshot(self) -> Nodes:
+        """All rows as they are now; good until the next change."""
+        if self._shape != self._table.resources.shape:
+            self._shape = self._table.resources.shape
+            self._snapshot = Nodes(self._table, self._occupancy)
+        self._table.settle_order()
+        return self._snapshot
+
+    def assume(self, pod: PodInfo) -> None:
+        """Puts a pod where it was decided to go, before the API server knows."""
+        self._check_uid(pod)
+        if pod.uid in self._pods:
+            raise CacheError(f"pod {_told(pod)} is in the cache, so can't be assumed")
+        self._enter(pod)
+        self._assumed.add(pod.uid)
+
+    def forget(self, pod: PodInfo) -> None:
+        """Takes an assumption back; one that is gone already is no error."""
+        self._check_uid(pod)
+        known = self._pods.get(pod.uid)
+        if known is None:
+            return
+        if known.node_name != pod.node_name:
+            where = f"was assumed on {pod.node_name} but assigned to {known.node_name}"
+            raise CacheError(f"pod {_told(pod)} {where}")
+        if pod.uid not in self._assumed:
+            raise CacheError(
+                f"pod {_told(pod)} is not assumed, so it cannot be removed or forgotten"
+            )
+        self._leave(known)
+
+    def add_pod(self, pod: PodInfo) -> None:
+        """A bound pod the API server told of; it confirms an assumption, or overrules it."""
+        self._check_uid(pod)
+        known = self._pods.get(pod.uid)
+        if known is None:
+            self._enter(pod)
+        elif pod.uid in self._assumed:
+            self._leave(known)
+            self._enter(pod)
+            if known.node_name != pod.node_name:
+                log.info(
+                    "Pod was added to a different node than it was assumed", **_both(known, pod)
+                )
+        else:
+            raise CacheError(f"pod {_told(pod)} was already in added state")
+
+    def update_pod(self, old: PodInfo, new: PodInfo) -> None:
+        self._check_uid(old)
+        known = self._pods.get(old.uid)
+        if known is None:
+            where = "is not added to scheduler cache, so cannot be updated"
+            raise CacheError(f"pod {_told(old)} {where}")
+        if old.uid in self._assumed:
+            raise CacheError(f"assumed pod {_told(old)} should not be updated")
+        if known.node_name != new.node_name:
+            log.error(None, UPDATED_ELSEWHERE, podKey=old.uid, pod=logs.ref(old.pod))
+        self._leave(known)
+        self._enter(new)
+
+    def remove_pod(self, pod: PodInfo) -> None:
+        self._check_uid(pod)
+        known = self._pods.get(pod.uid)
+        if known is None:
+            where = "is not found in scheduler cache, so cannot be removed from it"
+            raise CacheError(f"pod {_told(pod)} {where}")
+        if known.node_name != pod.node_name:
+            log.error(
+                None, "Pod was added to a different node than it was assumed", **_both(known, pod)
+            )
+            # A missed deletion tells the last state known, which may be that of an unbound pod.
+            if pod.node_name:
+                log.error(None, CORRUPTED)
+        self._leave(known)
+
+    def get_pod(self, pod: PodInfo) -> PodInfo:
+        """The cached version of the pod; its node may be gone."""
+        self._check_uid(pod)
+        known = self._pods.get(pod.uid)
+        if known is None:
+            raise CacheError(f"pod {_told(pod)} does not exist in scheduler cache")
+        return known
+
+    def is_assumed(self, pod: PodInfo) -> bool:
+        self._check_uid(pod)
+        return pod.uid in self._assumed
+
+    def add_node(self, node: Node) -> None:
+        """Stores the node; pods that waited for it are on it from now on."""
+        row = self._table.put(node)
+        self._occupancy.resize(len(self._table))
+        for pod in self._ghosts.pop(node.name, ()):
+            self._occupancy.add(pod, row)
+
+    def update_node(self, node: Node) -> None:
+        self.add_node(node)
+
+    def remove_node(self, node: Node) -> None:
+        """Drops the node; its pods are told of one by one, later, and wait aside until then."""
+        name = node.name
+        row = self._table.row_of(name)
+        if row is None:
+            if name in self._ghosts:
+                group = quoted(zone_key(node.metadata.labels))
+                raise CacheError(f"node {quoted(name)} in group {group} was not found")
+            raise CacheError(f"node {name} is not found")
+        pods = list(self._occupancy.pods(row))
+        for pod in pods:
+            self._occupancy.remove(pod, row)
+        if pods:
+            self._ghosts[name] = pods
+        self._table.remove(name)
+        self._occupancy.resize(len(self._table))
+
+    @property
+    def node_count(self) -> int:
+        """Nodes, ghosts included."""
+        return self._table.total + len(self._ghosts)
+
+    @property
+    def pod_count(self) -> int:
+        return len(self._pods)
+
+    @property
+    def assumed_pod_count(self) -> int:
+        return len(self._assumed)
+
+    @property
+    def node_names(self) -> Collection[str]:
+        """Ghosts included."""
+        return [*filter(None, self._table.names), *self._ghosts]
+
+    @property
+    def pods(self) -> Collection[PodInfo]:
+        return self._pods.values()
+
+    @property
+    def ghosts(self) -> dict[str, list[PodInfo]]:
+        return self._ghosts
+
+    def _enter(self, pod: PodInfo) -> None:
+        self._pods[pod.uid] = pod
+        row = self._table.row_of(pod.node_name)
+        if row is None:
+            self._ghosts.setdefault(pod.node_name, []).append(pod)
+        else:
+            self._occupancy.add(pod, row)
+
+    def _leave(self, pod: PodInfo) -> None:
+        del self._pods[pod.uid]
+        self._assumed.discard(pod.uid)
+        row = self._table.row_of(pod.node_name)
+        if row is not None:
+            self._occupancy.remove(pod, row)
+            return
+        ghost = self._ghosts[pod.node_name]
+        take_out(ghost, pod)
+        if not ghost:
+            del self._ghosts[pod.node_name]
+
+    @staticmethod
+    def _check_uid(pod: PodInfo) -> None:
+        if not pod.uid:
+            raise CacheError("cannot get cache key for pod with empty UID")
+
+
+UPDATED_ELSEWHERE = (
+    "Pod updated on a different node than previously added to. "
+    "Scheduler cache is corrupted and can badly affect scheduling decisions"
+)
+CORRUPTED = "Scheduler cache is corrupted and can badly affect scheduling decisions"
+
+
+def _told(pod: PodInfo) -> str:
+    return f"{pod.uid}({pod.key})"
+
+
+def _both(known: PodInfo, told: PodInfo) -> dict[str, object]:
+    """Both nodes under the keys upstream logs them by; it calls the new one the assumed one."""
+    return {
+        "podKey": told.uid,
+        "pod": logs.ref(told.pod),
+        "assumedNode": told.node_name,
+        "currentNode": known.node_name,
+    }

@@ -1,0 +1,144 @@
+"""Growable columns with one cell per row, and the allocation of rows.
+
+A column has two faces: `cells` writes one cell at a time (a memoryview: three times cheaper than
+numpy's scalars, and with Python's exact integers), `view` is the read-only array that readers get.
+Growing replaces both, so nobody keeps them across a change of the number of rows.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+SMALLEST_CAPACITY = 16
+_INT64_SPAN = 1 << 64
+_INT64_HALF = 1 << 63
+
+
+class Rows:
+    """Which rows are taken: the lowest free one first. Free rows at the end are given up."""
+
+    __slots__ = ("_free", "_lowest", "length")
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._free: set[int] = set()
+        # May still name rows that were given up at the end; `_free` decides.
+        self._lowest: list[int] = []
+
+    def take(self) -> int:
+        while self._lowest:
+            row = heappop(self._lowest)
+            if row in self._free:
+                self._free.remove(row)
+                return row
+        self.length += 1
+        return self.length - 1
+
+    def give_back(self, row: int) -> None:
+        self._free.add(row)
+        if row < self.length - 1:
+            heappush(self._lowest, row)
+        while self.length and self.length - 1 in self._free:
+            self.length -= 1
+            self._free.remove(self.length)
+
+
+class Column:
+    """One value per row; a row that is not in use holds `fill`."""
+
+    __slots__ = ("_array", "_fill", "cells", "view")
+
+    cells: memoryview
+    view: NDArray[Any]
+
+    def __init__(self, dtype: DTypeLike, *, fill: int = 0, length: int = 0) -> None:
+        self._fill = fill
+        self._array = np.full(SMALLEST_CAPACITY, fill, dtype)
+        self.resize(length)
+
+    def resize(self, length: int) -> None:
+        capacity = len(self._array)
+        if length > capacity:
+            extra = np.full(max(length - capacity, capacity), self._fill, self._array.dtype)
+            self._array = np.concatenate([self._array, extra])
+        self._show(length)
+
+    def copy(self) -> Column:
+        twin = Column.__new__(Column)
+        twin._fill = self._fill
+        twin._array = self.view.copy()
+        twin._show(len(twin._array))
+        return twin
+
+    def _show(self, length: int) -> None:
+        self.cells = memoryview(self._array)  # type: ignore[arg-type]
+        self.view = read_only(self._array[:length])
+
+
+class Matrix:
+    """Several int64 columns side by side; `view` is [rows, columns], each column contiguous."""
+
+    __slots__ = ("_array", "cells", "view")
+
+    cells: memoryview
+    view: NDArray[np.int64]
+
+    def __init__(self, width: int) -> None:
+        self._array = np.zeros((width, SMALLEST_CAPACITY), np.int64)
+        self.resize(0, width)
+
+    def resize(self, length: int, width: int) -> None:
+        columns, capacity = self._array.shape
+        if length > capacity or width > columns:
+            wide, long = max(width, columns), capacity
+            if length > capacity:
+                long = max(length, 2 * capacity)
+            grown = np.zeros((wide, long), np.int64)
+            grown[:columns, :capacity] = self._array
+            self._array = grown
+        self._show(length, width)
+
+    def copy(self) -> Matrix:
+        length, width = self.view.shape
+        twin = Matrix.__new__(Matrix)
+        twin._array = self._array[:width, :length].copy()
+        twin._show(length, width)
+        return twin
+
+    def add(self, column: int, row: int, amount: int) -> None:
+        """Adds to one cell, wrapping around like the machine's own integers."""
+        cells = self.cells
+        total = cells[column, row] + amount
+        try:
+            cells[column, row] = total
+        except ValueError:
+            cells[column, row] = wrap_int64(total)
+
+    def _show(self, length: int, width: int) -> None:
+        self.cells = memoryview(self._array)  # type: ignore[arg-type]
+        self.view = read_only(self._array[:width, :length].T)
+
+
+def wrap_int64(number: int) -> int:
+    return (number + _INT64_HALF) % _INT64_SPAN - _INT64_HALF
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The array itself, which nobody can write through any more; a slice protects only itself."""
+    array.flags.writeable = False
+    return array
+
+
+def mask_of_bits(bits: int, length: int) -> NDArray[np.bool_]:
+    """A set of rows kept as the bits of one integer, as a mask.
+
+    Sets that are large in number and long-lived (images, ports) are kept this way: 625 bytes for
+    5,000 rows, and immutable, so that a fork shares them for free.
+    """
+    packed = np.frombuffer(bits.to_bytes(-(-length // 8), "little"), np.uint8)
+    mask: NDArray[np.bool_] = np.unpackbits(packed, count=length, bitorder="little").view(np.bool_)
+    return read_only(mask)

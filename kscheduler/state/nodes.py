@@ -1,0 +1,193 @@
+"""What nodes are, one row each: capacity, labels, taints, features, images.
+
+Cells are written when a Node changes, never while a pod is decided. A row is reused, never shifted;
+a row without a node looks like an empty node without labels, and `valid` tells it apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler import logs
+from kscheduler.api.core import Node
+from kscheduler.api.quantity import QuantityError, milli_value, value
+from kscheduler.api.resource_names import CPU, PODS, is_counted
+from kscheduler.state.columns import Column, Rows, read_only
+from kscheduler.state.declared_features import feature_bits
+from kscheduler.state.generations import next_generation
+from kscheduler.state.images import Images
+from kscheduler.state.label_columns import LabelColumns, Mask
+from kscheduler.state.memo import Memo
+from kscheduler.state.node_order import NodeOrder, zone_key
+from kscheduler.state.resources import Resources
+from kscheduler.state.selector_masks import NodeQuery, mask_of_query
+from kscheduler.state.taint_sets import TaintSets
+
+log = logs.logger(__name__)
+
+NO_NODE = Node()
+MAX_SELECTOR_MASKS = 512
+# Lists of taints nobody has any more are forgotten when there are this many more lists than rows.
+SPARE_TAINT_LISTS = 1024
+
+
+class NodeTable:
+    def __init__(self) -> None:
+        self._rows = Rows()
+        self._row_by_name: dict[str, int] = {}
+        self.nodes: list[Node] = []
+        self.names: list[str] = []
+        self.all_rows: NDArray[np.intp] = read_only(np.empty(0, np.intp))
+
+        self.resources = Resources()
+        self.labels = LabelColumns()
+        self.images = Images()
+        self.taints = TaintSets()
+        self.valid = Column(np.bool_)
+        self.unschedulable = Column(np.bool_)
+        self.max_pods = Column(np.int64)
+        self.taint_set = Column(np.int32)
+        self.declared_features = Column(np.uint64)
+        self._columns = (
+            self.valid,
+            self.unschedulable,
+            self.max_pods,
+            self.taint_set,
+            self.declared_features,
+        )
+
+        self._order = NodeOrder()
+        self._ordered = self._order.rows()
+        self._order_is_stale = False
+        self._masks: Memo[NodeQuery, Mask] = Memo(MAX_SELECTOR_MASKS)
+        self.generation = next_generation()
+        self.label_generation = self.generation
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def total(self) -> int:
+        """Nodes, as opposed to rows."""
+        return len(self._row_by_name)
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """All rows with a node, as upstream's node list orders them."""
+        self.settle_order()
+        return self._ordered
+
+    def settle_order(self) -> None:
+        """Fixes the order for the decisions to come, if nodes came or went since the last time.
+
+        Upstream does so when it takes a snapshot; a node that merely changes its zone stays in its
+        place until then.
+        """
+        if self._order_is_stale:
+            self._ordered = self._order.rows()
+            self._order_is_stale = False
+
+    def row_of(self, name: str) -> int | None:
+        return self._row_by_name.get(name)
+
+    def put(self, node: Node) -> int:
+        """Adds the node or takes its new version; answers with its row."""
+        row = self._row_by_name.get(node.name)
+        if row is None:
+            row = self._new_row(node.name)
+        before, self.nodes[row] = self.nodes[row], node
+        self._write(row, before, node)
+        self._order.put(row, zone_key(node.metadata.labels))
+        return row
+
+    def remove(self, name: str) -> int:
+        """Empties the node's row and gives it up for reuse."""
+        row = self._row_by_name.pop(name)
+        before, self.nodes[row] = self.nodes[row], NO_NODE
+        self._write(row, before, NO_NODE)
+        self.names[row] = ""
+        self.valid.cells[row] = False
+        self._order.remove(row)
+        self._rows.give_back(row)
+        self._resize()
+        return row
+
+    def mask(self, query: NodeQuery) -> Mask:
+        """The nodes a selector selects; remembered until a label changes or nodes come or go."""
+        found = self._masks.get(query)
+        if found is None:
+            found = read_only(mask_of_query(self, query) & self.valid.view)
+            self._masks.put(query, found)
+        return found
+
+    def _new_row(self, name: str) -> int:
+        row = self._row_by_name[name] = self._rows.take()
+        self._resize()
+        self.names[row] = name
+        self.valid.cells[row] = True
+        # Selectors can tell nodes apart by name.
+        self._forget_masks()
+        return row
+
+    def _resize(self) -> None:
+        length = self._rows.length
+        missing = length - len(self.names)
+        self.names.extend([""] * missing)
+        self.nodes.extend([NO_NODE] * missing)
+        del self.names[length:], self.nodes[length:]
+        for column in self._columns:
+            column.resize(length)
+        self.labels.resize(length)
+        self.resources.resize(length)
+        self.all_rows = read_only(np.arange(length))
+        self._order_is_stale = True
+        self._forget_masks()
+
+    def _write(self, row: int, before: Node, after: Node) -> None:
+        self.generation = next_generation()
+        if before.metadata.labels != after.metadata.labels:
+            self.labels.put(row, after.metadata.labels)
+            self._forget_masks()
+        if before.status.allocatable != after.status.allocatable:
+            self._write_allocatable(row, before, after)
+        self.unschedulable.cells[row] = after.spec.unschedulable
+        self.taint_set.cells[row] = self._taint_set_of(after)
+        self.declared_features.cells[row] = feature_bits(after.status.declared_features)
+        # Not only when the lists differ: a node that alone has an image also decides its size.
+        self.images.remove(row, before.status.images)
+        self.images.add(row, after.status.images)
+
+    def _write_allocatable(self, row: int, before: Node, after: Node) -> None:
+        resources = self.resources
+        old, new = _allocatable(before), _allocatable(after)
+        self.max_pods.cells[row] = new.pop(PODS, 0)
+        old.pop(PODS, None)
+        for name in old:
+            resources.allocatable.cells[resources.columns[name], row] = 0
+        for name, amount in new.items():
+            column = resources.use(name)
+            resources.allocatable.cells[column, row] = amount
+        resources.disuse(old)
+
+    def _taint_set_of(self, node: Node) -> int:
+        if len(self.taints.lists) > len(self) + SPARE_TAINT_LISTS:
+            self.taints = TaintSets()
+            for row, known in enumerate(self.nodes):
+                self.taint_set.cells[row] = self.taints.number_of(known.spec.taints)
+        return self.taints.number_of(node.spec.taints)
+
+    def _forget_masks(self) -> None:
+        self.label_generation = next_generation()
+        self._masks.clear()
+
+
+def _allocatable(node: Node) -> dict[str, int]:
+    amounts = {}
+    for name, quantity in node.status.allocatable.items():
+        if is_counted(name):
+            try:
+                amounts[name] = milli_value(quantity) if name == CPU else value(quantity)
+            except QuantityError as error:
+                log.error(error, "Ignoring a quantity of a node", node=node.name, resource=name)
+    return amounts

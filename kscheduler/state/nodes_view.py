@@ -1,0 +1,229 @@
+"""Nodes as a decision sees them: read-only columns, position by position.
+
+The view over all rows costs nothing to make: its arrays are the live ones. It shows the cluster as
+it is, not as it was, and is good for one decision, during which nothing changes. `take` narrows a
+view; columns are gathered when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kscheduler.api.core import Node, Taint
+from kscheduler.state.columns import mask_of_bits, read_only
+from kscheduler.state.host_ports import ANY_IP, TCP, HostPort
+from kscheduler.state.images import ImageOnNodes
+from kscheduler.state.label_columns import Codes, Mask, Numbers
+from kscheduler.state.nodes import NodeTable
+from kscheduler.state.occupancy import Occupancy
+from kscheduler.state.pod_index import PodIndex
+from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.selector_masks import NodeQuery
+
+Amounts = NDArray[np.int64]  # [nodes, resources], each resource contiguous
+
+
+class Nodes:
+    """Columns of some nodes; position i is the table's row `rows[i]`.
+
+    `valid` tells which rows hold a node. The others are free: they look like empty nodes without
+    labels, and no selector selects them.
+    """
+
+    __slots__ = (
+        "_table",
+        "allocatable",
+        "declared_features",
+        "max_pods",
+        "nonzero_requested",
+        "occupancy",
+        "pod_count",
+        "requested",
+        "rows",
+        "taint_set",
+        "unschedulable",
+        "valid",
+    )
+
+    rows: NDArray[np.intp]
+    valid: Mask
+    unschedulable: Mask
+    allocatable: Amounts
+    requested: Amounts
+    # Columns: cpu and memory, with something assumed for containers that ask for nothing.
+    nonzero_requested: Amounts
+    pod_count: NDArray[np.int64]
+    max_pods: NDArray[np.int64]
+    # Numbers into `taint_sets`.
+    taint_set: NDArray[np.int32]
+    # Bits by position in KNOWN_FEATURES.
+    declared_features: NDArray[np.uint64]
+    occupancy: Occupancy
+
+    def __init__(self, table: NodeTable, occupancy: Occupancy) -> None:
+        self._table = table
+        self.occupancy = occupancy
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for a column that nobody asked for yet."""
+            column_of = _COLUMNS.get(name)
+            if column_of is None:
+                raise AttributeError(name)
+            column = self._gather(column_of(self._table, self.occupancy))
+            setattr(self, name, column)
+            return column
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def total(self) -> int:
+        """The number of nodes in the cluster."""
+        return self._table.total
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The rows of all nodes in the order they are tried."""
+        return self._table.order
+
+    @property
+    def index(self) -> PodIndex:
+        return self.occupancy.index
+
+    @property
+    def resources(self) -> Mapping[str, int]:
+        """Columns of `allocatable` and `requested`; nobody has or asks for other names."""
+        return self._table.resources.columns
+
+    @property
+    def taint_sets(self) -> Sequence[tuple[Taint, ...]]:
+        """Distinct lists of taints by number; numbers are good while this is the same object."""
+        return self._table.taints.lists
+
+    @property
+    def generation(self) -> int:
+        """Another number after any change, and in any fork."""
+        return max(self._table.generation, self.occupancy.generation)
+
+    @property
+    def node_generation(self) -> int:
+        """Another number after any change of a Node."""
+        return self._table.generation
+
+    @property
+    def label_generation(self) -> int:
+        """Another number when a node comes or goes, or changes its labels."""
+        return self._table.label_generation
+
+    def row_of(self, name: str) -> int | None:
+        return self._table.row_of(name)
+
+    def pvc_in_use(self, claim: str) -> bool:
+        """Whether a pod on some node uses the claim `namespace/name`."""
+        return self.occupancy.claim_users(claim) > 0
+
+    def take(self, rows_or_mask: ArrayLike) -> Nodes:
+        """Fewer nodes: a mask over these positions, or table rows in the order wanted."""
+        chosen = np.asarray(rows_or_mask)
+        if chosen.dtype == np.bool_:
+            return _SomeNodes(self._table, self.occupancy, self.rows[chosen])
+        return _SomeNodes(self._table, self.occupancy, chosen.astype(np.intp))
+
+    def occupied_by(self, occupancy: Occupancy) -> Nodes:
+        """The same nodes with other pods on them."""
+        return Nodes(self._table, occupancy)
+
+    def name_of(self, position: int) -> str:
+        return self._table.names[self.rows[position]]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """By position; a free row has no name."""
+        return self._table.names
+
+    def node(self, position: int) -> Node:
+        return self._table.nodes[self.rows[position]]
+
+    def pods(self, position: int) -> Sequence[PodInfo]:
+        return self.occupancy.pods(int(self.rows[position]))
+
+    def pvc_users(self, position: int, claim: str) -> int:
+        """How often pods on this node name the claim `namespace/name`."""
+        return sum(pod.claims.count(claim) for pod in self.pods(position) if pod.claims)
+
+    def label(self, key: str) -> Codes:
+        """The label's value as a small number, -1 where it is absent."""
+        return self._gather(self._table.labels.column(key).codes)
+
+    def label_values(self, key: str) -> Mapping[str, int]:
+        """The values that nodes have, with their numbers."""
+        return self._table.labels.column(key).values
+
+    def label_count(self, key: str) -> int:
+        """All numbers of this label are below; not each of them need be in use."""
+        return self._table.labels.column(key).width
+
+    def label_numbers(self, key: str) -> tuple[Numbers, Mask]:
+        """The label's value as an integer, and where it is one."""
+        numbers, valid = self._table.labels.column(key).numbers()
+        return self._gather(numbers), self._gather(valid)
+
+    def selector_mask(self, required: NodeQuery) -> Mask:
+        """The nodes that a compiled selector, term or required node affinity selects."""
+        return self._gather(self._table.mask(required))
+
+    def port_in_use(self, ip: str, protocol: str, port: int) -> Mask:
+        """Where a pod that wants this host port cannot go."""
+        wanted = HostPort(ip or ANY_IP, protocol or TCP, port)
+        conflicting = self.occupancy.ports.conflicting(wanted)
+        return self._gather(mask_of_bits(conflicting, len(self._table)))
+
+    def image(self, name: str) -> ImageOnNodes | None:
+        """Size, number of nodes and whereabouts of an image; None if no node has it."""
+        found = self._table.images.find(name, len(self._table))
+        return found and found._replace(mask=self._gather(found.mask))
+
+    def _gather(self, column: NDArray[Any]) -> NDArray[Any]:
+        return column
+
+
+class _SomeNodes(Nodes):
+    """Some rows, in an order of their own."""
+
+    __slots__ = ()
+
+    def __init__(self, table: NodeTable, occupancy: Occupancy, rows: NDArray[np.intp]) -> None:
+        super().__init__(table, occupancy)
+        self.rows = read_only(rows)
+
+    def occupied_by(self, occupancy: Occupancy) -> Nodes:
+        return _SomeNodes(self._table, occupancy, self.rows)
+
+    @property
+    def names(self) -> Sequence[str]:
+        names = self._table.names
+        return [names[row] for row in self.rows]
+
+    def _gather(self, column: NDArray[Any]) -> NDArray[Any]:
+        # Along the last axis of the transposed array, so that each resource stays contiguous.
+        return read_only(column.T.take(self.rows, axis=-1).T)
+
+
+_COLUMNS: dict[str, Callable[[NodeTable, Occupancy], NDArray[Any]]] = {
+    "rows": lambda table, _: table.all_rows,
+    "valid": lambda table, _: table.valid.view,
+    "unschedulable": lambda table, _: table.unschedulable.view,
+    "allocatable": lambda table, _: table.resources.allocatable.view,
+    "requested": lambda _, occupancy: occupancy.requested.view,
+    "nonzero_requested": lambda _, occupancy: occupancy.nonzero_requested.view,
+    "pod_count": lambda _, occupancy: occupancy.pod_count.view,
+    "max_pods": lambda table, _: table.max_pods.view,
+    "taint_set": lambda table, _: table.taint_set.view,
+    "declared_features": lambda table, _: table.declared_features.view,
+}

@@ -1,0 +1,143 @@
+"""What pods take of their nodes, row by row: requests, places, host ports, claims."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from kscheduler.state.columns import Column, Matrix
+from kscheduler.state.generations import next_generation
+from kscheduler.state.host_ports import HostPorts
+from kscheduler.state.pod_index import LivePodIndex, PodIndex
+from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.resources import Resources
+
+
+class Occupancy(ABC):
+    """Pods enter and leave rows, and every column follows at once."""
+
+    requested: Matrix
+    nonzero_requested: Matrix
+    pod_count: Column
+    ports: HostPorts
+    index: PodIndex
+    generation: int
+
+    def add(self, pod: PodInfo, row: int) -> None:
+        self.generation = next_generation()
+        self._writable_pods(row).append(pod)
+        self._add_requests(pod, row)
+        self._count(pod, row, 1)
+        if pod.host_ports:
+            ports = self._writable_ports()
+            for port in pod.host_ports:
+                ports.add(port, row)
+        self.index.add(pod, row)
+
+    def remove(self, pod: PodInfo, row: int) -> None:
+        """Takes back what was added under this pod's uid, be it another version of the object."""
+        self.generation = next_generation()
+        pod = take_out(self._writable_pods(row), pod)
+        self._remove_requests(pod, row)
+        self._count(pod, row, -1)
+        if pod.host_ports:
+            ports = self._writable_ports()
+            for port in pod.host_ports:
+                ports.remove(port, row)
+        self.index.remove(pod, row)
+
+    @abstractmethod
+    def pods(self, row: int) -> Sequence[PodInfo]: ...
+
+    @abstractmethod
+    def claim_users(self, claim: str) -> int:
+        """How often pods on any row name the claim `namespace/name`."""
+
+    @abstractmethod
+    def _writable_pods(self, row: int) -> list[PodInfo]: ...
+
+    @abstractmethod
+    def _writable_ports(self) -> HostPorts: ...
+
+    @abstractmethod
+    def _add_requests(self, pod: PodInfo, row: int) -> None: ...
+
+    @abstractmethod
+    def _remove_requests(self, pod: PodInfo, row: int) -> None: ...
+
+    @abstractmethod
+    def _count_claim(self, claim: str, by: int) -> None: ...
+
+    def _count(self, pod: PodInfo, row: int, by: int) -> None:
+        self.pod_count.cells[row] += by
+        self.nonzero_requested.add(0, row, by * pod.nonzero_cpu)
+        self.nonzero_requested.add(1, row, by * pod.nonzero_memory)
+        for claim in pod.claims:
+            self._count_claim(claim, by)
+
+
+class LiveOccupancy(Occupancy):
+    """The pods that are there."""
+
+    index: LivePodIndex
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self.requested = resources.requested
+        self.nonzero_requested = Matrix(2)
+        self.pod_count = Column(np.int64)
+        self.ports = HostPorts()
+        self.index = LivePodIndex()
+        self._pods: list[list[PodInfo]] = []
+        self._claims: dict[str, int] = {}
+        self.generation = next_generation()
+
+    def resize(self, length: int) -> None:
+        """Rows that go away are empty by now."""
+        del self._pods[length:]
+        self._pods.extend([] for _ in range(length - len(self._pods)))
+        self.nonzero_requested.resize(length, 2)
+        self.pod_count.resize(length)
+        self.index.resize(length)
+
+    def pods(self, row: int) -> Sequence[PodInfo]:
+        return self._pods[row]
+
+    def claim_users(self, claim: str) -> int:
+        return self._claims.get(claim, 0)
+
+    def _writable_pods(self, row: int) -> list[PodInfo]:
+        return self._pods[row]
+
+    def _writable_ports(self) -> HostPorts:
+        return self.ports
+
+    def _add_requests(self, pod: PodInfo, row: int) -> None:
+        for name, amount in pod.requests.items():
+            column = self._resources.use(name)
+            self.requested.add(column, row, amount)
+
+    def _remove_requests(self, pod: PodInfo, row: int) -> None:
+        for name, amount in pod.requests.items():
+            self.requested.add(self._resources.columns[name], row, -amount)
+        self._resources.disuse(pod.requests)
+
+    def _count_claim(self, claim: str, by: int) -> None:
+        users = self._claims.get(claim, 0) + by
+        if users:
+            self._claims[claim] = users
+        else:
+            del self._claims[claim]
+
+
+def take_out(pods: list[PodInfo], pod: PodInfo) -> PodInfo:
+    """Removes the pod; the last one takes its place, as upstream's list does it."""
+    if pod not in pods:
+        pod = next(known for known in pods if known.uid == pod.uid)
+    position = pods.index(pod)
+    last = pods.pop()
+    if last is not pod:
+        pods[position] = last
+    return pod

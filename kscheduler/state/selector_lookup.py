@@ -1,0 +1,80 @@
+"""Finds, among many selectors, the few that could match a given pod.
+
+A selector that names a value (`app in (web)`) is filed under that value, one that only names a key
+under the key, any other under its namespace. A pod then looks under its own labels, instead of
+asking every selector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+from kscheduler.api.labels import Operator, Requirement, Selector
+
+E = TypeVar("E")
+
+Namespaces = frozenset[str] | None  # None stands for every namespace
+_Place = tuple[str, ...]
+
+
+class SelectorLookup(Generic[E]):
+    """Entries filed by the selector they stand for."""
+
+    def __init__(self) -> None:
+        # Namespace, or None for selectors over several → place → entries. Dicts are the ordered
+        # sets here.
+        self._files: dict[str | None, dict[_Place, dict[E, None]]] = {}
+
+    def add(self, entry: E, namespaces: Namespaces, selector: Selector) -> None:
+        if selector.matches_nothing:
+            return
+        file = self._files.setdefault(_scope(namespaces), {})
+        for place in _places(selector):
+            file.setdefault(place, {})[entry] = None
+
+    def remove(self, entry: E, namespaces: Namespaces, selector: Selector) -> None:
+        if selector.matches_nothing:
+            return
+        scope = _scope(namespaces)
+        file = self._files[scope]
+        for place in _places(selector):
+            del file[place][entry]
+            if not file[place]:
+                del file[place]
+        if not file:
+            del self._files[scope]
+
+    def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[E]:
+        """All entries whose selector matches such a pod, each once, and some that do not."""
+        for scope in (namespace, None):
+            file = self._files.get(scope)
+            if file is None:
+                continue
+            yield from file.get((), ())
+            for key, value in labels.items():
+                yield from file.get((key,), ())
+                yield from file.get((key, value), ())
+
+
+def _scope(namespaces: Namespaces) -> str | None:
+    if namespaces is not None and len(namespaces) == 1:
+        return next(iter(namespaces))
+    return None
+
+
+def _places(selector: Selector) -> list[_Place]:
+    """Where the selector is filed: by the requirement that the fewest pods can meet."""
+    telling = min(selector, key=_breadth, default=None)
+    if telling is None or not telling.needs_key:
+        return [()]
+    if telling.operator is Operator.IN:
+        return [(telling.key, value) for value in telling.values]
+    return [(telling.key,)]
+
+
+def _breadth(requirement: Requirement) -> int:
+    if requirement.operator is Operator.IN:
+        return len(requirement.values)
+    # An alternative of a thousand values is still narrower than any key.
+    return 1 << 30 if requirement.needs_key else 1 << 31
