@@ -78,6 +78,14 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+def scalar_text(value: object) -> str:
+    """A scalar, or an empty collection, as it stands on a line of YAML."""
+    text = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=1 << 20
+    )
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
 def yaml_text(tree: Mapping[str, Any]) -> str:
     return yaml.dump(
         tree,

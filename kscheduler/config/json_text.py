@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Literal
 
 from kscheduler.api.field_errors import quoted
 
@@ -44,7 +44,7 @@ def parse_json(text: bytes) -> Node:
     node = scanner.value(depth=0)
     scanner.skip_space()
     if scanner.at < len(text):
-        scanner.fail("after top-level value")
+        raise scanner.failure("after top-level value")
     return node
 
 
@@ -70,10 +70,10 @@ class _Scanner:
         self.source = text
         self.at = 0
 
-    def fail(self, where: str) -> NoReturn:
+    def failure(self, where: str) -> JsonSyntaxError:
         if self.at >= len(self.source):
-            raise JsonSyntaxError("unexpected end of JSON input")
-        raise JsonSyntaxError(f"invalid character {_quote_byte(self.source[self.at])} {where}")
+            return JsonSyntaxError("unexpected end of JSON input")
+        return JsonSyntaxError(f"invalid character {_quote_byte(self.source[self.at])} {where}")
 
     def peek(self) -> int:
         return self.source[self.at] if self.at < len(self.source) else -1
@@ -103,7 +103,7 @@ class _Scanner:
             case 0x74 | 0x66 as byte:
                 self._literal(b"true" if byte == 0x74 else b"false")
                 return Node("bool", self._raw(start))
-        self.fail("looking for beginning of value")
+        raise self.failure("looking for beginning of value")
 
     def _raw(self, start: int) -> str:
         return self.source[start : self.at].decode("utf-8", "replace")
@@ -117,17 +117,17 @@ class _Scanner:
             return Node("object", self._raw(start))
         while True:
             if self.peek() != 0x22:
-                self.fail("looking for beginning of object key string")
+                raise self.failure("looking for beginning of object key string")
             key = self.string()
             self.skip_space()
             if self.peek() != 0x3A:
-                self.fail("after object key")
+                raise self.failure("after object key")
             members.append((key, self._next_value(depth)))
             if self.peek() == 0x7D:
                 self.at += 1
                 return Node("object", self._raw(start), members=tuple(members))
             if self.peek() != 0x2C:
-                self.fail("after object key:value pair")
+                raise self.failure("after object key:value pair")
             self.at += 1
             self.skip_space()
 
@@ -145,7 +145,7 @@ class _Scanner:
                 self.at += 1
                 return Node("array", self._raw(start), items=tuple(items))
             if self.peek() != 0x2C:
-                self.fail("after array element")
+                raise self.failure("after array element")
 
     def _next_value(self, depth: int) -> Node:
         """The value after the delimiter under the cursor, and the space around it."""
@@ -158,7 +158,7 @@ class _Scanner:
     def _literal(self, word: bytes) -> None:
         for i, expected in enumerate(word):
             if self.peek() != expected:
-                self.fail(f"in literal {word.decode()} (expecting {_quote_byte(word[i])})")
+                raise self.failure(f"in literal {word.decode()} (expecting {_quote_byte(word[i])})")
             self.at += 1
 
     def _number(self) -> None:
@@ -182,7 +182,7 @@ class _Scanner:
         while self.peek() in DIGITS:
             self.at += 1
         if self.at == start:
-            self.fail(where)
+            raise self.failure(where)
 
     def string(self) -> str:
         parts: list[str] = []
@@ -190,7 +190,7 @@ class _Scanner:
         start = self.at
         while (byte := self.peek()) != 0x22:
             if byte < 0x20:  # the end of the input, too
-                self.fail("in string literal")
+                raise self.failure("in string literal")
             self.at += 1
             if byte == 0x5C:
                 parts.append(self.source[start : self.at - 1].decode("utf-8", "replace"))
@@ -206,11 +206,11 @@ class _Scanner:
             self.at += 1
             return SIMPLE[byte]
         if byte != 0x75:
-            self.fail("in string escape code")
+            raise self.failure("in string escape code")
         self.at += 1
         for _ in range(4):
             if self.peek() not in HEX:
-                self.fail("in \\u hexadecimal character escape")
+                raise self.failure("in \\u hexadecimal character escape")
             self.at += 1
         return chr(int(self.source[self.at - 4 : self.at], 16))
 

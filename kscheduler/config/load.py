@@ -62,6 +62,14 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed text, and what YAML has to say about keys that stand there twice."""
+
+    node: Node
+    complaints: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Decoded:
     value: Model
     kind: Kind
@@ -97,27 +105,27 @@ def load_config(text: bytes, *, gates: Gates) -> KubeSchedulerConfiguration:
 
 def decode_document(text: bytes, default: Kind | None = None) -> Decoded:
     """A document of any registered kind; `default` stands in for a kind it does not name."""
-    complaints: list[str] = []
-    source = text
+    document = parse_document(text)
+    kind = _with_default(_kind_of(document.node), default)
+    model = _registered(kind, text)
+    try:
+        value, strict = decode(document.node, model, internal=kind.version == INTERNAL_VERSION)
+    except DecodeError as error:
+        raise ConfigError(str(error)) from error
+    return Decoded(value, kind, [*document.complaints, *strict])
+
+
+def parse_document(text: bytes) -> Document:
+    """JSON if it opens with a brace, otherwise the first document of a YAML stream."""
+    source, complaints = text, []
     if not text.decode("utf-8", "replace").lstrip(GO_SPACES).startswith("{"):
         try:
             source, repeated = yaml_to_json(text)
         except YamlError as error:
             raise ConfigError(str(error)) from error
         complaints = [repeated] if repeated else []
-    node = _parsed(source)
-    kind = _with_default(_kind_of(node), default)
-    model = _registered(kind, text)
     try:
-        value, strict = decode(node, model, internal=kind.version == INTERNAL_VERSION)
-    except DecodeError as error:
-        raise ConfigError(str(error)) from error
-    return Decoded(value, kind, [*complaints, *strict])
-
-
-def _parsed(text: bytes) -> Node:
-    try:
-        return parse_json(text)
+        return Document(parse_json(source), complaints)
     except JsonSyntaxError as error:
         raise _unreadable_kind(str(error)) from error
 
