@@ -1,0 +1,178 @@
+"""The binding cycle: what follows a placement, beside the loop, one task per pod.
+
+    pre-flight → nomination if it may take long → wait for Permit → PreBind → Bind → PostBind
+
+Whatever fails on the way gives back what was reserved and assumed, lets waiting pods know that room came free, and ends
+in the failure handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kscheduler import logs
+from kscheduler.cycle.failure import Failure, FailureHandler, Recorder
+from kscheduler.cycle.status_writer import StatusReport, StatusWriter
+from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.verdict import SKIP, Code, Diagnosis, Status, failed, fit_error
+from kscheduler.metrics import Metrics
+from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.state.cache import Cache, CacheError
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+ROOM_CAME_FREE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
+
+# Attempts beyond this share one label, so that the metric stays small.
+MOST_ATTEMPTS_TOLD = 15
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One pod on its way to one node."""
+
+    queued: QueuedPod
+    pod: PodInfo  # as assumed: with its node name
+    node: str
+    framework: Framework
+    cycle: CycleState
+    started: float  # perf_counter() when its scheduling cycle began
+
+
+class Binder:
+    def __init__(
+        self,
+        *,
+        cache: Cache,
+        queue: SchedulingQueue,
+        failures: FailureHandler,
+        writer: StatusWriter,
+        recorder: Callable[[str], Recorder],
+        metrics: Metrics,
+        nominates: bool,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._failures = failures
+        self._writer = writer
+        self._recorder = recorder
+        self._metrics = metrics
+        # Gate NominatedNodeNameForExpectation: say where a pod is headed when that may take long.
+        self._nominates = nominates
+        self._clock = clock
+
+    async def run(self, attempt: Attempt) -> None:
+        """The whole binding cycle of one pod; it fails alone."""
+        try:
+            status = await self._bind(attempt)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
+            log.error(
+                error, "Binding failed unexpectedly", pod=attempt.pod.key, stack=traceback.format_exc()
+            )
+            status = failed(error)
+        if status is not None:
+            self._give_up(attempt, status)
+
+    async def _bind(self, attempt: Attempt) -> Status | None:
+        framework, cycle = attempt.framework, attempt.cycle
+        pod, node = attempt.pod, attempt.node
+        pre_flight = framework.run_pre_bind_pre_flight(cycle, pod, node) if self._nominates else None
+        if pre_flight is not None and pre_flight is not SKIP:
+            return pre_flight
+        if self._nominates and (pre_flight is None or framework.is_waiting(pod)):
+            self._writer.report(StatusReport(attempt.queued.pod.pod, None, node))
+        status = await framework.wait_on_permit(pod)
+        if status is not None:
+            return status
+        # From here on events need no longer be kept for this pod.
+        self._queue.done(pod.uid)
+        if pre_flight is None:
+            status = await framework.run_pre_bind(cycle, pod, node)
+            if status is not None:
+                return Status(status.code, status.reasons)
+        await self._writer.settle(pod.uid)
+        status = await framework.run_bind(cycle, pod, node)
+        if status is not None:
+            return Status(status.code, status.reasons)
+        self._bound(attempt)
+        return None
+
+    def _bound(self, attempt: Attempt) -> None:
+        pod, queued = attempt.pod, attempt.queued
+        log.v(2).info(
+            "Successfully bound pod to node", pod=logs.ref(pod.pod), node=attempt.node
+        )
+        self._recorder(attempt.framework.profile_name).event(
+            queued.pod.pod,
+            "Normal",
+            "Scheduled",
+            "Binding",
+            f"Successfully assigned {pod.key} to {attempt.node}",
+        )
+        self._count(attempt)
+        attempt.framework.run_post_bind(attempt.cycle, pod, attempt.node)
+        if attempt.cycle.pods_to_activate:
+            self._queue.activate(attempt.cycle.pods_to_activate.values(), self._clock())
+
+    def _count(self, attempt: Attempt) -> None:
+        metrics, queued = self._metrics, attempt.queued
+        profile = attempt.framework.profile_name
+        seconds = time.perf_counter() - attempt.started
+        metrics.schedule_attempts_total.labels("scheduled", profile).inc()
+        metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile).observe(seconds)
+        metrics.pod_scheduling_attempts.labels().observe(queued.attempts)
+        if queued.initial_attempt_timestamp is not None:
+            told = queued.attempts
+            label = f"{MOST_ATTEMPTS_TOLD}+" if told >= MOST_ATTEMPTS_TOLD else str(told)
+            metrics.pod_scheduling_sli_duration_seconds.labels(label).observe(
+                self._clock() - queued.initial_attempt_timestamp
+            )
+        if queued.was_flushed_from_unschedulable:
+            metrics.pod_scheduled_after_flush_total.labels().inc()
+
+    def _give_up(self, attempt: Attempt, status: Status) -> None:
+        """Give back what the pod held. Those who wait hear of it; the pod itself only if it failed by error."""
+        pod, now = attempt.pod, self._clock()
+        freed = self.release(attempt)
+        failure = permit_failure(status) if status.plugin and status.rejected else Failure(status)
+        if freed and not failure.rejected:
+            self._queue.move_all(ROOM_CAME_FREE, pod, None, now=now)
+        self._failures.handle(attempt.queued, failure, started=attempt.started, now=now)
+        if freed and failure.rejected:
+            self._queue.move_all(ROOM_CAME_FREE, pod, None, now=now, pre_check=_other_than(pod))
+
+    def release(self, attempt: Attempt) -> bool:
+        """Undo Reserve and the assumption; False if the cache had moved on."""
+        attempt.framework.run_unreserve(attempt.cycle, attempt.pod, attempt.node)
+        try:
+            self._cache.forget(attempt.pod)
+        except CacheError as error:
+            log.error(error, "ForgetPod failed", pod=logs.ref(attempt.pod.pod))
+            return False
+        return True
+
+
+def _other_than(pod: PodInfo) -> Callable[[PodInfo], bool]:
+    return lambda waiting: waiting.uid != pod.uid
+
+
+def permit_failure(status: Status) -> Failure:
+    """A rejection after the decision, told like a decision about that one node."""
+    diagnosis = Diagnosis(absent=Status(status.code, status.reasons, status.plugin))
+    diagnosis.blame(status)
+    return Failure(
+        Status(Code.UNSCHEDULABLE, (fit_error(1, diagnosis),)),
+        frozenset(diagnosis.unschedulable_plugins),
+        frozenset(diagnosis.pending_plugins),
+    )

@@ -1,0 +1,137 @@
+"""What happens to a pod that could not be placed: back into the queue, an event, and a line in its status."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kscheduler import logs
+from kscheduler.api.core import Pod, PodCondition
+from kscheduler.api.timestamps import format_time
+from kscheduler.cycle.status_writer import StatusReport, StatusWriter
+from kscheduler.framework.verdict import Status
+from kscheduler.metrics import Metrics
+from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+POD_SCHEDULED = "PodScheduled"
+REASON_UNSCHEDULABLE = "Unschedulable"
+REASON_SCHEDULER_ERROR = "SchedulerError"
+
+# What an attempt leaves behind for the pod's nomination, when it is not the name of a node.
+CLEAR = ""
+KEEP = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An attempt that ended without a binding."""
+
+    status: Status
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
+    nominated_node: str | None = CLEAR
+
+    @property
+    def rejected(self) -> bool:
+        return self.status.rejected
+
+    @property
+    def reason(self) -> str:
+        return REASON_UNSCHEDULABLE if self.rejected else REASON_SCHEDULER_ERROR
+
+
+class PodLister(Protocol):
+    def get(self, key: str) -> Pod | None: ...
+
+
+class Recorder(Protocol):
+    def event(self, regarding: Pod, kind: str, reason: str, action: str, note: str) -> None: ...
+
+
+class FailureHandler:
+    """Where every attempt ends that does not end in a binding. Whatever happens, the pod leaves the in-flight list."""
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        pods: PodLister,
+        recorder: Callable[[str], Recorder],
+        writer: StatusWriter,
+        metrics: Metrics,
+    ) -> None:
+        self._queue = queue
+        self._pods = pods
+        self._recorder = recorder
+        self._writer = writer
+        self._metrics = metrics
+
+    def handle(self, queued: QueuedPod, failure: Failure, *, started: float, now: float) -> None:
+        pod = queued.pod
+        self._log(pod, failure)
+        self._count(queued.profile, failure, time.perf_counter() - started)
+        queued.unschedulable_plugins = set(failure.unschedulable_plugins)
+        queued.pending_plugins = set(failure.pending_plugins)
+        current = self._pods.get(pod.key)
+        if current is not None and current.metadata.uid != pod.uid:
+            # Deleted and created again under the same name: nothing here concerns the new one.
+            self._queue.done(pod.uid)
+            return
+        self._requeue(queued, current, failure, now=now)
+        self._tell(queued, failure, pod, now=now)
+
+    def _count(self, profile: str, failure: Failure, seconds: float) -> None:
+        result = "unschedulable" if failure.rejected else "error"
+        metrics = self._metrics
+        metrics.schedule_attempts_total.labels(result, profile).inc()
+        metrics.scheduling_attempt_duration_seconds.labels(result, profile).observe(seconds)
+
+    def _requeue(
+        self, queued: QueuedPod, current: Pod | None, failure: Failure, *, now: float
+    ) -> None:
+        if current is None:
+            log.v(2).info("Pod doesn't exist in informer cache", pod=logs.ref(queued.pod.pod))
+            self._queue.done(queued.pod.uid)
+        elif current.spec.node_name:
+            log.info(
+                "Pod has been assigned to node. Abort adding it back to queue.",
+                pod=logs.ref(current),
+                node=current.spec.node_name,
+            )
+            self._queue.done(queued.pod.uid)
+        else:
+            queued.pod = PodInfo(current)
+            self._queue.add_unschedulable_if_not_present(queued, now=now)
+            self._queue.nominator.add(queued.pod, failure.nominated_node)
+
+    def _tell(self, queued: QueuedPod, failure: Failure, pod: PodInfo, *, now: float) -> None:
+        message = failure.status.message
+        self._recorder(queued.profile).event(
+            pod.pod, "Warning", "FailedScheduling", "Scheduling", message
+        )
+        condition = PodCondition(
+            type=POD_SCHEDULED,
+            status="False",
+            reason=failure.reason,
+            message=message,
+            observed_generation=pod.pod.metadata.generation,
+            last_transition_time=format_time(now),
+        )
+        self._writer.report(StatusReport(pod.pod, condition, failure.nominated_node))
+
+    def _log(self, pod: PodInfo, failure: Failure) -> None:
+        if failure.rejected:
+            log.v(2).info(
+                "Unable to schedule pod; no fit; waiting",
+                pod=logs.ref(pod.pod),
+                err=failure.status.message,
+            )
+        else:
+            log.error(
+                failure.status.message, "Error scheduling pod; retrying", pod=logs.ref(pod.pod)
+            )

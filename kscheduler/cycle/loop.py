@@ -1,0 +1,209 @@
+"""The scheduling loop: pop a pod, decide, assume, hand it over to a binding task; the daemon's only `while True`.
+
+Deciding is synchronous, so nothing changes under it; between two pods the loop yields, so that watches and bindings
+advance. An exception anywhere in an attempt costs that pod the attempt, with the traceback in the log, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import traceback
+from collections.abc import Callable, Mapping
+
+from kscheduler import logs
+from kscheduler.cycle.bind import Attempt, Binder, permit_failure
+from kscheduler.cycle.failure import CLEAR, Failure, FailureHandler, Recorder
+from kscheduler.cycle.schedule import Failed, Placement, Scheduler, Unschedulable
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.reserving import Hold
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.verdict import Code, Status, failed
+from kscheduler.metrics import Metrics
+from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.state.cache import Cache, CacheError
+
+log = logs.logger(__name__)
+
+# Share of attempts whose plugin calls are timed one by one.
+SAMPLED = 0.1
+# Bindings under way; beyond it deciding more would only make decisions older.
+MAX_BINDING = 512
+BACKOFF_FLUSH_SECONDS = 1.0
+UNSCHEDULABLE_FLUSH_SECONDS = 30.0
+CACHE_METRICS_SECONDS = 1.0
+
+
+class SchedulingLoop:
+    def __init__(
+        self,
+        *,
+        queue: SchedulingQueue,
+        cache: Cache,
+        frameworks: Mapping[str, Framework],
+        scheduler: Scheduler,
+        binder: Binder,
+        failures: FailureHandler,
+        recorder: Callable[[str], Recorder],
+        metrics: Metrics,
+        rng: random.Random,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._queue = queue
+        self._cache = cache
+        self._frameworks = frameworks
+        self._scheduler = scheduler
+        self._binder = binder
+        self._failures = failures
+        self._recorder = recorder
+        self._metrics = metrics
+        self._rng = rng
+        self._clock = clock
+        self._ready = asyncio.Event()
+        self._slots = asyncio.Semaphore(MAX_BINDING)
+
+    async def run(self) -> None:
+        """Until cancelled. Bindings under way are then abandoned: their pods show up bound, or pending."""
+        self._queue.on_ready = self._ready.set
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._flush_backoff(), name="queue/backoff")
+                tasks.create_task(self._flush_unschedulable(), name="queue/unschedulable")
+                tasks.create_task(self._measure_cache(), name="cache/metrics")
+                await self._schedule_forever(tasks)
+        finally:
+            self._queue.close()
+
+    async def _schedule_forever(self, tasks: asyncio.TaskGroup) -> None:
+        while True:
+            queued = self._queue.pop()
+            if queued is None:
+                self._ready.clear()
+                if not self._queue.ready:
+                    await self._ready.wait()
+                continue
+            attempt = self.schedule(queued)
+            if attempt is not None:
+                await self._slots.acquire()
+                tasks.create_task(self._bind(attempt), name=f"bind/{attempt.pod.key}")
+            await asyncio.sleep(0)
+
+    async def _bind(self, attempt: Attempt) -> None:
+        binding = self._metrics.goroutines.labels("binding")
+        binding.inc()
+        try:
+            await self._binder.run(attempt)
+        finally:
+            binding.dec()
+            self._slots.release()
+
+    def schedule(self, queued: QueuedPod) -> Attempt | None:
+        """One scheduling cycle: a pod that got a node and is assumed there, or None and it was dealt with."""
+        started = time.perf_counter()
+        framework = self._frameworks.get(queued.profile)
+        if framework is None:
+            log.error(
+                f'profile not found for scheduler name "{queued.profile}"', "Error occurred"
+            )
+            self._queue.done(queued.uid)
+            return None
+        if self._skips(queued, framework):
+            self._queue.done(queued.uid)
+            return None
+        log.v(3).info("Attempting to schedule pod", pod=logs.ref(queued.pod.pod))
+        try:
+            outcome = self._attempt(queued, framework, started)
+        except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
+            log.error(
+                error, "Scheduling failed unexpectedly", pod=queued.key, stack=traceback.format_exc()
+            )
+            outcome = Failure(failed(error))
+        if isinstance(outcome, Failure):
+            self._failures.handle(queued, outcome, started=started, now=self._clock())
+            return None
+        return outcome
+
+    def _skips(self, queued: QueuedPod, framework: Framework) -> bool:
+        """Pods being deleted are not placed any more, and assumed ones are on their way already."""
+        pod = queued.pod
+        if pod.terminating:
+            note = f"skip schedule deleting pod: {pod.key}"
+            recorder = self._recorder(framework.profile_name)
+            recorder.event(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
+            log.v(3).info("Skip schedule deleting pod", pod=logs.ref(pod.pod))
+            return True
+        return self._cache.is_assumed(pod)
+
+    def _attempt(
+        self, queued: QueuedPod, framework: Framework, started: float
+    ) -> Attempt | Failure:
+        pod = queued.pod
+        cycle = CycleState(sampled=self._rng.random() < SAMPLED)
+        nodes = self._cache.snapshot()
+        match self._scheduler.decide(cycle, framework, pod, nodes):
+            case Placement(node=node):
+                return self._take(Attempt(queued, pod, node, framework, cycle, started))
+            case Unschedulable() as refusal:
+                return self._refused(cycle, framework, queued, refusal)
+            case Failed(status=status):
+                return Failure(status)
+
+    def _refused(
+        self, cycle: CycleState, framework: Framework, queued: QueuedPod, refusal: Unschedulable
+    ) -> Failure:
+        """No node fits. PostFilter may make room; either way this attempt is over."""
+        diagnosis = refusal.diagnosis
+        nominated: str | None = CLEAR
+        if framework.has_post_filter_plugins:
+            result = framework.run_post_filter(cycle, queued.pod, diagnosis)
+            diagnosis.post_filter_message = result.status.message
+            nominated = result.nominated_node
+        return Failure(
+            Status(Code.UNSCHEDULABLE, (refusal.message,)),
+            frozenset(diagnosis.unschedulable_plugins),
+            frozenset(diagnosis.pending_plugins),
+            nominated,
+        )
+
+    def _take(self, attempt: Attempt) -> Attempt | Failure:
+        """Assume the pod on its node, so that the next decision sees it there, and ask Reserve and Permit."""
+        pod = attempt.pod = attempt.pod.assigned_to(attempt.node)
+        framework, cycle = attempt.framework, attempt.cycle
+        try:
+            self._cache.assume(pod)
+        except CacheError as error:
+            return Failure(failed(error))
+        self._queue.nominator.remove(pod.uid)
+        status: Status | Hold | None = framework.run_reserve(cycle, pod, attempt.node)
+        if status is None:
+            status = framework.run_permit(cycle, pod, attempt.node)
+        if isinstance(status, Hold):
+            framework.hold(pod, status)
+        elif status is not None:
+            self._binder.release(attempt)
+            return permit_failure(status) if status.rejected else Failure(status)
+        if cycle.pods_to_activate:
+            self._queue.activate(cycle.pods_to_activate.values(), self._clock())
+            cycle.pods_to_activate.clear()
+        return attempt
+
+    async def _flush_backoff(self) -> None:
+        while True:
+            now = self._clock()
+            await asyncio.sleep(BACKOFF_FLUSH_SECONDS - now % BACKOFF_FLUSH_SECONDS)
+            self._queue.flush_backoff(self._clock())
+
+    async def _flush_unschedulable(self) -> None:
+        while True:
+            await asyncio.sleep(UNSCHEDULABLE_FLUSH_SECONDS)
+            self._queue.flush_unschedulable(self._clock())
+
+    async def _measure_cache(self) -> None:
+        sizes = self._metrics.cache_size
+        while True:
+            await asyncio.sleep(CACHE_METRICS_SECONDS)
+            sizes.labels("nodes").set(self._cache.node_count)
+            sizes.labels("pods").set(self._cache.pod_count)
+            sizes.labels("assumed_pods").set(self._cache.assumed_pod_count)

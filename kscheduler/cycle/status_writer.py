@@ -1,0 +1,127 @@
+"""Writes what became of a pod into its status, beside the scheduling loop and never in its way.
+
+One report per pod is kept: a newer one replaces an older one that has not been sent. A pod about to be bound first
+settles: what is unsent is dropped and what is under way is awaited, so that no stale `PodScheduled=False` can land on
+a pod after its binding. For the same reason nothing is written about a pod that somebody else has bound meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import structs
+
+from kscheduler import logs
+from kscheduler.api.core import Pod, PodCondition, PodStatus
+from kscheduler.errors import KschedulerError
+
+log = logs.logger(__name__)
+
+WRITERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """A condition to set, if any, and what to do about the nomination: None leaves it, "" clears it."""
+
+    pod: Pod
+    condition: PodCondition | None
+    nominated_node: str | None
+
+    def applied_to(self, status: PodStatus) -> PodStatus:
+        if self.condition is not None:
+            conditions = with_condition(status.conditions, self.condition)
+            status = structs.replace(status, conditions=conditions)
+        if self.nominated_node is not None:
+            status = structs.replace(status, nominated_node_name=self.nominated_node)
+        return status
+
+
+def with_condition(
+    conditions: tuple[PodCondition, ...], condition: PodCondition
+) -> tuple[PodCondition, ...]:
+    """A condition of the same type is replaced in its place; its clock restarts only if the status changed."""
+    for position, before in enumerate(conditions):
+        if before.type == condition.type:
+            if before.status == condition.status:
+                since = before.last_transition_time
+                condition = structs.replace(condition, last_transition_time=since)
+            if _same(before, condition):
+                return conditions
+            return (*conditions[:position], condition, *conditions[position + 1 :])
+    return (*conditions, condition)
+
+
+def _same(before: PodCondition, after: PodCondition) -> bool:
+    """A new generation alone is not worth a write."""
+    return structs.replace(after, observed_generation=before.observed_generation) == before
+
+
+class StatusApi(Protocol):
+    async def patch_pod_status(self, pod: Pod, status: PodStatus, /) -> None: ...
+
+
+class PodLister(Protocol):
+    def get(self, key: str, /) -> Pod | None: ...
+
+
+class StatusWriter:
+    """Bounded by the number of pods that wait: one report each, `WRITERS` requests at a time."""
+
+    def __init__(self, api: StatusApi, pods: PodLister) -> None:
+        self._api = api
+        self._pods = pods
+        self._unsent: OrderedDict[str, StatusReport] = OrderedDict()
+        self._under_way: dict[str, asyncio.Future[None]] = {}
+        self._work = asyncio.Event()
+
+    def report(self, report: StatusReport) -> None:
+        self._unsent[report.pod.uid] = report
+        self._work.set()
+
+    async def settle(self, uid: str) -> None:
+        """Return once nothing will be written about this pod any more."""
+        self._unsent.pop(uid, None)
+        under_way = self._under_way.get(uid)
+        if under_way is not None:
+            await asyncio.shield(under_way)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(WRITERS):
+                tasks.create_task(self._write_forever(), name=f"status-writer/{number}")
+
+    async def _write_forever(self) -> None:
+        while True:
+            report = self._next()
+            if report is None:
+                self._work.clear()
+                await self._work.wait()
+            else:
+                await self._write(report)
+
+    def _next(self) -> StatusReport | None:
+        """The oldest report of a pod that nobody is writing about just now."""
+        for uid in self._unsent:
+            if uid not in self._under_way:
+                return self._unsent.pop(uid)
+        return None
+
+    async def _write(self, report: StatusReport) -> None:
+        pod = report.pod
+        current = self._pods.get(pod.key)
+        if current is None or current.uid != pod.uid or current.spec.node_name:
+            return
+        done = self._under_way[pod.uid] = asyncio.get_running_loop().create_future()
+        try:
+            await self._api.patch_pod_status(current, report.applied_to(current.status))
+        except KschedulerError as error:
+            log.error(error, "Error updating pod", pod=logs.ref(pod))
+        finally:
+            del self._under_way[pod.uid]
+            done.set_result(None)
+            if self._unsent:
+                self._work.set()

@@ -1,0 +1,283 @@
+"""Leader election on a Lease: acquire, renew, release.
+
+Mirrors client-go's elector. Time is read off a local monotonic clock only: a lease counts as valid for its duration
+after *we last saw it change*, whatever the times written in it say, so clocks that jump or disagree change nothing.
+Differs: nothing on the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kscheduler import logs
+from kscheduler.api.timestamps import format_microtime
+from kscheduler.errors import ConfigError, KschedulerError
+
+log = logs.logger(__name__)
+
+JITTER_FACTOR = 1.2
+
+RawLease = dict[str, Any]
+
+
+class LeaseApi(Protocol):
+    """The one lease we compete for, as raw JSON so that nothing in it is lost when it is written back."""
+
+    async def get(self) -> RawLease | None:
+        """None if there is no such lease."""
+
+    async def create(self, spec: dict[str, Any]) -> RawLease: ...
+
+    async def update(self, lease: RawLease) -> RawLease: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionConfig:
+    identity: str
+    lock: str  # namespace/name, for logs
+    lease_seconds: float
+    renew_deadline_seconds: float
+    retry_seconds: float
+
+    def check(self) -> None:
+        problem = self._problem()
+        if problem:
+            raise ConfigError(f"couldn't create leader elector: {problem}")
+
+    def _problem(self) -> str:
+        if self.lease_seconds <= self.renew_deadline_seconds:
+            return "leaseDuration must be greater than renewDeadline"
+        if self.renew_deadline_seconds <= JITTER_FACTOR * self.retry_seconds:
+            return "renewDeadline must be greater than retryPeriod*JitterFactor"
+        if self.lease_seconds <= 0:
+            return "leaseDuration must be greater than zero"
+        if self.renew_deadline_seconds <= 0:
+            return "renewDeadline must be greater than zero"
+        if self.retry_seconds <= 0:
+            return "retryPeriod must be greater than zero"
+        return "" if self.identity else "Lock identity is empty"
+
+
+def _nothing(_: str) -> None:
+    return None
+
+
+@dataclass(slots=True)
+class Observers:
+    """Who hears of changes: events for people, a gauge for machines."""
+
+    event: Callable[[str], None] = _nothing
+    leading: Callable[[bool], None] = lambda _leading: None
+    slow_path: Callable[[], None] = lambda: None
+    new_leader: Callable[[str], None] = field(default=_nothing)
+
+
+class LeaderElector:
+    def __init__(
+        self,
+        api: LeaseApi,
+        config: ElectionConfig,
+        observers: Observers | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        config.check()
+        self._api = api
+        self._config = config
+        self._observers = observers or Observers()
+        self._clock = clock
+        self._rng = rng or random.Random()
+        self._lease: RawLease | None = None
+        self._observed: dict[str, Any] = {}
+        self._observed_at = 0.0
+        self._reported_leader = ""
+
+    @property
+    def holder(self) -> str:
+        return str(self._observed.get("holderIdentity") or "")
+
+    @property
+    def is_leader(self) -> bool:
+        return self.holder == self._config.identity
+
+    @property
+    def valid_until(self) -> float:
+        """When the lease as last seen runs out, on this process's monotonic clock."""
+        return self._observed_at + float(self._observed.get("leaseDurationSeconds") or 0)
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Campaign, lead while the lease can be renewed, give it back; returns when leadership is lost.
+
+        `lead` runs as a task of its own and is cancelled before this returns. Cancelling this releases the lease.
+        """
+        self._observers.leading(False)
+        await self._acquire()
+        leading = asyncio.ensure_future(lead())
+        try:
+            await self._renew_until_lost(leading)
+        finally:
+            await _cancelled(leading)
+            self._observers.leading(False)
+            await self._release()
+            self._observers.event(f"{self._config.identity} stopped leading")
+
+    async def _acquire(self) -> None:
+        lock = self._config.lock
+        log.info("Attempting to acquire leader lease...", lock=lock)
+        while not await self._try_acquire_or_renew():
+            await asyncio.sleep(
+                self._config.retry_seconds * (1 + self._rng.random() * JITTER_FACTOR)
+            )
+        self._observers.event(f"{self._config.identity} became leader")
+        self._observers.leading(True)
+        log.info("Successfully acquired lease", lock=lock)
+
+    async def _renew_until_lost(self, leading: asyncio.Future[None]) -> None:
+        """Renew at once, then every retry period; the work ending by itself ends leadership too."""
+        while await self._renew_before_deadline():
+            log.v(5).info("Successfully renewed lease", lock=self._config.lock)
+            done, _ = await asyncio.wait({leading}, timeout=self._config.retry_seconds)
+            if done:
+                await leading
+                return
+        log.info("Failed to renew lease", lock=self._config.lock, err="context deadline exceeded")
+
+    async def _renew_before_deadline(self) -> bool:
+        try:
+            async with asyncio.timeout(self._config.renew_deadline_seconds):
+                while not await self._try_acquire_or_renew():
+                    await asyncio.sleep(self._config.retry_seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _try_acquire_or_renew(self) -> bool:
+        if self.is_leader and self._clock() < self.valid_until:
+            if await self._renew_optimistically():
+                return True
+            log.v(2).info(
+                "Failed to update lease optimistically, falling back to slow path",
+                lock=self._config.lock,
+            )
+        try:
+            lease = await self._api.get()
+        except KschedulerError as error:
+            log.error(error, "Error retrieving lease lock", lock=self._config.lock)
+            return False
+        if lease is None:
+            return await self._create()
+        self._observe(lease)
+        if self.holder and not self.is_leader and self._clock() < self.valid_until:
+            log.v(4).info(
+                "Lease is held by and has not yet expired",
+                lock=self._config.lock,
+                holder=self.holder,
+            )
+            return False
+        return await self._take(lease)
+
+    async def _renew_optimistically(self) -> bool:
+        """Write the lease as we last saw it; fails if anybody has touched it since."""
+        lease = self._lease
+        if lease is None:
+            return False
+        renewed = lease["spec"] | {"renewTime": _now()}
+        try:
+            written = await self._api.update(lease | {"spec": renewed})
+        except KschedulerError:
+            return False
+        self._keep(written)
+        return True
+
+    async def _create(self) -> bool:
+        now = _now()
+        try:
+            written = await self._api.create(self._spec(acquired=now, renewed=now, transitions=0))
+        except KschedulerError as error:
+            log.error(error, "Error initially creating lease lock")
+            return False
+        self._keep(written)
+        return True
+
+    async def _take(self, lease: RawLease) -> bool:
+        """Write ourselves into the lease: a renewal if it is ours already, a transition if not."""
+        now = _now()
+        spec = lease.get("spec") or {}
+        transitions = int(spec.get("leaseTransitions") or 0)
+        if self.is_leader:
+            self._observers.slow_path()
+            acquired = spec.get("acquireTime") or now
+        else:
+            acquired, transitions = now, transitions + 1
+        wanted = self._spec(acquired=acquired, renewed=now, transitions=transitions)
+        try:
+            written = await self._api.update(lease | {"spec": wanted})
+        except KschedulerError as error:
+            log.error(error, "Failed to update lease", lock=self._config.lock)
+            return False
+        self._keep(written)
+        return True
+
+    async def _release(self) -> None:
+        """Give the lease back so that another can lead at once; somebody else's is left alone."""
+        try:
+            async with asyncio.timeout(self._config.renew_deadline_seconds):
+                await self._give_back()
+        except (KschedulerError, TimeoutError) as error:
+            log.error(error, "Failed to release lease", lock=self._config.lock)
+
+    async def _give_back(self) -> None:
+        lease = await self._api.get()
+        if lease is None:
+            return
+        self._observe(lease)
+        if not self.is_leader:
+            return
+        now = _now()
+        transitions = int(lease["spec"].get("leaseTransitions") or 0)
+        released = self._spec(acquired=now, renewed=now, transitions=transitions) | {
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+        }
+        self._keep(await self._api.update(lease | {"spec": released}))
+
+    def _spec(self, *, acquired: str, renewed: str, transitions: int) -> dict[str, Any]:
+        return {
+            "holderIdentity": self._config.identity,
+            "leaseDurationSeconds": int(self._config.lease_seconds),
+            "acquireTime": acquired,
+            "renewTime": renewed,
+            "leaseTransitions": transitions,
+        }
+
+    def _observe(self, lease: RawLease) -> None:
+        """A lease we read: only a change of its record restarts the clock."""
+        self._lease = lease
+        if (lease.get("spec") or {}) != self._observed:
+            self._keep(lease)
+
+    def _keep(self, lease: RawLease) -> None:
+        self._lease = lease
+        self._observed = lease.get("spec") or {}
+        self._observed_at = self._clock()
+        if self.holder != self._reported_leader:
+            self._reported_leader = self.holder
+            self._observers.new_leader(self.holder)
+
+
+async def _cancelled(task: asyncio.Future[None]) -> None:
+    """Cancel and wait for the end; what the work failed with, if it did, is for our caller."""
+    if task.done():
+        return
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def _now() -> str:
+    return format_microtime(time.time())

@@ -1,0 +1,206 @@
+"""NodeAffinity: pods choose nodes by label or name; the profile may add an affinity of its own.
+
+Mirrors pkg/scheduler/framework/plugins/nodeaffinity. Differs: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from kscheduler.api import core
+from kscheduler.api.core import Node
+from kscheduler.api.labels import SelectorError
+from kscheduler.api.node_selector import (
+    NODE_NAME_FIELD,
+    NodeSelectorMatcher,
+    PreferredTerms,
+    RequiredNodeAffinity,
+    compile_node_selector,
+    compile_preferred,
+    required_node_affinity,
+)
+from kscheduler.config.plugin_args import NodeAffinityArgs
+from kscheduler.errors import ConfigError
+from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, EventWithHint, Hint
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.normalize import share_of_best
+from kscheduler.framework.plugin import NodeNames
+from kscheduler.framework.verdict import (
+    SKIP,
+    Rejection,
+    Scores,
+    Status,
+    failed,
+    rejected_for_good,
+    unresolvable,
+)
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+REASON_POD = "node(s) didn't match Pod's node affinity/selector"
+REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT = "pod affinity terms conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    affinity: RequiredNodeAffinity
+
+
+@dataclass(frozen=True, slots=True)
+class Preferred:
+    terms: PreferredTerms
+
+
+class NodeAffinity:
+    name = "NodeAffinity"
+
+    def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
+        self._enforced: NodeSelectorMatcher | None = None
+        self._encouraged = PreferredTerms()
+        if args.added_affinity is not None:
+            self._add(_as_api(args))
+
+    def pre_filter(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes
+    ) -> Status | NodeNames | None:
+        required = _node_affinity(pod).required
+        if required is None and self._enforced is None and not pod.pod.spec.node_selector:
+            return SKIP
+        cycle.put(Required(required_node_affinity(pod.pod)))
+        names = _named_nodes(required.node_selector_terms) if required is not None else None
+        if names is None:
+            return None
+        return NodeNames(names) if names else rejected_for_good(REASON_CONFLICT)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
+        matches = nodes.selector_mask(cycle[Required].affinity)
+        if self._enforced is None:
+            yield unresolvable(~matches, REASON_POD)
+            return
+        enforced = nodes.selector_mask(self._enforced)
+        yield unresolvable(~enforced, REASON_ENFORCED)
+        yield unresolvable(enforced & ~matches, REASON_POD)
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        preferred = _node_affinity(pod).preferred
+        if not preferred and not self._encouraged.terms:
+            return SKIP
+        try:
+            own = compile_preferred(preferred)
+        except SelectorError as error:
+            return failed(error)
+        cycle.put(Preferred(PreferredTerms((*self._encouraged.terms, *own.terms))))
+        return None
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        total = np.zeros(len(nodes), np.int64)
+        for weight, term in cycle[Preferred].terms.terms:
+            total += weight * nodes.selector_mask(NodeSelectorMatcher((term,)))
+        return total
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
+        return share_of_best(scores)
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        changed = Action.ADD | Action.UPDATE_NODE_LABEL
+        return [EventWithHint(ClusterEvent(NODE, changed), self._node_changed)]
+
+    def sign(self, pod: PodInfo) -> Mapping[str, object]:
+        affinity = pod.pod.spec.affinity
+        own = affinity.node_affinity if affinity else None
+        return {
+            "v1.Pod.Spec.Affinity.NodeAffinity": None if own is None else _canonical(own),
+            "v1.Pod.Spec.Affinity.NodeSelector": dict(pod.pod.spec.node_selector or {}),
+        }
+
+    def _add(self, affinity: core.NodeAffinity) -> None:
+        if affinity.required is not None:
+            enforced = compile_node_selector(affinity.required)
+            if enforced.error:
+                raise ConfigError(
+                    f"parsing addedAffinity.requiredDuringSchedulingIgnoredDuringExecution: "
+                    f"{enforced.error}"
+                )
+            self._enforced = enforced
+        try:
+            self._encouraged = compile_preferred(affinity.preferred)
+        except SelectorError as error:
+            raise ConfigError(
+                f"parsing addedAffinity.preferredDuringSchedulingIgnoredDuringExecution: {error}"
+            ) from error
+
+    def _node_changed(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+        if self._enforced is not None and not _matches(self._enforced, new):
+            return Hint.SKIP
+        required = required_node_affinity(pod.pod)
+        if not _matches_or_raises(required, new):
+            return Hint.SKIP
+        if old is not None and _matches_or_raises(required, old):
+            return Hint.SKIP
+        return Hint.QUEUE
+
+
+def _node_affinity(pod: PodInfo) -> core.NodeAffinity:
+    affinity = pod.pod.spec.affinity
+    return (affinity.node_affinity if affinity else None) or core.NodeAffinity()
+
+
+def _named_nodes(terms: Sequence[core.NodeSelectorTerm]) -> frozenset[str] | None:
+    """The only nodes that any term can mean, going by names alone; None if some term names none."""
+    if not terms:
+        return None
+    found: set[str] = set()
+    for term in terms:
+        named = [
+            set(field.values)
+            for field in term.match_fields
+            if field.key == NODE_NAME_FIELD and field.operator == "In"
+        ]
+        if not named:
+            return None
+        found |= set.intersection(*named)
+    return frozenset(found)
+
+
+def _matches(selector: NodeSelectorMatcher, node: Node) -> bool:
+    return selector.matches(node.metadata.labels, node.metadata.name)
+
+
+def _matches_or_raises(required: RequiredNodeAffinity, node: Node) -> bool:
+    """A term that cannot be parsed is an error only where no other term matches."""
+    if required.matches(node.metadata.labels, node.metadata.name):
+        return True
+    affinity = required.affinity
+    if affinity is not None and affinity.error and required.labels.matches(node.metadata.labels):
+        raise SelectorError(affinity.error)
+    return False
+
+
+def _as_api(args: NodeAffinityArgs) -> core.NodeAffinity:
+    assert args.added_affinity is not None
+    plain = args.added_affinity.model_dump(by_alias=True, exclude_none=True)
+    return msgspec.convert(plain, core.NodeAffinity)
+
+
+def _canonical(affinity: core.NodeAffinity) -> object:
+    """Terms in an order that does not depend on how the user wrote them."""
+    required = affinity.required.node_selector_terms if affinity.required else ()
+    return {
+        "Required": sorted(_canonical_term(term) for term in required),
+        "Preferred": sorted(
+            (term.weight, _canonical_term(term.preference)) for term in affinity.preferred
+        ),
+    }
+
+
+def _canonical_term(term: core.NodeSelectorTerm) -> tuple[list[object], list[object]]:
+    def canonical(requirements: Sequence[core.NodeSelectorRequirement]) -> list[object]:
+        return sorted((r.key, r.operator, sorted(r.values)) for r in requirements)
+
+    return canonical(term.match_expressions), canonical(term.match_fields)

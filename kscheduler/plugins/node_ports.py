@@ -1,0 +1,56 @@
+"""NodePorts: a host port can be taken once per node.
+
+Mirrors pkg/scheduler/framework/plugins/nodeports. Differs: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from kscheduler.framework.cluster_event import (
+    ASSIGNED_POD,
+    NODE,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Hint,
+)
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.verdict import SKIP, Rejection, Status, unschedulable
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo, ports_conflict
+
+REASON = "node(s) didn't have free ports for the requested pod ports"
+
+
+class NodePorts:
+    name = "NodePorts"
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        return None if pod.host_ports else SKIP
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
+        taken = np.zeros(len(nodes), np.bool_)
+        for port in pod.host_ports:
+            taken |= nodes.port_in_use(port.ip, port.protocol, port.port)
+        yield unschedulable(taken, REASON)
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        return [
+            EventWithHint(ClusterEvent(ASSIGNED_POD, Action.DELETE), self._pod_deleted),
+            EventWithHint(ClusterEvent(NODE, Action.ADD)),
+        ]
+
+    def sign(self, pod: PodInfo) -> Mapping[str, object]:
+        spec = pod.pod.spec
+        containers = (*spec.containers, *spec.init_containers)
+        ports = {port.host_port for container in containers for port in container.ports}
+        return {"v1.Pod.Spec.HostPorts()": sorted(ports - {0})}
+
+    def _pod_deleted(self, pod: PodInfo, old: PodInfo, new: None) -> Hint:
+        if not (old.node_name or old.pod.status.nominated_node_name):
+            return Hint.SKIP
+        frees = any(ports_conflict(want, had) for want in pod.host_ports for had in old.host_ports)
+        return Hint.QUEUE if frees else Hint.SKIP

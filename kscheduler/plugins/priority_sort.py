@@ -1,0 +1,15 @@
+"""PrioritySort: higher priority first, then whoever has waited longer.
+
+Mirrors pkg/scheduler/framework/plugins/queuesort. Differs: nothing.
+"""
+
+from __future__ import annotations
+
+from kscheduler.framework.plugin import QueuedEntity
+
+
+class PrioritySort:
+    name = "PrioritySort"
+
+    def sort_key(self, queued: QueuedEntity) -> tuple[int, float]:
+        return (-queued.pod.priority, queued.timestamp)
