@@ -1,8 +1,7 @@
 """Leader election on a Lease: acquire, renew, release.
-
-Mirrors client-go's elector. Time is read off a local monotonic clock only: a lease counts as valid for its duration
-after *we last saw it change*, whatever the times written in it say, so clocks that jump or disagree change nothing.
-Differs: nothing on the wire.
+ Mirrors client-go's elector. Time is read off a local monotonic clock only: a lease counts as
+valid for its duration after *we last saw it change*, whatever the times written in it say, so
+clocks that jump or disagree change nothing. Differs: nothing on the wire.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kscheduler import logs
-from kscheduler.api.timestamps import format_microtime
+from kscheduler.api.timestamps import format_micro_time
 from kscheduler.errors import ConfigError, KschedulerError
 
 log = logs.logger(__name__)
@@ -26,7 +25,9 @@ RawLease = dict[str, Any]
 
 
 class LeaseApi(Protocol):
-    """The one lease we compete for, as raw JSON so that nothing in it is lost when it is written back."""
+    """The one lease we compete for, as raw JSON so that nothing in it is lost when it is written
+    back.
+    """
 
     async def get(self) -> RawLease | None:
         """None if there is no such lease."""
@@ -72,9 +73,9 @@ class Observers:
     """Who hears of changes: events for people, a gauge for machines."""
 
     event: Callable[[str], None] = _nothing
-    leading: Callable[[bool], None] = lambda _leading: None
+    leading: Callable[[], None] = lambda: None
+    standing_by: Callable[[], None] = lambda: None
     slow_path: Callable[[], None] = lambda: None
-    new_leader: Callable[[str], None] = field(default=_nothing)
 
 
 class LeaderElector:
@@ -96,7 +97,6 @@ class LeaderElector:
         self._lease: RawLease | None = None
         self._observed: dict[str, Any] = {}
         self._observed_at = 0.0
-        self._reported_leader = ""
 
     @property
     def holder(self) -> str:
@@ -112,30 +112,33 @@ class LeaderElector:
         return self._observed_at + float(self._observed.get("leaseDurationSeconds") or 0)
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Campaign, lead while the lease can be renewed, give it back; returns when leadership is lost.
+        """Campaign, lead while the lease can be renewed, give it back; returns when leadership is
+        lost.
 
-        `lead` runs as a task of its own and is cancelled before this returns. Cancelling this releases the lease.
+        `lead` runs as a task of its own and is cancelled before this returns. Cancelling this
+        releases the lease.
         """
-        self._observers.leading(False)
+        self._observers.standing_by()
         await self._acquire()
         leading = asyncio.ensure_future(lead())
         try:
             await self._renew_until_lost(leading)
         finally:
             await _cancelled(leading)
-            self._observers.leading(False)
+            self._observers.standing_by()
             await self._release()
             self._observers.event(f"{self._config.identity} stopped leading")
 
     async def _acquire(self) -> None:
         lock = self._config.lock
         log.info("Attempting to acquire leader lease...", lock=lock)
-        while not await self._try_acquire_or_renew():
-            await asyncio.sleep(
-                self._config.retry_seconds * (1 + self._rng.random() * JITTER_FACTOR)
-            )
+        while True:
+            if await self._try_acquire_or_renew():
+                break
+            jitter = 1 + self._rng.random() * JITTER_FACTOR
+            await asyncio.sleep(self._config.retry_seconds * jitter)
         self._observers.event(f"{self._config.identity} became leader")
-        self._observers.leading(True)
+        self._observers.leading()
         log.info("Successfully acquired lease", lock=lock)
 
     async def _renew_until_lost(self, leading: asyncio.Future[None]) -> None:
@@ -151,11 +154,12 @@ class LeaderElector:
     async def _renew_before_deadline(self) -> bool:
         try:
             async with asyncio.timeout(self._config.renew_deadline_seconds):
-                while not await self._try_acquire_or_renew():
+                while True:
+                    if await self._try_acquire_or_renew():
+                        return True
                     await asyncio.sleep(self._config.retry_seconds)
         except TimeoutError:
             return False
-        return True
 
     async def _try_acquire_or_renew(self) -> bool:
         if self.is_leader and self._clock() < self.valid_until:
@@ -266,9 +270,6 @@ class LeaderElector:
         self._lease = lease
         self._observed = lease.get("spec") or {}
         self._observed_at = self._clock()
-        if self.holder != self._reported_leader:
-            self._reported_leader = self.holder
-            self._observers.new_leader(self.holder)
 
 
 async def _cancelled(task: asyncio.Future[None]) -> None:
@@ -280,4 +281,4 @@ async def _cancelled(task: asyncio.Future[None]) -> None:
 
 
 def _now() -> str:
-    return format_microtime(time.time())
+    return format_micro_time(time.time())

@@ -66,6 +66,10 @@ class RBD(ApiStruct):
     read_only: bool = False
 
 
+class ImageVolumeSource(ApiStruct):
+    reference: str = ""
+
+
 class Volume(ApiStruct):
     """A pod's volume; at most one source is set, sources nobody asks about are not kept."""
 
@@ -82,3 +86,4 @@ class Volume(ApiStruct):
     rbd: RBD | None = None
     config_map: Present | None = None
     secret: Present | None = None
+    image: ImageVolumeSource | None = None

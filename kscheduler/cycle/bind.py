@@ -1,9 +1,8 @@
 """The binding cycle: what follows a placement, beside the loop, one task per pod.
 
     pre-flight → nomination if it may take long → wait for Permit → PreBind → Bind → PostBind
-
-Whatever fails on the way gives back what was reserved and assumed, lets waiting pods know that room came free, and ends
-in the failure handler.
+ Whatever fails on the way gives back what was reserved and assumed, lets waiting pods know that
+room came free, and ends in the failure handler.
 """
 
 from __future__ import annotations
@@ -78,7 +77,10 @@ class Binder:
             raise
         except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
             log.error(
-                error, "Binding failed unexpectedly", pod=attempt.pod.key, stack=traceback.format_exc()
+                error,
+                "Binding failed unexpectedly",
+                pod=attempt.pod.key,
+                stack=traceback.format_exc(),
             )
             status = failed(error)
         if status is not None:
@@ -87,7 +89,9 @@ class Binder:
     async def _bind(self, attempt: Attempt) -> Status | None:
         framework, cycle = attempt.framework, attempt.cycle
         pod, node = attempt.pod, attempt.node
-        pre_flight = framework.run_pre_bind_pre_flight(cycle, pod, node) if self._nominates else None
+        pre_flight = (
+            framework.run_pre_bind_pre_flight(cycle, pod, node) if self._nominates else None
+        )
         if pre_flight is not None and pre_flight is not SKIP:
             return pre_flight
         if self._nominates and (pre_flight is None or framework.is_waiting(pod)):
@@ -110,9 +114,7 @@ class Binder:
 
     def _bound(self, attempt: Attempt) -> None:
         pod, queued = attempt.pod, attempt.queued
-        log.v(2).info(
-            "Successfully bound pod to node", pod=logs.ref(pod.pod), node=attempt.node
-        )
+        log.v(2).info("Successfully bound pod to node", pod=logs.ref(pod.pod), node=attempt.node)
         self._recorder(attempt.framework.profile_name).event(
             queued.pod.pod,
             "Normal",
@@ -131,7 +133,7 @@ class Binder:
         seconds = time.perf_counter() - attempt.started
         metrics.schedule_attempts_total.labels("scheduled", profile).inc()
         metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile).observe(seconds)
-        metrics.pod_scheduling_attempts.labels().observe(queued.attempts)
+        metrics.pod_scheduling_attempts.observe(queued.attempts)
         if queued.initial_attempt_timestamp is not None:
             told = queued.attempts
             label = f"{MOST_ATTEMPTS_TOLD}+" if told >= MOST_ATTEMPTS_TOLD else str(told)
@@ -139,10 +141,12 @@ class Binder:
                 self._clock() - queued.initial_attempt_timestamp
             )
         if queued.was_flushed_from_unschedulable:
-            metrics.pod_scheduled_after_flush_total.labels().inc()
+            metrics.pod_scheduled_after_flush_total.inc()
 
     def _give_up(self, attempt: Attempt, status: Status) -> None:
-        """Give back what the pod held. Those who wait hear of it; the pod itself only if it failed by error."""
+        """Give back what the pod held. Those who wait hear of it; the pod itself only if it failed
+        by error.
+        """
         pod, now = attempt.pod, self._clock()
         freed = self.release(attempt)
         failure = permit_failure(status) if status.plugin and status.rejected else Failure(status)

@@ -1,4 +1,6 @@
-"""What happens to a pod that could not be placed: back into the queue, an event, and a line in its status."""
+"""What happens to a pod that could not be placed: back into the queue, an event, and a line in its
+status.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Recorder(Protocol):
 
 
 class FailureHandler:
-    """Where every attempt ends that does not end in a binding. Whatever happens, the pod leaves the in-flight list."""
+    """Where every attempt ends that does not end in a binding. Whatever happens, the pod leaves
+    the in-flight list.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
-"""The scheduling loop: pop a pod, decide, assume, hand it over to a binding task; the daemon's only `while True`.
-
-Deciding is synchronous, so nothing changes under it; between two pods the loop yields, so that watches and bindings
-advance. An exception anywhere in an attempt costs that pod the attempt, with the traceback in the log, and nothing else.
+"""The scheduling loop: pop a pod, decide, assume, hand it over to a binding task; the daemon's
+only `while True`.
+ Deciding is synchronous, so nothing changes under it; between two pods the loop yields, so that
+watches and bindings advance. An exception anywhere in an attempt costs that pod the attempt, with
+the traceback in the log, and nothing else.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class SchedulingLoop:
         self._slots = asyncio.Semaphore(MAX_BINDING)
 
     async def run(self) -> None:
-        """Until cancelled. Bindings under way are then abandoned: their pods show up bound, or pending."""
+        """Until cancelled. Bindings under way are then abandoned: their pods show up bound, or
+        pending.
+        """
         self._queue.on_ready = self._ready.set
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -100,13 +103,13 @@ class SchedulingLoop:
             self._slots.release()
 
     def schedule(self, queued: QueuedPod) -> Attempt | None:
-        """One scheduling cycle: a pod that got a node and is assumed there, or None and it was dealt with."""
+        """One scheduling cycle: a pod that got a node and is assumed there, or None and it was
+        dealt with.
+        """
         started = time.perf_counter()
         framework = self._frameworks.get(queued.profile)
         if framework is None:
-            log.error(
-                f'profile not found for scheduler name "{queued.profile}"', "Error occurred"
-            )
+            log.error(f'profile not found for scheduler name "{queued.profile}"', "Error occurred")
             self._queue.done(queued.uid)
             return None
         if self._skips(queued, framework):
@@ -117,7 +120,10 @@ class SchedulingLoop:
             outcome = self._attempt(queued, framework, started)
         except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
             log.error(
-                error, "Scheduling failed unexpectedly", pod=queued.key, stack=traceback.format_exc()
+                error,
+                "Scheduling failed unexpectedly",
+                pod=queued.key,
+                stack=traceback.format_exc(),
             )
             outcome = Failure(failed(error))
         if isinstance(outcome, Failure):
@@ -168,7 +174,9 @@ class SchedulingLoop:
         )
 
     def _take(self, attempt: Attempt) -> Attempt | Failure:
-        """Assume the pod on its node, so that the next decision sees it there, and ask Reserve and Permit."""
+        """Assume the pod on its node, so that the next decision sees it there, and ask Reserve and
+        Permit.
+        """
         pod = attempt.pod = attempt.pod.assigned_to(attempt.node)
         framework, cycle = attempt.framework, attempt.cycle
         try:

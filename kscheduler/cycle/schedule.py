@@ -132,21 +132,17 @@ class Scheduler:
         """Whether the node the pod was promised takes it; if so, no other is looked at."""
         row = nodes.row_of(name)
         if row is None:
-            error = f'nodeinfo not found for node name "{name}"'
-            log.error(
-                error, "Evaluation failed on nominated node", pod=logs.ref(pod.pod), node=name
-            )
-            return False
-        filtered = _filter(cycle, framework, pod, nodes.take(np.array([row], np.intp)))
-        for error in filtered.errors:
-            log.error(
-                error.reason,
-                "Evaluation failed on nominated node",
-                pod=logs.ref(pod.pod),
-                node=name,
-            )
-        _charge(diagnosis, filtered.charges)
-        return len(filtered.feasible) == 1
+            problems = [f'nodeinfo not found for node name "{name}"']
+        else:
+            filtered = _filter(cycle, framework, pod, nodes.take([row]))
+            if len(filtered.feasible):
+                return True
+            _charge(diagnosis, filtered.charges)
+            problems = [error.reason for error in filtered.errors]
+        for problem in problems:
+            what = "Evaluation failed on nominated node"
+            log.error(problem, what, pod=logs.ref(pod.pod), node=name)
+        return False
 
     def _conclude(
         self,
@@ -181,7 +177,7 @@ class Scheduler:
     def _cut(
         self, filtered: Filtered, wanted: int, candidates: Rows, table_size: int
     ) -> tuple[Rows, int, Charge | None]:
-        """The first feasible rows in rotation order, how many nodes that took, and any error there."""
+        """The first feasible rows in rotation order, how many nodes that took, any error there."""
         start = self.next_start_node_index % max(len(candidates), 1)
         rotated = np.concatenate((candidates[start:], candidates[:start]))
         feasible = np.zeros(table_size, np.bool_)

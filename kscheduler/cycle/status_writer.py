@@ -1,8 +1,8 @@
 """Writes what became of a pod into its status, beside the scheduling loop and never in its way.
-
-One report per pod is kept: a newer one replaces an older one that has not been sent. A pod about to be bound first
-settles: what is unsent is dropped and what is under way is awaited, so that no stale `PodScheduled=False` can land on
-a pod after its binding. For the same reason nothing is written about a pod that somebody else has bound meanwhile.
+ One report per pod is kept: a newer one replaces an older one that has not been sent. A pod about
+to be bound first settles: what is unsent is dropped and what is under way is awaited, so that no
+stale `PodScheduled=False` can land on a pod after its binding. For the same reason nothing is
+written about a pod that somebody else has bound meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ WRITERS = 8
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """A condition to set, if any, and what to do about the nomination: None leaves it, "" clears it."""
+    """A condition to set, if any, and what to do about the nomination: None leaves it, "" clears
+    it.
+    """
 
     pod: Pod
     condition: PodCondition | None
@@ -43,7 +45,9 @@ class StatusReport:
 def with_condition(
     conditions: tuple[PodCondition, ...], condition: PodCondition
 ) -> tuple[PodCondition, ...]:
-    """A condition of the same type is replaced in its place; its clock restarts only if the status changed."""
+    """A condition of the same type is replaced in its place; its clock restarts only if the status
+    changed.
+    """
     for position, before in enumerate(conditions):
         if before.type == condition.type:
             if before.status == condition.status:

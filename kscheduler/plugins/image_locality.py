@@ -1,7 +1,6 @@
 """ImageLocality: prefers nodes that have the pod's images already.
-
-Mirrors pkg/scheduler/framework/plugins/imagelocality. Differs: node counts per image are always current; upstream's may
-lag behind for nodes that have not changed.
+ Mirrors pkg/scheduler/framework/plugins/imagelocality. Differs: node counts per image are always
+current; upstream's may lag behind for nodes that have not changed.
 """
 
 from __future__ import annotations
@@ -37,8 +36,10 @@ class ImageLocality:
         most = MOST_BYTES_PER_IMAGE * len(names)
         if most <= LEAST_BYTES:
             return present * 0
-        return (np.clip(present, LEAST_BYTES, most) - LEAST_BYTES) * MAX_NODE_SCORE // (
-            most - LEAST_BYTES
+        return (
+            (np.clip(present, LEAST_BYTES, most) - LEAST_BYTES)
+            * MAX_NODE_SCORE
+            // (most - LEAST_BYTES)
         )
 
     def sign(self, pod: PodInfo) -> Mapping[str, object]:

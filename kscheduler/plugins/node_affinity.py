@@ -47,6 +47,9 @@ REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 
 
+_Canonical = list[tuple[str, str, list[str]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Required:
     affinity: RequiredNodeAffinity
@@ -199,8 +202,8 @@ def _canonical(affinity: core.NodeAffinity) -> object:
     }
 
 
-def _canonical_term(term: core.NodeSelectorTerm) -> tuple[list[object], list[object]]:
-    def canonical(requirements: Sequence[core.NodeSelectorRequirement]) -> list[object]:
+def _canonical_term(term: core.NodeSelectorTerm) -> tuple[_Canonical, _Canonical]:
+    def canonical(requirements: Sequence[core.NodeSelectorRequirement]) -> _Canonical:
         return sorted((r.key, r.operator, sorted(r.values)) for r in requirements)
 
     return canonical(term.match_expressions), canonical(term.match_fields)

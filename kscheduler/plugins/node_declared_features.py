@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from kscheduler.api.core import Node
-from kscheduler.api.features import KNOWN_FEATURES, required_features
+from kscheduler.api.core import Container, Node, Pod
 from kscheduler.framework.cluster_event import (
     NODE,
     TARGET_POD,
@@ -21,6 +20,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.verdict import SKIP, Rejection, Status, unresolvable
+from kscheduler.state.declared_features import KNOWN_FEATURES, feature_bits
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -50,11 +50,31 @@ class NodeDeclaredFeatures:
         return {"v1.Pod.Spec.RequiredFeatures()": bits}
 
     def _node_changed(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
-        unchanged = (
-            old is not None and old.status.declared_features == new.status.declared_features
-        )
+        unchanged = old is not None and old.status.declared_features == new.status.declared_features
         return Hint.SKIP if unchanged else Hint.QUEUE
 
     def _pod_changed(self, pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:
         unchanged = required_features(old.pod) == required_features(new.pod)
         return Hint.SKIP if unchanged else Hint.QUEUE
+
+
+def required_features(pod: Pod) -> int:
+    """Bits of the features that the pod's spec cannot do without."""
+    spec = pod.spec
+    containers = (*spec.init_containers, *spec.containers)
+    needed = []
+    if any(_restarts_all(container) for container in containers):
+        needed.append("RestartAllContainersOnContainerExits")
+    if spec.host_network and spec.host_users is False:
+        needed.append("UserNamespacesHostNetworkSupport")
+    if any(_has_mount_options(one) for one in (*containers, *spec.ephemeral_containers)):
+        needed.append("VolumeBindMountOptions")
+    return feature_bits(needed)
+
+
+def _restarts_all(container: Container) -> bool:
+    return any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules)
+
+
+def _has_mount_options(container: Container) -> bool:
+    return any(mount.bind_mount_options for mount in container.volume_mounts)

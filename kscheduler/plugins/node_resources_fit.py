@@ -1,4 +1,5 @@
-"""NodeResourcesFit: a pod goes where what it asks for is left, and scores nodes by how full they would be.
+"""NodeResourcesFit: a pod goes where what it asks for is left, and scores nodes by how full they
+would be.
 
 Mirrors pkg/scheduler/framework/plugins/noderesources/fit.go. Differs: nothing.
 """
@@ -11,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kscheduler.api.core import Node
-from kscheduler.api.requests import in_units
+from kscheduler.api.quantity import nano_value
+from kscheduler.api.requests import NON_ZERO_DEFAULTS, Counting, in_units, pod_requests
 from kscheduler.api.resource_names import CPU, MEMORY, PODS, is_extended, is_scalar
-from kscheduler.config.plugin_args import NodeResourcesFitArgs
+from kscheduler.config.plugin_args import NodeResourcesFitArgs, ScoringStrategy
 from kscheduler.framework import fragments
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
@@ -37,6 +39,7 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 TOO_MANY_PODS = "Too many pods"
+CONTAINERS_ONLY = Counting(pod_level=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,9 @@ class FitRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScoreRequest:
-    """What the pod counts for in scoring, per configured resource; unasked-for scalars are left out."""
+    """What the pod counts for in scoring, per configured resource; unasked-for scalars are left
+    out.
+    """
 
     amounts: tuple[tuple[str, int, int], ...]  # resource, amount, weight
 
@@ -60,8 +65,9 @@ class NodeResourcesFit:
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy
+        assert strategy is not None  # Defaulting fills it in.
         self._weights = tuple((spec.name, spec.weight) for spec in strategy.resources)
-        self._strategy = _strategy(args)
+        self._strategy = _formula(strategy)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         wanted = tuple(
@@ -114,7 +120,9 @@ class NodeResourcesFit:
         return resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups
 
     def _score_request(self, pod: PodInfo) -> ScoreRequest:
-        amounts = pod.score_requests
+        # Upstream's scorer does not know of requests at pod level; what is on nodes does count
+        # them.
+        amounts = in_units(pod_requests(pod.pod, CONTAINERS_ONLY, NON_ZERO_DEFAULTS))
         return ScoreRequest(
             tuple(
                 (resource, amounts.get(resource, 0), weight)
@@ -164,7 +172,7 @@ def _short_of(resource: str, wanted: int, nodes: Nodes) -> Iterator[Rejection]:
 
 
 def _used(nodes: Nodes, resource: str, column: int) -> Scores:
-    """What scoring takes as used: pods that ask for no cpu or memory count as asking for a little."""
+    """What scoring takes as used: a pod that asks for no cpu or memory counts as asking for some."""
     if resource == CPU:
         return nodes.nonzero_requested[:, 0]
     if resource == MEMORY:
@@ -172,12 +180,16 @@ def _used(nodes: Nodes, resource: str, column: int) -> Scores:
     return nodes.requested[:, column]
 
 
-def _strategy(args: NodeResourcesFitArgs) -> Strategy:
-    strategy = args.scoring_strategy
+def _formula(strategy: ScoringStrategy) -> Strategy:
     if strategy.type == "MostAllocated":
         return most_allocated
-    if strategy.type == "RequestedToCapacityRatio":
-        points = strategy.requested_to_capacity_ratio.shape
+    ratio = strategy.requested_to_capacity_ratio
+    if strategy.type == "RequestedToCapacityRatio" and ratio is not None:
         # The user writes scores 0..10.
-        return requested_to_capacity_ratio([(p.utilization, p.score * 10) for p in points])
+        return requested_to_capacity_ratio([(p.utilization, p.score * 10) for p in ratio.shape])
     return least_allocated
+
+
+def _allocatable(node: Node) -> dict[str, int]:
+    amounts = {name: nano_value(amount) for name, amount in node.status.allocatable.items()}
+    return in_units(amounts)

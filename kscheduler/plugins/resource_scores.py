@@ -1,12 +1,13 @@
 """How full a node would be, as a score: three strategies and the balance between resources.
-
-Pure functions over matrices [nodes, resources]; a resource that a node does not have (allocatable 0) does not count
-for that node. Integer division truncates, as upstream's does; all operands are non-negative unless said otherwise.
+ Pure functions over matrices [nodes, resources]; a resource that a node does not have (allocatable
+0) does not count for that node. Integer division truncates, as upstream's does; all operands are
+non-negative unless said otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,9 @@ def _weighted(numerator: Matrix, allocatable: Matrix, weights: Weights) -> Score
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
-    """A strategy after the user's curve: utilisation in percent → score 0..100, straight lines between points."""
+    """A strategy after the user's curve: utilisation in percent → score 0..100, straight lines
+    between points.
+    """
     curve = np.array([_on_curve(shape, percent) for percent in range(101)], np.int64)
 
     def score(requested: Matrix, allocatable: Matrix, weights: Weights) -> Scores:
@@ -60,7 +63,7 @@ def _on_curve(shape: Sequence[tuple[int, int]], percent: int) -> int:
     first_x, first_y = shape[0]
     if percent <= first_x:
         return first_y
-    for (x0, y0), (x1, y1) in zip(shape, shape[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(shape):
         if percent <= x1:
             # int() truncates toward zero on falling segments, which // would not.
             return y0 + int((y1 - y0) * (percent - x0) / (x1 - x0))
@@ -68,7 +71,9 @@ def _on_curve(shape: Sequence[tuple[int, int]], percent: int) -> int:
 
 
 def balance_gain(used: Matrix, with_pod: Matrix, allocatable: Matrix) -> Scores:
-    """50..100 per node: 75 if the pod leaves the balance between resources as it is, more if it improves it."""
+    """50..100 per node: 75 if the pod leaves the balance between resources as it is, more if it
+    improves it.
+    """
     change = 50 + _balance(with_pod, allocatable) - _balance(used, allocatable)
     return 50 + change // 2
 
@@ -85,7 +90,9 @@ def _balance(amounts: Matrix, allocatable: Matrix) -> Scores:
 
 
 def _spread(fractions: NDArray[np.float64], exists: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Standard deviation over the resources a node has; half the distance where there are exactly two."""
+    """Standard deviation over the resources a node has; half the distance where there are exactly
+    two.
+    """
     count = exists.sum(axis=1)
     mean = fractions.sum(axis=1) / np.maximum(count, 1)
     squares = np.where(exists, (fractions - mean[:, None]) ** 2, 0.0)

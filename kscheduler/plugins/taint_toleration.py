@@ -1,7 +1,7 @@
-"""TaintToleration: nodes may repel pods; NoSchedule and NoExecute forbid, PreferNoSchedule costs score.
-
-Mirrors pkg/scheduler/framework/plugins/tainttoleration. Differs: verdicts are computed per distinct list of taints in
-the cluster (usually a handful) and looked up per node.
+"""TaintToleration: nodes may repel pods; NoSchedule and NoExecute forbid, PreferNoSchedule costs
+score.
+ Mirrors pkg/scheduler/framework/plugins/tainttoleration. Differs: verdicts are computed per
+distinct list of taints in the cluster (usually a handful) and looked up per node.
 """
 
 from __future__ import annotations
@@ -89,9 +89,7 @@ class TaintToleration:
         )
 
     def _forbids(self, taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> bool:
-        found = find_untolerated(
-            taints, tolerations, HARD_EFFECTS, numeric_operators=self._numeric
-        )
+        found = find_untolerated(taints, tolerations, HARD_EFFECTS, numeric_operators=self._numeric)
         return found is not None
 
     def _discourages(self, taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
@@ -106,5 +104,3 @@ class TaintToleration:
         was_closed = old is None or self._forbids(old.spec.taints, tolerations)
         now_open = not self._forbids(new.spec.taints, tolerations)
         return Hint.QUEUE if was_closed and now_open else Hint.SKIP
-
-

@@ -34,9 +34,7 @@ def build(
 
 
 @web.middleware
-async def _like_an_api_server(
-    request: web.Request, handler: Handler
-) -> web.StreamResponse:
+async def _like_an_api_server(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         response = await handler(request)
     except web.HTTPNotFound:

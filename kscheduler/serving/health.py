@@ -1,4 +1,6 @@
-"""Health endpoints: named checks behind /healthz, /livez and /readyz, told as an API server tells them."""
+"""Health endpoints: named checks behind /healthz, /livez and /readyz, told as an API server tells
+them.
+"""
 
 from __future__ import annotations
 

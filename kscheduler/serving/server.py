@@ -1,4 +1,6 @@
-"""The serving port: accepts connections, tells TLS from plain HTTP by the first byte, and drains on the way out."""
+"""The serving port: accepts connections, tells TLS from plain HTTP by the first byte, and drains
+on the way out.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class Server:
     async def run(self) -> None:
         """Until cancelled; then stop listening, let requests finish, and go."""
         await self._runner.setup()
-        self._listener.setblocking(False)
+        self._listener.settimeout(0)
         host, port = self._listener.getsockname()[:2]
         log.info("Serving securely on", address=f"{host}:{port}")
         try:
@@ -60,7 +62,7 @@ class Server:
         handler = self._runner.server
         assert handler is not None
         try:
-            connection.setblocking(False)
+            connection.settimeout(0)
             async with asyncio.timeout(FIRST_BYTE_SECONDS):
                 first = await _peek(connection)
             if not first:

@@ -1,0 +1,66 @@
+"""The in-tree plugins, one module each, under the names they have in kube-scheduler.
+ In: compiled pods and columns of nodes. Out: masks, scores and hints. A plugin knows neither the
+queue nor the network and no other plugin; what two of them need lives in `framework` or below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kscheduler.framework.handle import Factory, Handle
+from kscheduler.framework.plugin import Plugin
+from kscheduler.plugins.default_binder import DefaultBinder
+from kscheduler.plugins.image_locality import ImageLocality
+from kscheduler.plugins.node_affinity import NodeAffinity
+from kscheduler.plugins.node_declared_features import NodeDeclaredFeatures
+from kscheduler.plugins.node_name import NodeName
+from kscheduler.plugins.node_ports import NodePorts
+from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from kscheduler.plugins.node_resources_fit import NodeResourcesFit
+from kscheduler.plugins.node_unschedulable import NodeUnschedulable
+from kscheduler.plugins.priority_sort import PrioritySort
+from kscheduler.plugins.scheduling_gates import SchedulingGates
+from kscheduler.plugins.taint_toleration import TaintToleration
+
+
+def _plain(make: Callable[[], Plugin]) -> Factory:
+    """For plugins that need neither arguments nor anything of the scheduler around them."""
+
+    def factory(args: Any, handle: Handle) -> Plugin:
+        return make()
+
+    return factory
+
+
+IN_TREE: Mapping[str, Factory] = {
+    "DefaultBinder": DefaultBinder,
+    "ImageLocality": _plain(ImageLocality),
+    "NodeAffinity": NodeAffinity,
+    "NodeDeclaredFeatures": _plain(NodeDeclaredFeatures),
+    "NodeName": _plain(NodeName),
+    "NodePorts": _plain(NodePorts),
+    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
+    "NodeResourcesFit": NodeResourcesFit,
+    "NodeUnschedulable": NodeUnschedulable,
+    "PrioritySort": _plain(PrioritySort),
+    "SchedulingGates": _plain(SchedulingGates),
+    "TaintToleration": TaintToleration,
+}
+
+# Known to configuration, but not built yet: pods are placed as if these did not exist, and the
+# daemon says so at start.
+NOT_BUILT: Mapping[str, str] = {
+    "DefaultPreemption": "no pod is evicted to make room for another",
+    "DeferredPodScheduling": "deferred resizes are not scheduled",
+    "DynamicResources": "resource claims are not looked at",
+    "GangScheduling": "pod groups are scheduled pod by pod",
+    "InterPodAffinity": "affinity and anti-affinity between pods are not looked at",
+    "NodeVolumeLimits": "attach limits of nodes are not looked at",
+    "PodGroupPodsCount": "pod groups are scheduled pod by pod",
+    "PodTopologySpread": "topology spread constraints are not looked at",
+    "TopologyPlacementGenerator": "pod groups are scheduled pod by pod",
+    "VolumeBinding": "claims are neither matched nor provisioned",
+    "VolumeRestrictions": "exclusive volumes are not looked at",
+    "VolumeZone": "zones of volumes are not looked at",
+}
