@@ -20,7 +20,7 @@ they are indexed by the plugins that rejected them, so an event costs only the p
 
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.places import Profile
-from kscheduler.queue.queue import AlreadyQueuedError, SchedulingQueue
+from kscheduler.queue.queue import SchedulingQueue
 from kscheduler.queue.queued_pod import QueuedPod
 
-__all__ = ["AlreadyQueuedError", "Backoff", "Profile", "QueuedPod", "SchedulingQueue"]
+__all__ = ["Backoff", "Profile", "QueuedPod", "SchedulingQueue"]

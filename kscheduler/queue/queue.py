@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kscheduler import logs
-from kscheduler.errors import KschedulerError
 from kscheduler.framework.cluster_event import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
@@ -45,10 +44,6 @@ _PLACE_IN_WORDS = {
     Place.ACTIVE: "the active queue",
     Place.BACKOFF: "the backoff queue",
 }
-
-
-class AlreadyQueuedError(KschedulerError):
-    """A pod came back from an attempt, and one of its name was queued already."""
 
 
 class Identified(Protocol):
@@ -185,7 +180,8 @@ class SchedulingQueue:
             place = self._places.place_of(queued.key)
             if place is not None:
                 where = _PLACE_IN_WORDS[place]
-                raise AlreadyQueuedError(f"Pod {queued.key} is already present in {where}")
+                log.error(f"Pod {queued.key} is already present in {where}", "Error occurred")
+                return
             queued.returned(now)
             self._recorder.rejected(queued.rejectors, queued.profile)
             verdict = self._verdict_after_attempt(queued)

@@ -1,9 +1,11 @@
 """Pods, profiles made of lambdas, and queues that are checked when the test is over."""
 
+import io
 from collections import Counter
 
 import pytest
 
+from kscheduler import logs
 from kscheduler.api.core import (
     Container,
     Pod,
@@ -174,6 +176,15 @@ def make_queue():
     yield build
     for harness in made:
         harness.check_on_the_way_out()
+
+
+@pytest.fixture
+def log_text():
+    """What was logged so far."""
+    lines = io.BytesIO()
+    logs.configure(logs.Logging(), stderr=lines)
+    yield lambda: lines.getvalue().decode()
+    logs.configure(logs.Logging())
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,327 @@
+"""What informers deliver, carried into cache and queue: where things are, and whom that may help.
+
+Mirrors pkg/scheduler/eventhandlers.go without pod groups and deferred resizes. Differs: a pod that
+was replaced by another of its name counts as deleted and added, and where the cache refuses a step
+it is brought to what the API server says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
+
+from kscheduler import logs
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.meta import ApiObject
+from kscheduler.framework import cluster_event
+from kscheduler.framework.cluster_event import (
+    ASSIGNED_POD,
+    NODE,
+    UNSCHEDULED_POD,
+    UNSCHEDULED_POD_ADD,
+    Action,
+    ClusterEvent,
+)
+from kscheduler.framework.waiting_pods import WaitingPods
+from kscheduler.metrics import Metrics
+from kscheduler.queue import SchedulingQueue
+from kscheduler.queue.changes import node_events, pod_events
+from kscheduler.state.cache import Cache, CacheError
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+T = TypeVar("T", bound=ApiObject)
+
+NODE_ADDED = ClusterEvent(NODE, Action.ADD)
+NODE_DELETED = ClusterEvent(NODE, Action.DELETE)
+POD_ASSIGNED = ClusterEvent(ASSIGNED_POD, Action.ADD)
+POD_UPDATED = ClusterEvent(ASSIGNED_POD, Action.UPDATE)
+POD_GONE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
+PENDING_POD_UPDATED = ClusterEvent(UNSCHEDULED_POD, Action.UPDATE)
+PENDING_POD_DELETED = ClusterEvent(UNSCHEDULED_POD, Action.DELETE)
+
+# Kinds that have their own handlers here, or none.
+_HANDLED = frozenset({NODE, cluster_event.POD, *cluster_event.POD_KINDS, cluster_event.POD_GROUP})
+# Kinds we have structs for; any other must be named `plural.version.group`.
+_TYPED = frozenset(
+    {
+        cluster_event.PERSISTENT_VOLUME,
+        cluster_event.PERSISTENT_VOLUME_CLAIM,
+        cluster_event.CSI_NODE,
+        cluster_event.CSI_DRIVER,
+        cluster_event.CSI_STORAGE_CAPACITY,
+        cluster_event.STORAGE_CLASS,
+        cluster_event.VOLUME_ATTACHMENT,
+        cluster_event.RESOURCE_CLAIM,
+        cluster_event.RESOURCE_SLICE,
+        cluster_event.DEVICE_CLASS,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber(Generic[T]):
+    """An informer's handler; `deleted` also hears whether the last state is only what we knew."""
+
+    added: Callable[[T], None]
+    updated: Callable[[T, T], None]
+    deleted: Callable[[T, bool], None]
+
+    def on_add(self, item: T, *, is_initial: bool) -> None:
+        self.added(item)
+
+    def on_update(self, old: T, new: T) -> None:
+        self.updated(old, new)
+
+    def on_delete(self, item: T, *, final_state_unknown: bool) -> None:
+        self.deleted(item, final_state_unknown)
+
+
+class EventHandlers:
+    """`profiles` are the scheduler names we answer to."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        profiles: Container[str],
+        metrics: Metrics,
+        *,
+        waiting_pods: WaitingPods,
+        compile_pod: Callable[[Pod], PodInfo] = PodInfo,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._profiles = profiles
+        self._waiting_pods = waiting_pods
+        self._compile = compile_pod
+        self._clock = clock
+        self._durations = metrics.event_handling_duration_seconds
+        self._wanted = _needed(queue.hints.resources())
+
+    @property
+    def nodes(self) -> Subscriber[Node]:
+        return Subscriber(
+            self.node_added, self.node_updated, lambda node, _unknown: self.node_deleted(node)
+        )
+
+    @property
+    def pods(self) -> Subscriber[Pod]:
+        return Subscriber(
+            self.pod_added,
+            self.pod_updated,
+            lambda pod, unknown: self.pod_deleted(pod, final_state_unknown=unknown),
+        )
+
+    def others(self, resource: str) -> Subscriber[ApiObject]:
+        """For a kind that `needed_resources` names."""
+        return Subscriber(
+            partial(self.added, resource),
+            partial(self.updated, resource),
+            lambda item, _unknown: self.deleted(resource, item),
+        )
+
+    def needed_resources(self) -> dict[str, Action]:
+        """Kinds besides pods and nodes that plugins wait for, and which actions on them."""
+        return dict(self._wanted)
+
+    def node_added(self, node: Node) -> None:
+        start = time.perf_counter()
+        log.v(3).info("Add event for node", node=logs.ref(node))
+        self._cache.add_node(node)
+        self._queue.move_all(NODE_ADDED, None, node, self._clock())
+        self._took(NODE_ADDED, start)
+
+    def node_updated(self, old: Node, new: Node) -> None:
+        start = time.perf_counter()
+        log.v(4).info("Update event for node", node=logs.ref(new))
+        self._cache.update_node(new)
+        self._tell_each(node_events(old, new), old, new, time.perf_counter() - start)
+
+    def node_deleted(self, node: Node) -> None:
+        start = time.perf_counter()
+        self._queue.move_all(NODE_DELETED, node, None, self._clock())
+        log.v(3).info("Delete event for node", node=logs.ref(node))
+        try:
+            self._cache.remove_node(node)
+        except CacheError as error:
+            log.error(error, "Scheduler cache RemoveNode failed")
+        self._took(NODE_DELETED, start)
+
+    def pod_added(self, pod: Pod) -> None:
+        if pod.spec.node_name:
+            self._assigned_pod_added(self._compile(pod))
+        elif self._responsible(pod):
+            self._pending_pod_added(self._compile(pod))
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        if old.uid != new.uid:
+            self.pod_deleted(old, final_state_unknown=True)
+            self.pod_added(new)
+        elif old.spec.node_name:
+            self._assigned_pod_updated(old, new)
+        elif new.spec.node_name:
+            self._pod_bound(old, new)
+        elif self._responsible(old) and _version(old) != _version(new):
+            self._pending_pod_updated(old, new)
+
+    def pod_deleted(self, pod: Pod, *, final_state_unknown: bool = False) -> None:
+        """A pod whose end we missed may have been bound since; then both sides clean up."""
+        info = self._compile(pod)
+        if pod.spec.node_name or final_state_unknown:
+            self._assigned_pod_deleted(info)
+        if self._responsible(pod) and (not pod.spec.node_name or final_state_unknown):
+            self._pending_pod_deleted(info)
+
+    def added(self, resource: str, item: object) -> None:
+        self._something_else(resource, Action.ADD, None, item)
+
+    def updated(self, resource: str, old: object, new: object) -> None:
+        self._something_else(resource, Action.UPDATE, old, new)
+
+    def deleted(self, resource: str, item: object) -> None:
+        self._something_else(resource, Action.DELETE, item, None)
+
+    def _something_else(self, resource: str, action: Action, old: object, new: object) -> None:
+        if self._wanted.get(resource, Action.NONE) & action:
+            start = time.perf_counter()
+            event = ClusterEvent(resource, action)
+            self._queue.move_all(event, old, new, self._clock())
+            self._took(event, start)
+
+    def _assigned_pod_added(self, pod: PodInfo) -> None:
+        start = time.perf_counter()
+        log.v(3).info("Add event for scheduled pod", pod=logs.ref(pod.pod))
+        try:
+            self._cache.add_pod(pod)
+        except CacheError as error:
+            log.error(error, "Scheduler cache AddPod failed", pod=logs.ref(pod.pod))
+            self._cache.update_pod(pod, pod)
+        self._queue.move_all(POD_ASSIGNED, None, pod, self._clock())
+        self._took(POD_ASSIGNED, start)
+
+    def _assigned_pod_updated(self, old: Pod, new: Pod) -> None:
+        start = time.perf_counter()
+        log.v(4).info("Update event for scheduled pod", pod=logs.ref(old))
+        before, after = self._compiled_before(old), self._compile(new)
+        try:
+            self._cache.update_pod(before, after)
+        except CacheError as error:
+            log.error(error, "Scheduler cache UpdatePod failed", pod=logs.ref(old))
+            self._cache.add_pod(after)
+        events = pod_events(before, after, UNSCHEDULED_POD)
+        self._tell_each(events, before, after, time.perf_counter() - start)
+        self._took(POD_UPDATED, start)
+
+    def _assigned_pod_deleted(self, pod: PodInfo) -> None:
+        start = time.perf_counter()
+        log.v(3).info("Delete event for scheduled pod", pod=logs.ref(pod.pod))
+        try:
+            self._cache.remove_pod(pod)
+        except CacheError as error:
+            log.error(error, "Scheduler cache RemovePod failed", pod=logs.ref(pod.pod))
+        self._queue.move_all(POD_GONE, pod, None, self._clock())
+        self._took(POD_GONE, start)
+
+    def _pod_bound(self, old: Pod, new: Pod) -> None:
+        self._assigned_pod_added(self._compile(new))
+        if self._responsible(old):
+            # Usually it left the queue long ago; unless it was somebody else who bound it.
+            start = time.perf_counter()
+            log.v(3).info("Delete event for unscheduled pod", pod=logs.ref(old))
+            self._queue.delete(old)
+            self._took(PENDING_POD_DELETED, start)
+
+    def _pending_pod_added(self, pod: PodInfo) -> None:
+        start = time.perf_counter()
+        log.v(3).info("Add event for unscheduled pod", pod=logs.ref(pod.pod))
+        self._queue.add(pod, self._clock())
+        self._durations.labels(UNSCHEDULED_POD_ADD).observe(time.perf_counter() - start)
+
+    def _pending_pod_updated(self, old: Pod, new: Pod) -> None:
+        start = time.perf_counter()
+        before, after = self._compiled_before(old), self._compile(new)
+        if self._cache.is_assumed(after):
+            # Its node is in our hands already: nothing of an update matters, but that it is going.
+            if after.terminating and not before.terminating:
+                self._assumed_pod_deleted(after)
+        else:
+            log.v(4).info("Update event for unscheduled pod", pod=logs.ref(new))
+            self._queue.update(before, after, self._clock())
+            promised = old.status.nominated_node_name
+            if promised and promised != new.status.nominated_node_name:
+                self._promise_ended(before)
+        for event in {PENDING_POD_UPDATED, *pod_events(before, after, UNSCHEDULED_POD)}:
+            self._took(event, start)
+
+    def _pending_pod_deleted(self, pod: PodInfo) -> None:
+        start = time.perf_counter()
+        log.v(3).info("Delete event for unscheduled pod", pod=logs.ref(pod.pod))
+        self._queue.delete(pod)
+        if self._cache.is_assumed(pod):
+            self._assumed_pod_deleted(pod)
+        elif pod.pod.status.nominated_node_name:
+            self._promise_ended(pod)
+        self._took(PENDING_POD_DELETED, start)
+
+    def _assumed_pod_deleted(self, pod: PodInfo) -> None:
+        """The cached version has the node. Binding goes on, and will fail for lack of a pod."""
+        assumed = self._cache.get_pod(pod)
+        # One that waits for permission is cleaned up by its own attempt, which ends now.
+        if not self._waiting_pods.reject(assumed.uid):
+            self._cache.forget(assumed)
+        self._queue.move_all(POD_GONE, assumed, None, self._clock())
+
+    def _promise_ended(self, pod: PodInfo) -> None:
+        """Pods of its priority or less had to treat it as if it were on the node."""
+        priority = pod.priority
+        self._queue.move_all(
+            POD_GONE, pod, None, self._clock(), lambda waiting: waiting.priority <= priority
+        )
+
+    def _tell_each(
+        self, events: list[ClusterEvent], old: object, new: object, taken_before: float
+    ) -> None:
+        for event in events:
+            start = time.perf_counter() - taken_before
+            self._queue.move_all(event, old, new, self._clock())
+            self._took(event, start)
+
+    def _took(self, event: ClusterEvent, start: float) -> None:
+        self._durations.labels(event.label).observe(time.perf_counter() - start)
+
+    def _responsible(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name in self._profiles
+
+    def _compiled_before(self, pod: Pod) -> PodInfo:
+        """The version that cache or queue still have, as it may have much worked out already."""
+        queued = self._queue.get(pod.key)
+        if queued is not None and queued.pod.pod is pod:
+            return queued.pod
+        fresh = self._compile(pod)
+        try:
+            known = self._cache.get_pod(fresh)
+        except CacheError:
+            return fresh
+        return known if known.pod is pod else fresh
+
+
+def _version(pod: Pod) -> str:
+    return pod.metadata.resource_version
+
+
+def _needed(registered: dict[str, Action]) -> dict[str, Action]:
+    needed = {}
+    for resource, actions in registered.items():
+        if resource in _HANDLED:
+            continue
+        if resource not in _TYPED and resource.count(".") < 2:
+            log.error(None, "Incorrect event registration", gvk=resource)
+            continue
+        needed[resource] = actions
+    return needed
