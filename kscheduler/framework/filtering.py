@@ -23,7 +23,7 @@ from kscheduler.metrics import Counter, Metrics
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
-_count = np.count_nonzero  # five times faster than any() on a mask
+_count: Callable[[Mask], int] = np.count_nonzero  # five times faster than any() on a mask
 
 # Copying the columns of a few nodes pays when the table is at least this long and sparse.
 NARROW_FROM = 256

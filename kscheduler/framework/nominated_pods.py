@@ -24,9 +24,9 @@ from kscheduler.state.pod_info import PodInfo
 
 
 class Promised(NamedTuple):
-    """A node of those being judged, and the pods that count as being there."""
+    """The row of a node being judged, and the pods that count as being there."""
 
-    position: int
+    row: int
     pods: Sequence[PodInfo]
 
 
@@ -45,37 +45,35 @@ class FilteringWithNominated:
         if not promised:
             return self._run_filter(cycle, pod, nodes)
         with_them = self._filter_with(cycle, pod, nodes, promised)
-        within = nodes.valid.copy()
-        for one in promised:
-            within[one.position] = False
-        within |= np.isin(nodes.rows, with_them.feasible)
+        refused = np.setdiff1d([one.row for one in promised], with_them.feasible)
+        within = nodes.valid & np.isin(nodes.rows, refused, invert=True)
         result = self._run_filter(cycle, pod, nodes, within)
         result.also(with_them)
         return result
 
     def _promised(self, pod: PodInfo, nodes: Nodes) -> list[Promised]:
         found = []
-        for position, name in self._promising(nodes):
+        for row, name in self._promising(nodes):
             pods = [
                 other
                 for other in self._nominator.pods_for_node(name)
                 if other.priority >= pod.priority and other.uid != pod.uid
             ]
             if pods:
-                found.append(Promised(position, pods))
+                found.append(Promised(row, pods))
         return found
 
     def _promising(self, nodes: Nodes) -> Iterator[tuple[int, str]]:
         """The nodes being judged that have promised pods; found from whichever side is shorter."""
         promising = self._nominator.nodes
         if len(nodes) < len(promising):
-            here = ((position, nodes.name_of(position)) for position in range(len(nodes)))
-            yield from ((position, name) for position, name in here if name in promising)
+            pairs = zip(nodes.rows.tolist(), nodes.names, strict=True)
+            yield from ((row, name) for row, name in pairs if name in promising)
             return
         for name in promising:
             row = nodes.row_of(name)
-            if row is not None:
-                yield from ((int(at), name) for at in np.flatnonzero(nodes.rows == row))
+            if row is not None and np.count_nonzero(nodes.rows == row):
+                yield row, name
 
     def _filter_with(
         self, cycle: CycleState, pod: PodInfo, nodes: Nodes, promised: Sequence[Promised]
@@ -99,15 +97,14 @@ class FilteringWithNominated:
     ) -> Filtered:
         what_if = cycle.clone()
         overlay = fork(nodes)
-        for position, pods in group:
-            row = int(nodes.rows[position])
+        for row, pods in group:
             for added in pods:
                 overlay.add(added, row)
                 status = self._pre_filtering.run_add_pod(what_if, pod, added, row, overlay.nodes)
                 if status is not None:
                     return _unjudged(row, status)
-        positions = np.array([one.position for one in group], np.intp)
-        return self._run_filter(what_if, pod, overlay.nodes.take(positions))
+        rows = [one.row for one in group]
+        return self._run_filter(what_if, pod, overlay.nodes.take(rows))
 
 
 def _unjudged(row: int, status: Status) -> Filtered:

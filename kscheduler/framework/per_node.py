@@ -29,8 +29,6 @@ from kscheduler.framework.verdict import Code, Mask, Rejection, Scores, Status
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
-_ANSWERED_HERE = frozenset({"filter", "score", "filter_node", "score_node"})
-
 
 class NodeInfo:
     """One node with what runs on it."""
@@ -84,7 +82,7 @@ class PerNode:
     def __init__(self, plugin: Plugin) -> None:
         self._plugin: Any = plugin
         for attribute in dir(plugin):
-            if not attribute.startswith("_") and attribute not in _ANSWERED_HERE:
+            if not attribute.startswith("_") and not hasattr(type(self), attribute):
                 setattr(self, attribute, getattr(plugin, attribute))
 
 

@@ -194,6 +194,14 @@ METHOD_OF_POINT = {
 }
 
 
+# What a plugin may have instead, to be asked node by node.
+PER_NODE_METHOD = {"filter": "filter_node", "score": "score_node"}
+
+
 def points_of(plugin: object) -> frozenset[str]:
     """The extension points a plugin (or its class) extends, by the names configuration uses."""
-    return frozenset(point for point, method in METHOD_OF_POINT.items() if hasattr(plugin, method))
+    return frozenset(
+        point
+        for point, method in METHOD_OF_POINT.items()
+        if hasattr(plugin, method) or hasattr(plugin, PER_NODE_METHOD.get(method, method))
+    )

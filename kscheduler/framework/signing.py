@@ -27,16 +27,9 @@ class Signing:
     def __init__(self, profile: str, metrics: Metrics, judging: Iterable[Plugin]) -> None:
         """`judging` are the plugins of PreFilter, Filter, PreScore and Score, perhaps repeated."""
         self._point = ExtensionPoint("Sign", profile, metrics)
-        plugins = {plugin.name: plugin for plugin in judging}
-        silent = [name for name, plugin in plugins.items() if not isinstance(plugin, SignPlugin)]
-        self._plugins = [plugin for plugin in plugins.values() if isinstance(plugin, SignPlugin)]
-        self._enabled = not silent
-        if silent:
-            log.info(
-                "Disabling signatures for profile because plugins do not support it.",
-                profile=profile,
-                plugins=silent,
-            )
+        plugins = {plugin.name: plugin for plugin in judging}.values()
+        self._plugins = [plugin for plugin in plugins if isinstance(plugin, SignPlugin)]
+        self._enabled = len(self._plugins) == len(plugins)
 
     def sign(self, pod: PodInfo) -> bytes | None:
         started = perf_counter()

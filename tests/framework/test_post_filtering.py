@@ -1,0 +1,93 @@
+"""PostFilter: the first success ends it, refusals add up."""
+
+from types import SimpleNamespace as Plugin
+
+import pytest
+
+from kscheduler.framework.plugin import PostFilterResult
+from kscheduler.framework.verdict import (
+    Code,
+    Diagnosis,
+    Status,
+    failed,
+    rejected,
+    rejected_for_good,
+)
+
+
+def answering(name, status, nominated=None):
+    return Plugin(name=name, post_filter=lambda *_: PostFilterResult(status, nominated))
+
+
+def raising(name):
+    def post_filter(*_):
+        raise RuntimeError("oops")
+
+    return Plugin(name=name, post_filter=post_filter)
+
+
+SUCCESS = Status(Code.SUCCESS, ("made room",))
+
+
+@pytest.mark.parametrize(
+    ("plugins", "want"),
+    [
+        pytest.param(
+            [answering("A", SUCCESS, "n1"), raising("B")],
+            PostFilterResult(SUCCESS, "n1"),
+            id="the first success ends it",
+        ),
+        pytest.param(
+            [answering("A", rejected("a")), answering("B", SUCCESS, "n1")],
+            PostFilterResult(SUCCESS, "n1"),
+            id="a later success",
+        ),
+        pytest.param(
+            [answering("A", rejected("a")), answering("B", rejected("b"), "")],
+            PostFilterResult(Status(Code.UNSCHEDULABLE, ("a", "b"), "A"), ""),
+            id="refusals add up under the first plugin",
+        ),
+        pytest.param(
+            [answering("A", rejected("a"), "n1"), answering("B", rejected("b"))],
+            PostFilterResult(Status(Code.UNSCHEDULABLE, ("a", "b"), "A"), "n1"),
+            id="an answer that leaves the nomination alone does not undo one",
+        ),
+        pytest.param(
+            [answering("A", rejected("a"), "n1"), answering("B", rejected("b"), "")],
+            PostFilterResult(Status(Code.UNSCHEDULABLE, ("a", "b"), "A"), ""),
+            id="the last word on the nomination counts",
+        ),
+        pytest.param(
+            [answering("A", rejected_for_good("a"), ""), raising("B")],
+            PostFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("a",), "A"), ""),
+            id="unresolvable ends it",
+        ),
+        pytest.param(
+            [answering("A", failed("boom"), "n1"), raising("B")],
+            PostFilterResult(Status(Code.ERROR, ("boom",), "A")),
+            id="an error ends it",
+        ),
+        pytest.param(
+            [answering("A", Status(Code.WAIT, ("hm",)))],
+            PostFilterResult(Status(Code.ERROR, ("hm",), "A")),
+            id="any other code is an error",
+        ),
+        pytest.param(
+            [raising("A")],
+            PostFilterResult(Status(Code.ERROR, ("RuntimeError: oops",), "A")),
+            id="an exception is an error",
+        ),
+    ],
+)
+def test_answers_combine(plugins, want, make_framework, cycle, pod):
+    assert make_framework(*plugins).run_post_filter(cycle, pod, Diagnosis()) == want
+
+
+def test_plugins_are_shown_the_diagnosis(make_framework, cycle, pod):
+    seen = []
+    diagnosis = Diagnosis()
+    plugin = Plugin(
+        name="A", post_filter=lambda c, p, d: seen.append(d) or PostFilterResult(SUCCESS)
+    )
+    make_framework(plugin).run_post_filter(cycle, pod, diagnosis)
+    assert seen == [diagnosis]
