@@ -7,6 +7,7 @@ Growing replaces both, so nobody keeps them across a change of the number of row
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -55,10 +56,11 @@ class Column:
     cells: memoryview
     view: NDArray[Any]
 
-    def __init__(self, dtype: DTypeLike, *, fill: int = 0, length: int = 0) -> None:
+    def __init__(self, dtype: DTypeLike, *, fill: int = 0, values: Sequence[int] = ()) -> None:
         self._fill = fill
-        self._array = np.full(SMALLEST_CAPACITY, fill, dtype)
-        self.resize(length)
+        self._array = np.full(max(SMALLEST_CAPACITY, len(values)), fill, dtype)
+        self._array[: len(values)] = values
+        self._show(len(values))
 
     def resize(self, length: int) -> None:
         capacity = len(self._array)
@@ -139,6 +141,8 @@ def mask_of_bits(bits: int, length: int) -> NDArray[np.bool_]:
     Sets that are large in number and long-lived (images, ports) are kept this way: 625 bytes for
     5,000 rows, and immutable, so that a fork shares them for free.
     """
+    if not bits:
+        return read_only(np.zeros(length, np.bool_))
     packed = np.frombuffer(bits.to_bytes(-(-length // 8), "little"), np.uint8)
     mask: NDArray[np.bool_] = np.unpackbits(packed, count=length, bitorder="little").view(np.bool_)
     return read_only(mask)

@@ -6,7 +6,7 @@ structure serves the labels of nodes and the label sets of pods.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,13 @@ class LabelColumn:
 
     __slots__ = ("_column", "_free", "_names", "_numbers", "_users", "codes", "last_used", "values")
 
-    def __init__(self, length: int) -> None:
-        self._column = Column(np.int32, fill=ABSENT, length=length)
-        self.codes: Codes = self._column.view
+    def __init__(self, values: Sequence[str | None] = ()) -> None:
         self.values: dict[str, int] = {}
-        self._names: list[str] = []
-        self._users: list[int] = []
+        codes = [self._first_code(value) for value in values]
+        self._column = Column(np.int32, fill=ABSENT, values=codes)
+        self.codes: Codes = self._column.view
+        self._names = list(self.values)
+        self._users = np.bincount(self.codes[self.codes != ABSENT]).tolist()
         self._free: list[int] = []
         self._numbers: tuple[Numbers, Mask] | None = None
         self.last_used = 0
@@ -82,6 +83,9 @@ class LabelColumn:
                     integers[code], parsed[code] = number, True
             self._numbers = read_only(integers[self.codes]), read_only(parsed[self.codes])
         return self._numbers
+
+    def _first_code(self, value: str | None) -> int:
+        return ABSENT if value is None else self.values.setdefault(value, len(self.values))
 
     def _code_of(self, value: str) -> int:
         code = self.values.get(value)
@@ -142,8 +146,6 @@ class LabelColumns:
         self._clock += 1
         if len(self._columns) >= MAX_COLUMNS:
             del self._columns[min(self._columns, key=lambda known: self._columns[known].last_used)]
-        column = self._columns[key] = LabelColumn(len(self._labels))
-        for row, labels in enumerate(self._labels):
-            if key in labels:
-                column.put(row, labels[key])
+        column = LabelColumn([labels.get(key) for labels in self._labels])
+        self._columns[key] = column
         return column

@@ -186,8 +186,7 @@ class Nodes:
 
     def image(self, name: str) -> ImageOnNodes | None:
         """Size, number of nodes and whereabouts of an image; None if no node has it."""
-        found = self._table.images.find(name, len(self._table))
-        return found and found._replace(mask=self._gather(found.mask))
+        return self._table.images.find(name, len(self._table))
 
     def _gather(self, column: NDArray[Any]) -> NDArray[Any]:
         return column
@@ -209,6 +208,10 @@ class _SomeNodes(Nodes):
     def names(self) -> Sequence[str]:
         names = self._table.names
         return [names[row] for row in self.rows]
+
+    def image(self, name: str) -> ImageOnNodes | None:
+        found = super().image(name)
+        return found and found._replace(mask=self._gather(found.mask))
 
     def _gather(self, column: NDArray[Any]) -> NDArray[Any]:
         # Along the last axis of the transposed array, so that each resource stays contiguous.

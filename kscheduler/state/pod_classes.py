@@ -56,7 +56,7 @@ class PodClasses:
         self._by_number: list[PodClass] = []
         self._numbers = Rows()
         self._labels = LabelColumns()
-        self._namespaces = LabelColumn(0)
+        self._namespaces = LabelColumn()
 
     def __len__(self) -> int:
         return len(self._by_key)

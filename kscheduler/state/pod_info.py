@@ -7,7 +7,7 @@ never lets such a pod in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -165,7 +165,15 @@ class PodInfo:
         self.has_affinity = affinity is not None and (
             affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
         )
-        terms, self.affinity_error = parse_terms(self.pod) if self.has_affinity else ({}, "")
+        self.affinity_error = ""
+        self.required_affinity = self.required_anti_affinity = ()
+        self.preferred_affinity = self.preferred_anti_affinity = ()
+        self.carried_terms = ()
+        if self.has_affinity:
+            self._fill_parsed_terms()
+
+    def _fill_parsed_terms(self) -> None:
+        terms, self.affinity_error = parse_terms(self.pod)
         self.required_affinity = _unweighted(terms.get(TermKind.REQUIRED_AFFINITY, ()))
         self.required_anti_affinity = _unweighted(terms.get(TermKind.REQUIRED_ANTI_AFFINITY, ()))
         self.preferred_affinity = terms.get(TermKind.PREFERRED_AFFINITY, ())
@@ -178,11 +186,21 @@ class PodInfo:
         self.required_node_affinity = required_node_affinity(self.pod)
 
     def _fill_host_ports(self) -> None:
-        self.host_ports = tuple(_host_ports(self.pod))
+        """Of containers and of init containers that keep running; the others give theirs back."""
+        spec = self.pod.spec
+        sidecars = [container for container in spec.init_containers if container.restartable]
+        self.host_ports = tuple(
+            [
+                HostPort(port.host_ip or ANY_IP, port.protocol or TCP, port.host_port)
+                for container in (*spec.containers, *sidecars)
+                for port in container.ports
+                if port.host_port > 0
+            ]
+        )
 
     def _fill_claims(self) -> None:
-        volumes = (volume.persistent_volume_claim for volume in self.pod.spec.volumes)
-        self.claims = tuple(f"{self.namespace}/{claim.claim_name}" for claim in volumes if claim)
+        claims = [volume.persistent_volume_claim for volume in self.pod.spec.volumes]
+        self.claims = tuple([f"{self.namespace}/{claim.claim_name}" for claim in claims if claim])
 
     def _fill_label_set(self) -> None:
         self.label_set = tuple(chain.from_iterable(sorted(self.labels.items())))
@@ -251,12 +269,3 @@ def _without_status(counting: Counting) -> Counting:
 
 def _unweighted(terms: tuple[WeightedTerm, ...]) -> tuple[AffinityTerm, ...]:
     return tuple(term for _, term in terms)
-
-
-def _host_ports(pod: Pod) -> Iterator[HostPort]:
-    """Of containers and of init containers that keep running; the others give theirs back."""
-    sidecars = (container for container in pod.spec.init_containers if container.restartable)
-    for container in chain(pod.spec.containers, sidecars):
-        for port in container.ports:
-            if port.host_port > 0:
-                yield HostPort(port.host_ip or ANY_IP, port.protocol or TCP, port.host_port)

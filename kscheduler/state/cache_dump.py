@@ -1,0 +1,92 @@
+"""The cache told to a human, and compared with what the API server says.
+
+Mirrors pkg/scheduler/backend/cache/debugger. Differs: nodes are told in the order of their rows; a
+node that is gone is told without what it had to offer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kscheduler.api.meta import EMPTY
+from kscheduler.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
+from kscheduler.state.cache import Cache
+from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.resources import PERMANENT
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDump:
+    name: str
+    deleted: bool
+    requested: Mapping[str, int]
+    pods: Sequence[PodInfo]
+    allocatable: Mapping[str, int] = EMPTY
+    max_pods: int = 0
+
+    def text(self, nominated: Sequence[PodInfo]) -> str:
+        lines = [
+            f"Node name: {self.name}",
+            f"Deleted: {str(self.deleted).lower()}",
+            f"Requested Resources: {_resources_text(self.requested)}",
+            f"Allocatable Resources:{_resources_text(self.allocatable, self.max_pods)}",
+            f"Scheduled Pods(number: {len(self.pods)}):",
+            *map(pod_text, self.pods),
+        ]
+        if nominated:
+            lines += [f"Nominated Pods(number: {len(nominated)}):", *map(pod_text, nominated)]
+        return "\n".join(lines) + "\n"
+
+
+def dump(cache: Cache) -> Iterator[NodeDump]:
+    """Every node with its pods; then the nodes that are not there, with the pods that are."""
+    nodes = cache.snapshot()
+    for row in nodes.rows[nodes.valid].tolist():
+        yield NodeDump(
+            nodes.name_of(row),
+            False,
+            {name: int(nodes.requested[row, column]) for name, column in nodes.resources.items()},
+            nodes.pods(row),
+            {name: int(nodes.allocatable[row, column]) for name, column in nodes.resources.items()},
+            int(nodes.max_pods[row]),
+        )
+    for name, pods in cache.ghosts.items():
+        requested: Counter[str] = Counter()
+        for pod in pods:
+            requested.update(pod.requests)
+        yield NodeDump(name, True, requested, pods)
+
+
+def nodes_text(cache: Cache, nominated: Callable[[str], Sequence[PodInfo]]) -> str:
+    """What upstream logs on request, given the pods nominated to a node."""
+    return "\n\n".join(node.text(nominated(node.name)) for node in dump(cache))
+
+
+def pod_text(pod: PodInfo) -> str:
+    status = pod.pod.status
+    return (
+        f"name: {pod.name}, namespace: {pod.namespace}, uid: {pod.uid}, phase: {status.phase}, "
+        f"nominated node: {status.nominated_node_name}"
+    )
+
+
+def mismatch(actual: Iterable[str], cached: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What the cache misses and what it has too much of, sorted."""
+    there, held = Counter(actual), Counter(cached)
+    return sorted((there - held).elements()), sorted((held - there).elements())
+
+
+def _resources_text(amounts: Mapping[str, int], max_pods: int = 0) -> str:
+    """As Go prints upstream's struct."""
+    scalars = " ".join(
+        f"{name}:{amount}"
+        for name, amount in sorted(amounts.items())
+        if amount and name not in PERMANENT
+    )
+    return (
+        f"&{{MilliCPU:{amounts.get(CPU, 0)} Memory:{amounts.get(MEMORY, 0)} "
+        f"EphemeralStorage:{amounts.get(EPHEMERAL_STORAGE, 0)} AllowedPodNumber:{max_pods} "
+        f"ScalarResources:map[{scalars}]}}"
+    )
