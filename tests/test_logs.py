@@ -147,6 +147,16 @@ def test_split_streams_send_info_to_stdout(stderr):
     assert (stdout.texts(), stderr.texts()) == (['I "Fine"'], ['E "Bad"', "W hm"])
 
 
+def test_split_streams_of_json_count_warnings_as_information(stderr):
+    stdout = Lines()
+    settings = Logging(format="json", split_stream=True)
+    logs.configure(settings, stderr=stderr, stdout=stdout)
+    log.text_warning("hm")
+    log.error(None, "Bad")
+    assert json.loads(stdout.getvalue())["msg"] == "hm"
+    assert json.loads(stderr.getvalue())["msg"] == "Bad"
+
+
 def test_library_warnings_join_the_stream(stderr):
     logging.getLogger("aiohttp").warning("odd %s", "thing")
     logging.getLogger("aiohttp").info("chatter")

@@ -41,7 +41,7 @@ class Kscheduler(click.Group):
         return parameters()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] in self.list_commands(ctx):
+        if ctx.resilient_parsing or (args and args[0] in self.list_commands(ctx)):
             return super().parse_args(ctx, args)
         ctx.obj = args
         return []
@@ -49,7 +49,7 @@ class Kscheduler(click.Group):
 
 @click.group(cls=Kscheduler, invoke_without_command=True, add_help_option=False)
 @click.pass_context
-def kscheduler(ctx: click.Context) -> None:
+def kscheduler(ctx: click.Context, **_flags: Any) -> None:
     if ctx.invoked_subcommand is None:
         from kscheduler.cli.daemon import run_daemon
 

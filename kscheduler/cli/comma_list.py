@@ -14,7 +14,7 @@ def read_list(text: str) -> tuple[str, ...]:
         read = _quoted_field if rest.startswith('"') else _plain_field
         field, consumed, more = read(rest, column)
         fields.append(field)
-        rest, column = rest[consumed:], column + len(rest[:consumed].encode())
+        rest, column = rest[consumed:], column + _bytes(rest[:consumed])
     return tuple(fields)
 
 
@@ -27,7 +27,7 @@ def _plain_field(rest: str, column: int) -> tuple[str, int, bool]:
     line = rest.split("\n", 1)[0].removesuffix("\r")
     field, comma, _ = line.partition(",")
     if '"' in field:
-        at = column + len(field[: field.index('"')].encode())
+        at = column + _bytes(field[: field.index('"')])
         raise ValueError(f'parse error on line 1, column {at}: bare " in non-quoted field')
     return field, len(field) + len(comma), bool(comma)
 
@@ -37,7 +37,7 @@ def _quoted_field(rest: str, column: int) -> tuple[str, int, bool]:
     while True:
         end = rest.find('"', at)
         if end < 0:
-            raise _stray_quote(column + len(rest.encode()))
+            raise _stray_quote(column + _bytes(rest))
         field += rest[at:end]
         after = rest[end + 1 : end + 2]
         if after == '"':
@@ -47,7 +47,12 @@ def _quoted_field(rest: str, column: int) -> tuple[str, int, bool]:
         elif after in ("", "\n") or rest[end + 1 : end + 3] == "\r\n":
             return field, end + 1, False
         else:
-            raise _stray_quote(column + len(rest[:end].encode()))
+            raise _stray_quote(column + _bytes(rest[:end]))
+
+
+def _bytes(text: str) -> int:
+    """Columns count bytes, also those of arguments that are not UTF-8."""
+    return len(text.encode("utf-8", "surrogateescape"))
 
 
 def _stray_quote(column: int) -> ValueError:

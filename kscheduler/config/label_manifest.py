@@ -1,9 +1,8 @@
 """The file behind --allow-metric-labels-manifest: `metric,label` → allowed values."""
 
-import os
-
 import yaml
 
+from kscheduler.config.files import read_file
 from kscheduler.config.yaml_text import YamlError, yaml_to_json
 from kscheduler.errors import ConfigError
 
@@ -16,13 +15,9 @@ class ManifestError(ConfigError):
 
 def read_manifest(path: str) -> dict[str, str]:
     try:
-        with open(path, "rb") as file:
-            text = file.read()
-    except OSError as err:
-        verb = "read" if isinstance(err, IsADirectoryError) else "open"
-        why = os.strerror(err.errno or 0)
-        why = why[:1].lower() + why[1:]
-        raise ManifestError(f"read allow list manifest: {verb} {path}: {why}") from None
+        text = read_file(path)
+    except ConfigError as err:
+        raise ManifestError(f"read allow list manifest: {err}") from None
     try:
         yaml_to_json(text)
         return _labels(yaml.compose(text, Loader=yaml.SafeLoader))

@@ -72,7 +72,9 @@ class _Output:
 
     def emit(self, record: Record) -> None:
         line = self.render(record).encode("utf-8", "backslashreplace")
-        (self.infos if record.severity == "I" else self.errors).write(line)
+        # A warning is an error to klog's text router and information to zap.
+        informs = "IW" if self.render is json_line else "I"
+        (self.infos if record.severity in informs else self.errors).write(line)
 
     def flush(self) -> None:
         self.infos.flush()

@@ -1,0 +1,118 @@
+"""`kscheduler config`: look at configuration files without starting anything."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from kscheduler import logs
+from kscheduler.cli.values import MULTIMAP
+from kscheduler.config.annotate import AnnotatedLine, annotated
+from kscheduler.config.catalog import IN_TREE
+from kscheduler.config.defaults import default_config
+from kscheduler.config.dump import to_yaml
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.files import read_file
+from kscheduler.config.load import StrictError, load_config
+from kscheduler.config.profiles import complete
+from kscheduler.config.validation import validate as validation_errors
+from kscheduler.errors import ConfigError, KschedulerError
+
+
+class _Silence:
+    """Building a profile comments on what it does; here only mistakes matter."""
+
+    def write(self, line: bytes) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+
+@click.group()
+def config() -> None:
+    """Look at configuration files without starting anything."""
+
+
+class GatesType(click.ParamType[FeatureGates]):
+    name = "name=bool,..."
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> FeatureGates:
+        try:
+            return FeatureGates.from_flags(MULTIMAP.read(str(value), None))
+        except KschedulerError as err:
+            self.fail(str(err), param, ctx)
+
+
+gates_option = click.option(
+    "--feature-gates",
+    "gates",
+    type=GatesType(),
+    default="",
+    help="The gates the scheduler runs with; some defaults and rules depend on them.",
+)
+file_argument = click.argument("file", type=click.Path())
+
+
+@config.command("print-defaults")
+@gates_option
+def print_defaults(gates: FeatureGates) -> None:
+    """Print the configuration that an empty file stands for."""
+    click.echo(to_yaml(default_config(gates)), nl=False)
+
+
+@config.command()
+@file_argument
+@gates_option
+@click.pass_context
+def validate(ctx: click.Context, file: str, gates: FeatureGates) -> None:
+    """Tell every mistake in FILE, in the scheduler's own words; exit 1 if there is one."""
+    found = mistakes(file, gates)
+    for mistake in found:
+        click.echo(f"{file}: {mistake}", err=True)
+    if found:
+        ctx.exit(1)
+    click.echo(f"{file}: valid")
+
+
+@config.command()
+@file_argument
+@gates_option
+@click.pass_context
+def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
+    """Print FILE completed; what was filled in is dim on a terminal, else marked `# default`."""
+    try:
+        lines = annotated(read_file(file), gates=gates)
+    except ConfigError as err:
+        click.echo(f"{file}: {err}", err=True)
+        ctx.exit(1)
+    if sys.stdout.isatty():
+        _print_coloured(lines)
+    else:
+        click.echo("\n".join(map(str, lines)))
+
+
+def mistakes(file: str, gates: FeatureGates) -> Sequence[str]:
+    """As far as one can see: what cannot be read hides what cannot be right."""
+    try:
+        loaded = load_config(read_file(file), gates=gates)
+        if found := validation_errors(loaded, gates):
+            return [str(error) for error in found]
+        logs.configure(logs.Logging(), stderr=_Silence())
+        complete(loaded, IN_TREE, gates=gates)
+    except StrictError as err:
+        return err.complaints
+    except ConfigError as err:
+        return [str(err)]
+    return []
+
+
+def _print_coloured(lines: Sequence[AnnotatedLine]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(Text(line.text, style="dim" if line.is_default else "bold"))

@@ -1,0 +1,168 @@
+"""From the command line to the exit code, as far as nothing is started."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from kscheduler import cli, logs
+from kscheduler.cli.flags import all_flags
+from kscheduler.cli.usage import usage_text
+
+
+@pytest.fixture
+def run(capfd):
+    """Runs the command line; gives exit code, stdout and stderr without log headers."""
+
+    def _run(*args):
+        with pytest.raises(SystemExit) as end:
+            cli.main(list(args))
+        out, err = capfd.readouterr()
+        return end.value.code, out, [line.partition("] ")[2] or line for line in err.splitlines()]
+
+    yield _run
+    logs.configure(logs.Logging())
+
+
+def test_help_goes_to_stdout_with_every_flag_and_every_command(run):
+    code, out, err = run("--help")
+    assert (code, err) == (0, [])
+    assert "\nUsage:\n  kube-scheduler [flags]\n" in out
+    for flag in all_flags():
+        assert f"--{flag.name}" in out
+    for command in ("config print-defaults", "config validate", "config show", "sandbox"):
+        assert f"kscheduler {command}" in out
+    assert "_KSCHEDULER_COMPLETE=bash_source" in out
+
+
+def test_usage_wraps_to_the_terminal():
+    assert max(map(len, usage_text(130).splitlines())) <= 130
+    narrow = usage_text(80)
+    assert "\n" + " " * 16 + "Switch features on or off" in narrow
+    assert len(narrow.splitlines()) > len(usage_text(0).splitlines())
+
+
+def test_a_flag_that_cannot_be_read_shows_the_usage_first(run):
+    code, out, err = run("--help", "--nope")
+    assert (code, out) == (1, "")
+    assert err[0] == "Usage:"
+    assert err[-1] == "Error: unknown flag: --nope"
+
+
+def test_other_arguments_are_refused(run):
+    assert run("foo", "b r") == (
+        1,
+        "",
+        ['Error: "kube-scheduler" does not take any arguments, got ["foo" "b r"]'],
+    )
+
+
+def test_a_subcommand_after_a_flag_is_an_argument(run):
+    code, _, err = run("-v=1", "config")
+    assert (code, err) == (
+        1,
+        ['Error: "kube-scheduler" does not take any arguments, got ["config"]'],
+    )
+
+
+def test_versions(run):
+    assert run("--version") == (0, "Kubernetes v1.37.0-rc.1\n", [])
+    code, out, _ = run("--version=raw")
+    assert code == 0
+    assert out.startswith('version.Info{Major:"1", Minor:"37", EmulationMajor:"", ')
+    assert 'GitVersion:"v1.37.0-rc.1"' in out
+
+
+def test_gates_are_checked_before_the_version_is_printed(run):
+    assert run("--version", "--feature-gates=Nope=true") == (
+        1,
+        "",
+        ['"command failed" err="unrecognized feature gate: Nope"'],
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "want"),
+    [
+        (["--logging-format=xml"], 'format: Invalid value: "xml": Unsupported log format'),
+        (
+            ["--log-flush-frequency=0"],
+            'flushFrequency: Invalid value: "0s": Must be greater than zero',
+        ),
+        (
+            ["--log-text-split-stream", "--log-json-info-buffer-size=1"],
+            "[options.text.splitStream: Forbidden: Feature LoggingAlphaOptions is disabled, "
+            "options.json.infoBufferSize: Forbidden: Feature LoggingAlphaOptions is disabled]",
+        ),
+        (
+            ["--logging-format=json", "--feature-gates=LoggingBetaOptions=false"],
+            "format: Forbidden: Log format json is disabled, see LoggingBetaOptions feature",
+        ),
+    ],
+)
+def test_logging_options_are_refused_in_plain_text(run, args, want):
+    assert run(*args) == (1, "", [want])
+
+
+def test_flags_are_logged_at_verbosity_one(run, tmp_path):
+    code, _, err = run("-v=1", "--secure-port=0", f"--config={tmp_path}/none")
+    assert code == 1
+    flags = [line for line in err if line.startswith("FLAG: ")]
+    assert len(flags) == len(list(all_flags()))
+    assert 'FLAG: --v="1"' in flags
+    assert 'FLAG: --requestheader-username-headers="[x-remote-user]"' in flags
+    assert err[-1] == f'"command failed" err="open {tmp_path}/none: no such file or directory"'
+
+
+def test_start_up_stays_light():
+    """Help must not pay for what only a running scheduler needs."""
+    script = (
+        "import sys, kscheduler.cli as cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'kubernetes', 'aiohttp', 'rich', 'asyncio') "
+        "if m in sys.modules], file=sys.stderr)\n"
+    )
+    outcome = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert outcome.stderr == "[]\n"
+
+
+def complete(line):
+    words = line.split(" ")
+    outcome = CliRunner().invoke(
+        cli.kscheduler,
+        prog_name="kscheduler",
+        env={
+            "_KSCHEDULER_COMPLETE": "bash_complete",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+        },
+    )
+    return [item.partition(",")[2] for item in outcome.output.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        ("kscheduler co", ["config"]),
+        ("kscheduler config v", ["validate"]),
+        ("kscheduler --logging", ["--logging-format"]),
+        ("kscheduler --logging-format ", ["text", "json"]),
+        ("kscheduler -v=2 --feature-gates GenericW", ["GenericWorkload="]),
+    ],
+)
+def test_shell_completion_knows_commands_flags_and_values(line, want):
+    assert complete(line) == want
+
+
+def test_json_errors_after_logging_is_configured(run, tmp_path):
+    with pytest.raises(SystemExit):
+        cli.main(["--logging-format=json", f"--config={tmp_path}/none", "--secure-port=0"])
+    _, _, lines = run("--version")
+    failed = json.loads(lines[-1])
+    assert failed["msg"] == "command failed"
+    assert failed["err"] == f"open {tmp_path}/none: no such file or directory"
