@@ -47,7 +47,7 @@ def test_wait_by_number_of_failures(count, initial, maximum, pods, want):
 
 
 def test_errors_in_a_row_count_before_rejections(make_pod):
-    pod = failed(make_pod(), rejections=1, errors=16)
+    pod = failed(make_pod(), rejections=5, errors=16)
     assert Backoff(1, 32).expiry(pod) == NOW + 32
 
 

@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.queue.heap import SMALL, PodHeap
@@ -53,6 +53,7 @@ def test_dead_entries_never_outnumber_the_living_by_much(make_pod):
     assert len(heap._heap) <= SMALL + 2
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.one_of(st.none(), st.integers(0, 5)))))
 def test_any_puts_and_removals_leave_a_sorted_queue(make_pod, steps):
     heap, model = by_time(), {}

@@ -48,12 +48,12 @@ def observed():
 
 @pytest.fixture
 def hints_of(observed):
-    def build(registrations, profile=PROFILE):
+    def build(registrations):
         by_plugin = {
             plugin: [EventWithHint(event, hint) for event, hint in events]
             for plugin, events in registrations.items()
         }
-        return QueueingHints({profile: by_plugin}, observed)
+        return QueueingHints({PROFILE: by_plugin}, observed)
 
     return build
 
@@ -171,9 +171,9 @@ def test_a_wildcard_for_one_pod_wakes_no_other(hints_of, waiting, make_pod):
     assert hints.judge(pod, FORCE_ACTIVATE, None, for_another) is Verdict.SKIP
 
 
-def test_hints_of_another_profile_are_not_asked(hints_of, waiting):
-    hints = hints_of({"a": [(LABEL, queue)]}, profile="other")
-    hints._registered[PROFILE] = []
+def test_hints_of_another_profile_are_not_asked(observed, waiting):
+    hints = QueueingHints({"other": {"a": [EventWithHint(LABEL, queue)]}, PROFILE: {}}, observed)
+    assert hints.interest(LABEL).rejectors == (Rejector("other", "a"),)
     assert hints.judge(waiting(by=["a"]), LABEL, None, None) is Verdict.SKIP
 
 

@@ -238,6 +238,7 @@ parked_pods = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(pods=parked_pods, event=st.sampled_from(EVENTS), new=st.integers(0, 2))
 def test_an_event_moves_whom_a_look_at_everyone_would_move(
     make_pod, fake_profile, new_harness, pods, event, new

@@ -121,18 +121,19 @@ def test_a_gated_pod_waits_and_keeps_its_nomination(make_queue, make_pod):
     ],
 )
 def test_a_gated_pod_is_looked_at_only_for_events_of_its_gate(make_queue, make_pod, event, asked):
-    hint = CountingHint(Hint.SKIP)
+    hint, gate = CountingHint(), Gate(closed=False)
     h = make_queue(
         events={
             "gate": [EventWithHint(POD_GONE, hint)],
             "fit": [EventWithHint(NODE_ADDED, hint)],
         },
-        gates={"gate": Gate()},
+        gates={"gate": gate},
     )
-    h.queue.add(make_pod(), NOW)
-    h.queue.get("ns/p").unschedulable_plugins.add("fit")
-    h.queue._recorder.rejected(["fit"], "default-scheduler")
-    h.queue._places.unschedulable.put(h.queue.get("ns/p"))
+    h.parked(make_pod(), by=["fit"], now=NOW)
+    gate.closed = True
+    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    assert h.queue.get("ns/p").rejectors == {"fit", "gate"}
+    hint.asked = 0
     h.queue.move_all(event, None, None, NOW)
     assert hint.asked == asked
     assert h.where() == {"unschedulable": {"p"}}
