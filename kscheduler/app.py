@@ -12,7 +12,6 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -40,6 +39,7 @@ from kscheduler.config.plugin_log import plugins_value
 from kscheduler.config.profiles import Completed, Registry, complete
 from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError
+from kscheduler.leader_election import ElectionConfig
 from kscheduler.serving.delegation import (
     Authentication,
     Authorization,
@@ -47,9 +47,6 @@ from kscheduler.serving.delegation import (
     delegated_authorization,
 )
 from kscheduler.serving.secure_port import Pem, SecurePort, generate_certificate, open_port
-
-if TYPE_CHECKING:
-    from kscheduler.leader_election import ElectionConfig
 
 log = logs.logger(__name__)
 
@@ -124,11 +121,7 @@ async def setup(
         has_events_api = await discover_events_api(clients.events)
         if config.leader_election.leader_elect:
             check_lock(config.leader_election.resource_lock)
-        if options.show_hidden_metrics_for_version:
-            log.text_warning(
-                f"Hidden metrics ({HIDDEN_METRIC}) have been manually overridden, "
-                "showing this very deprecated metric."
-            )
+        tell_of_hidden_metrics(options)
         completed = complete(config, all_plugins(out_of_tree or {}), gates=gates)
         tell_of_configuration(completed)
         yield Setup(options, gates, completed, rest_config, serving, clients, has_events_api)
@@ -175,6 +168,14 @@ def tell_of_metric_labels(options: Options) -> None:
         log.text_error("The manifest file is empty, ignoring.")
     elif not read_manifest(options.allow_metric_labels_manifest):
         log.text_error("empty allow-list mapping supplied, ignoring.")
+
+
+def tell_of_hidden_metrics(options: Options) -> None:
+    if options.show_hidden_metrics_for_version and HIDDEN_METRIC not in options.disabled_metrics:
+        log.text_warning(
+            f"Hidden metrics ({HIDDEN_METRIC}) have been manually overridden, "
+            "showing this very deprecated metric."
+        )
 
 
 async def open_clients(
@@ -256,9 +257,7 @@ async def run(made: Setup) -> int:
     return 0
 
 
-def make_election(config: LeaderElectionConfiguration) -> "ElectionConfig":
-    from kscheduler.leader_election import ElectionConfig
-
+def make_election(config: LeaderElectionConfiguration) -> ElectionConfig:
     return ElectionConfig(
         identity=f"{socket.gethostname()}_{uuid.uuid4()}",
         lock=f"{config.resource_namespace}/{config.resource_name}",

@@ -49,7 +49,7 @@ class Kscheduler(click.Group):
 
 @click.group(cls=Kscheduler, invoke_without_command=True, add_help_option=False)
 @click.pass_context
-def kscheduler(ctx: click.Context, **_flags: Any) -> None:
+def kscheduler(ctx: click.Context, /, **_flags: Any) -> None:
     if ctx.invoked_subcommand is None:
         from kscheduler.cli.daemon import run_daemon
 
