@@ -11,6 +11,7 @@ client.
 
 import importlib
 import importlib.util
+import os
 import sys
 from typing import Any
 
@@ -58,8 +59,18 @@ def kscheduler(ctx: click.Context, /, **_flags: Any) -> None:
 
 def main(args: list[str] | None = None, **extra: Any) -> None:
     """Ends the process; the one place where an outcome becomes an exit code."""
+    _keep_standard_descriptors()
     try:
         kscheduler.main(args, prog_name="kscheduler", **extra)
     finally:
         logs.flush()
         sys.stdout.flush()
+
+
+def _keep_standard_descriptors() -> None:
+    """A closed stderr stays ours: or else the next socket gets its number, and our log lines."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)

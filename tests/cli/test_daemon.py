@@ -131,6 +131,19 @@ def test_start_up_stays_light():
     assert outcome.stderr == "[]\n"
 
 
+def test_a_closed_stderr_does_not_swallow_another_file(tmp_path):
+    kubeconfig, written = tmp_path / "kc", tmp_path / "out.yaml"
+    kubeconfig.write_text(
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+        "contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+    )
+    flags = f"--kubeconfig={kubeconfig} --secure-port=0 --write-config-to={written}"
+    program = "import kscheduler.cli as cli; cli.main()"
+    command = f"exec {sys.executable} -c '{program}' {flags} 2>&- >&- <&-"
+    assert subprocess.run(["/bin/sh", "-c", command], check=False).returncode == 0
+    assert written.read_text().startswith("apiVersion: ")
+
+
 def complete(line):
     words = line.split(" ")
     outcome = CliRunner().invoke(
