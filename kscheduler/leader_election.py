@@ -20,6 +20,8 @@ from kscheduler.errors import ConfigError, KschedulerError
 log = logs.logger(__name__)
 
 JITTER_FACTOR = 1.2
+# How long after its lease ran out a leader may still find that out by itself.
+WATCHDOG_SECONDS = 20.0
 
 RawLease = dict[str, Any]
 
@@ -110,6 +112,13 @@ class LeaderElector:
     def valid_until(self) -> float:
         """When the lease as last seen runs out, on this process's monotonic clock."""
         return self._observed_at + float(self._observed.get("leaseDurationSeconds") or 0)
+
+    def overdue(self) -> str | None:
+        """Why this leader must be taken for stuck: its lease ran out well ago and it still leads."""
+        if self.is_leader and self._clock() > self.valid_until + WATCHDOG_SECONDS:
+            lock = self._config.lock.rpartition("/")[2]
+            return f"failed election to renew leadership on lease {lock}"
+        return None
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Campaign, lead while the lease can be renewed, give it back; returns when leadership is

@@ -172,7 +172,7 @@ def _short_of(resource: str, wanted: int, nodes: Nodes) -> Iterator[Rejection]:
 
 
 def _used(nodes: Nodes, resource: str, column: int) -> Scores:
-    """What scoring takes as used: a pod that asks for no cpu or memory counts as asking for some."""
+    """What scoring takes as used: pods that ask for no cpu or memory count as asking for some."""
     if resource == CPU:
         return nodes.nonzero_requested[:, 0]
     if resource == MEMORY:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
-import ssl
-import tempfile
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -44,20 +41,3 @@ def self_signed(bind_address: str, *, now: datetime.datetime) -> tuple[bytes, by
             serialization.NoEncryption(),
         ),
     )
-
-
-def tls_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """TLS 1.2 or newer with this pair. ssl reads pairs from files only, so one exists for a
-    moment, private to us.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    handle, path = tempfile.mkstemp()
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(key + certificate)
-        context.load_cert_chain(path)
-    finally:
-        os.unlink(path)
-    return context

@@ -12,6 +12,8 @@ import ssl
 from aiohttp import web
 
 from kscheduler import logs
+from kscheduler.serving.secure_port import SecurePort
+from kscheduler.serving.tls_context import context_for
 
 log = logs.logger(__name__)
 
@@ -24,14 +26,12 @@ DRAIN_SECONDS = 5.0
 class Server:
     """Serves an application on a socket that is bound and listening already."""
 
-    def __init__(
-        self, application: web.Application, listener: socket.socket, tls: ssl.SSLContext
-    ) -> None:
+    def __init__(self, application: web.Application, port: SecurePort) -> None:
         self._runner = web.AppRunner(
             application, access_log=None, shutdown_timeout=DRAIN_SECONDS, keepalive_timeout=90
         )
-        self._listener = listener
-        self._tls = tls
+        self._listener = port.listener
+        self._tls = context_for(port)
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
 
     async def run(self) -> None:
@@ -39,7 +39,8 @@ class Server:
         await self._runner.setup()
         self._listener.settimeout(0)
         host, port = self._listener.getsockname()[:2]
-        log.info("Serving securely on", address=f"{host}:{port}")
+        shown = f"[{host}]" if ":" in host else host
+        log.text_info(f"Serving securely on {shown}:{port}")
         try:
             await self._accept_forever()
         finally:
