@@ -45,18 +45,20 @@ def dump(cache: Cache) -> Iterator[NodeDump]:
     nodes = cache.snapshot()
     for row in nodes.rows[nodes.valid].tolist():
         yield NodeDump(
-            nodes.name_of(row),
-            False,
-            {name: int(nodes.requested[row, column]) for name, column in nodes.resources.items()},
-            nodes.pods(row),
-            {name: int(nodes.allocatable[row, column]) for name, column in nodes.resources.items()},
-            int(nodes.max_pods[row]),
+            name=nodes.name_of(row),
+            deleted=False,
+            requested={name: int(nodes.requested[row, at]) for name, at in nodes.resources.items()},
+            pods=nodes.pods(row),
+            allocatable={
+                name: int(nodes.allocatable[row, at]) for name, at in nodes.resources.items()
+            },
+            max_pods=int(nodes.max_pods[row]),
         )
     for name, pods in cache.ghosts.items():
         requested: Counter[str] = Counter()
         for pod in pods:
             requested.update(pod.requests)
-        yield NodeDump(name, True, requested, pods)
+        yield NodeDump(name=name, deleted=True, requested=requested, pods=pods)
 
 
 def nodes_text(cache: Cache, nominated: Callable[[str], Sequence[PodInfo]]) -> str:

@@ -139,11 +139,11 @@ class LabelColumns:
         column = self._columns.get(key)
         if column is None:
             column = self._make(key)
+        self._clock += 1
         column.last_used = self._clock
         return column
 
     def _make(self, key: str) -> LabelColumn:
-        self._clock += 1
         if len(self._columns) >= MAX_COLUMNS:
             del self._columns[min(self._columns, key=lambda known: self._columns[known].last_used)]
         column = LabelColumn([labels.get(key) for labels in self._labels])
