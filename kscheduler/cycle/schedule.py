@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,8 +70,7 @@ class Failed:
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
-class Feasible:
+class Feasible(NamedTuple):
     """Rows that can take the pod, and how many were looked at to find them."""
 
     rows: Rows

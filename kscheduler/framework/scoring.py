@@ -23,9 +23,9 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 ScoreMatrix = NDArray[np.int64]  # [plugins, nodes]
+_Normalize = Callable[[CycleState, PodInfo, Scores, Nodes], Scores]
 
 _INT64 = np.dtype(np.int64)
-_HIGHEST = np.uint64(MAX_NODE_SCORE)
 
 
 class PluginScores(NamedTuple):
@@ -65,8 +65,16 @@ class _Score(NamedTuple):
     name: str
     weight: int
     ask: Callable[[CycleState, PodInfo, Nodes], Scores]
-    normalize: Callable[[CycleState, PodInfo, Scores, Nodes], Scores] | None
+    normalize: _Normalize | None
     evaluations: Counter
+
+
+class _Panel(NamedTuple):
+    """The plugins that take part in a scoring."""
+
+    plugins: list[_Score]
+    names: list[str]
+    weights: NDArray[np.int64]
 
 
 class ScoringError(Exception):
@@ -98,6 +106,7 @@ class Scoring:
             )
             for one in score
         ]
+        self._panels: dict[frozenset[str], _Panel] = {}
 
     def run_pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """None, or the error of the plugin that could not prepare."""
@@ -143,16 +152,28 @@ class Scoring:
         return result
 
     def _board(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard:
-        plugins = [one for one in self._scores if one.name not in cycle.skip_score]
+        plugins, names, weights = self._taking_part(cycle.skip_score)
         size = len(nodes)
         raw = [self._score(plugin, cycle, pod, nodes, size) for plugin in plugins]
         normalized = np.empty((len(plugins), size), _INT64)
         for index, plugin in enumerate(plugins):
-            normalized[index] = self._normalize(plugin, cycle, pod, raw[index], nodes, size)
-        _check_range(plugins, normalized)
-        weights = np.array([plugin.weight for plugin in plugins], _INT64)
-        names = [plugin.name for plugin in plugins]
-        return ScoreBoard(names, weights, raw, normalized, weights @ normalized)
+            scores = raw[index]
+            if plugin.normalize is not None:
+                scores = self._normalize(plugin, plugin.normalize, cycle, pod, scores, nodes)
+            normalized[index] = scores
+        _check_range(names, normalized)
+        return ScoreBoard(names, weights, raw, normalized, weights.dot(normalized))
+
+    def _taking_part(self, skipped: set[str]) -> _Panel:
+        """Those who were not skipped; the few combinations that occur are kept."""
+        key = frozenset(skipped)
+        panel = self._panels.get(key)
+        if panel is None:
+            plugins = [one for one in self._scores if one.name not in skipped]
+            names = [one.name for one in plugins]
+            weights = np.array([one.weight for one in plugins], _INT64)
+            panel = self._panels[key] = _Panel(plugins, names, weights)
+        return panel
 
     def _score(
         self, plugin: _Score, cycle: CycleState, pod: PodInfo, nodes: Nodes, size: int
@@ -172,17 +193,15 @@ class Scoring:
     def _normalize(
         self,
         plugin: _Score,
+        normalize: _Normalize,
         cycle: CycleState,
         pod: PodInfo,
         scores: Scores,
         nodes: Nodes,
-        size: int,
     ) -> Scores:
-        if plugin.normalize is None:
-            return scores
         started = perf_counter() if cycle.sampled else 0.0
         try:
-            scores = _whole_numbers(plugin.normalize(cycle, pod, scores, nodes), size)
+            scores = _whole_numbers(normalize(cycle, pod, scores, nodes), len(scores))
         except Exception as error:
             status = self._score_point.raised(plugin.name, error)
             text = (
@@ -210,14 +229,14 @@ def _whole_numbers(scores: Scores, size: int) -> Scores:
     return array.astype(_INT64)
 
 
-def _check_range(plugins: Sequence[_Score], normalized: ScoreMatrix) -> None:
-    # Seen as unsigned, a negative score is a huge one: one comparison finds both kinds.
-    outside = normalized.view(np.uint64) > _HIGHEST
-    if not np.count_nonzero(outside):
+def _check_range(plugins: Sequence[str], normalized: ScoreMatrix) -> None:
+    # Seen as unsigned, a negative score is a huge one: one look at the greatest finds both kinds.
+    unsigned = normalized.view(np.uint64)
+    if not normalized.size or unsigned.item(unsigned.argmax()) <= MAX_NODE_SCORE:
         return
-    node, index = np.argwhere(outside.T)[0].tolist()
+    node, index = np.argwhere(unsigned.T > MAX_NODE_SCORE)[0].tolist()
     raise ScoringError(
         "applying score defaultWeights on Score plugins: "
-        f'plugin "{plugins[index].name}" returns an invalid score {normalized[index, node]}, '
+        f'plugin "{plugins[index]}" returns an invalid score {normalized[index, node]}, '
         f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
     )

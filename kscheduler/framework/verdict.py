@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,8 +92,7 @@ def failed(error: BaseException | str) -> Status:
     return Status(Code.ERROR, (str(error),))
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(NamedTuple):
     """The nodes that one sentence speaks against; the mask covers those the plugin was shown.
 
     With code ERROR the sentence says why the plugin could not judge them.
@@ -163,8 +163,7 @@ class Diagnosis:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(NamedTuple):
     """Rows that one plugin rejected for one reason."""
 
     plugin: str
