@@ -1,0 +1,154 @@
+"""The roles and bindings every cluster starts with, as far as a scheduler's users need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kscheduler.sandbox.store import Object
+
+_RBAC = "rbac.authorization.k8s.io"
+_READ = ("get", "list", "watch")
+_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+_DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
+_METRICS = ("/metrics", "/metrics/slis", "/healthz", "/healthz/*", "/livez", "/livez/*")
+SCHEDULER = "system:kube-scheduler"
+
+
+def _rule(
+    verbs: tuple[str, ...], group: str, *resources: str, names: tuple[str, ...] = ()
+) -> Object:
+    rule: Object = {"verbs": list(verbs), "apiGroups": [group], "resources": list(resources)}
+    if names:
+        rule["resourceNames"] = list(names)
+    return rule
+
+
+def _paths(*paths: str) -> Object:
+    return {"verbs": ["get"], "nonResourceURLs": list(paths)}
+
+
+_EVERYTHING = (
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+)
+
+CLUSTER_ROLES: dict[str, tuple[Object, ...]] = {
+    "cluster-admin": _EVERYTHING,
+    "system:discovery": (_paths(*_HEALTH, *_DISCOVERY),),
+    "system:public-info-viewer": (_paths(*_HEALTH),),
+    "system:basic-user": (
+        _rule(
+            ("create",),
+            "authorization.k8s.io",
+            "selfsubjectaccessreviews",
+            "selfsubjectrulesreviews",
+        ),
+        _rule(("create",), "authentication.k8s.io", "selfsubjectreviews"),
+    ),
+    "system:monitoring": (_paths(*_METRICS, "/readyz", "/readyz/*"),),
+    "system:auth-delegator": (
+        _rule(("create",), "authentication.k8s.io", "tokenreviews"),
+        _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
+    ),
+    SCHEDULER: (
+        _rule(("create", "patch", "update"), "", "events"),
+        _rule(("create", "patch", "update"), "events.k8s.io", "events"),
+        _rule(("create",), "coordination.k8s.io", "leases"),
+        _rule(
+            ("get", "list", "update", "watch"),
+            "coordination.k8s.io",
+            "leases",
+            names=("kube-scheduler",),
+        ),
+        _rule(
+            ("create", "delete", "deletecollection", "patch", "update", *_READ),
+            "coordination.k8s.io",
+            "leasecandidates",
+        ),
+        _rule(_READ, "", "nodes", "namespaces", "services", "replicationcontrollers"),
+        _rule(("delete", *_READ), "", "pods"),
+        _rule(("create",), "", "bindings", "pods/binding"),
+        _rule(("patch", "update"), "", "pods/status"),
+        _rule(("update",), "", "pods/finalizers"),
+        _rule(_READ, "apps", "replicasets", "statefulsets"),
+        _rule(_READ, "policy", "poddisruptionbudgets"),
+        _rule(_READ, "", "persistentvolumeclaims", "persistentvolumes"),
+        _rule(
+            _READ,
+            "storage.k8s.io",
+            "csinodes",
+            "csidrivers",
+            "csistoragecapacities",
+            "volumeattachments",
+        ),
+        _rule(_READ, "resource.k8s.io", "deviceclasses", "resourceslices", "devicetaintrules"),
+        _rule(("create", "delete", "patch", "update", *_READ), "resource.k8s.io", "resourceclaims"),
+        _rule(("patch", "update", *_READ), "resource.k8s.io", "resourceclaims/status"),
+        _rule(("patch", "update"), "resource.k8s.io", "resourceclaims/binding"),
+        _rule(_READ, "scheduling.k8s.io", "podgroups", "compositepodgroups"),
+        _rule(
+            ("patch", "update"),
+            "scheduling.k8s.io",
+            "podgroups/status",
+            "compositepodgroups/status",
+        ),
+        _rule(("create",), "authentication.k8s.io", "tokenreviews"),
+        _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
+    ),
+    "system:volume-scheduler": (
+        _rule(("patch", "update", *_READ), "", "persistentvolumeclaims", "persistentvolumes"),
+        _rule(_READ, "storage.k8s.io", "storageclasses"),
+    ),
+}
+
+_USER, _GROUP = "User", "Group"
+_AUTHENTICATED = (_GROUP, "system:authenticated")
+CLUSTER_ROLE_BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
+    "cluster-admin": ((_GROUP, "system:masters"),),
+    "system:discovery": (_AUTHENTICATED,),
+    "system:basic-user": (_AUTHENTICATED,),
+    "system:public-info-viewer": (_AUTHENTICATED, (_GROUP, "system:unauthenticated")),
+    "system:monitoring": ((_GROUP, "system:monitoring"),),
+    SCHEDULER: ((_USER, SCHEDULER),),
+    "system:volume-scheduler": ((_USER, SCHEDULER),),
+}
+
+# In kube-system.
+ROLES: dict[str, tuple[Object, ...]] = {
+    "extension-apiserver-authentication-reader": (
+        _rule(_READ, "", "configmaps", names=("extension-apiserver-authentication",)),
+    ),
+    "system::leader-locking-kube-scheduler": (
+        _rule(("create", "update", *_READ), "coordination.k8s.io", "leases", "leasecandidates"),
+    ),
+}
+
+
+def bootstrap_objects() -> Iterator[Object]:
+    """All of them as objects to create."""
+    for name, rules in CLUSTER_ROLES.items():
+        yield {"kind": "ClusterRole", "metadata": _about(name), "rules": list(rules)}
+    for name, subjects in CLUSTER_ROLE_BINDINGS.items():
+        yield _binding("ClusterRoleBinding", "ClusterRole", name, subjects, _about(name))
+    for name, rules in ROLES.items():
+        about = _about(name) | {"namespace": "kube-system"}
+        yield {"kind": "Role", "metadata": about, "rules": list(rules)}
+        yield _binding("RoleBinding", "Role", name, ((_USER, SCHEDULER),), about)
+
+
+def _binding(
+    kind: str, role_kind: str, name: str, subjects: tuple[tuple[str, str], ...], about: Object
+) -> Object:
+    return {
+        "kind": kind,
+        "metadata": dict(about),
+        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": name},
+        "subjects": [
+            {"apiGroup": _RBAC, "kind": subject, "name": who} for subject, who in subjects
+        ],
+    }
+
+
+def _about(name: str) -> Object:
+    return {"name": name, "labels": dict(_LABELS)}

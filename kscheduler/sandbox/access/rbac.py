@@ -1,0 +1,145 @@
+"""RBAC over the stored roles and bindings.
+
+Rules are compiled once, and again only after a role or binding changed. Members of system:masters
+may do everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kscheduler.sandbox.access.users import MASTERS, User
+from kscheduler.sandbox.store import Object, Store
+
+_GROUP = "rbac.authorization.k8s.io"
+_ROLES = f"roles.{_GROUP}"
+_CLUSTER_ROLES = f"clusterroles.{_GROUP}"
+_BINDINGS = f"rolebindings.{_GROUP}"
+_CLUSTER_BINDINGS = f"clusterrolebindings.{_GROUP}"
+_ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What is to be done, to which resource or, when there is none, to which path."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+    def __str__(self) -> str:
+        if not self.resource:
+            return f'{self.verb} path "{self.path}"'
+        what = f'{self.verb} resource "{self.full_resource}" in API group "{self.group}"'
+        if self.namespace:
+            return f'{what} in the namespace "{self.namespace}"'
+        return f"{what} at the cluster scope"
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """The rules of one role for the subjects of one binding, in one namespace or everywhere."""
+
+    subjects: frozenset[tuple[str, str]]
+    rules: tuple[dict[str, Any], ...]
+    namespace: str
+    reason: str
+
+
+class Rbac:
+    """Answers whether a user may do something, and by which binding."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._grants: list[_Grant] = []
+        self._compiled_at = -1
+
+    def allows(self, user: User, wanted: Attributes) -> str | None:
+        """The reason why it is allowed, possibly empty; None when it is not."""
+        if MASTERS in user.groups:
+            return ""
+        identities = {("User", user.name), *(("Group", group) for group in user.groups)}
+        for grant in self._current():
+            if grant.namespace and grant.namespace != wanted.namespace:
+                continue
+            if identities & grant.subjects and any(_covers(r, wanted) for r in grant.rules):
+                return grant.reason
+        return None
+
+    def _current(self) -> list[_Grant]:
+        names = (_ROLES, _CLUSTER_ROLES, _BINDINGS, _CLUSTER_BINDINGS)
+        changed_at = max(self._store[name].changed_at for name in names)
+        if changed_at > self._compiled_at:
+            self._grants = list(self._compile())
+            self._compiled_at = changed_at
+        return self._grants
+
+    def _compile(self) -> Iterator[_Grant]:
+        for collection in (_CLUSTER_BINDINGS, _BINDINGS):
+            for stored in self._store[collection]:
+                namespace, name = stored.key
+                binding = stored.decode()
+                role = binding.get("roleRef") or {}
+                kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+                shown = f"{name}/{namespace}" if namespace else name
+                reason = (
+                    f'RBAC: allowed by {kind} "{shown}" of {role.get("kind")} "{role.get("name")}"'
+                )
+                subjects = frozenset(_subjects(binding, namespace))
+                yield _Grant(subjects, self._rules(role, namespace), namespace, reason)
+
+    def _rules(self, role: Object, namespace: str) -> tuple[dict[str, Any], ...]:
+        if role.get("kind") == "Role":
+            stored = self._store[_ROLES].get((namespace, role.get("name", "")))
+        else:
+            stored = self._store[_CLUSTER_ROLES].get(("", role.get("name", "")))
+        return tuple(stored.decode().get("rules") or ()) if stored is not None else ()
+
+
+def _subjects(binding: Object, namespace: str) -> Iterator[tuple[str, str]]:
+    for subject in binding.get("subjects") or ():
+        if subject.get("kind") == "ServiceAccount":
+            where = subject.get("namespace") or namespace
+            yield "User", f"system:serviceaccount:{where}:{subject.get('name')}"
+        else:
+            yield subject.get("kind", ""), subject.get("name", "")
+
+
+def _covers(rule: dict[str, Any], wanted: Attributes) -> bool:
+    if not _has(rule.get("verbs"), wanted.verb):
+        return False
+    if not wanted.resource:
+        return any(_path_matches(path, wanted.path) for path in rule.get("nonResourceURLs") or ())
+    names = rule.get("resourceNames") or ()
+    return (
+        _has(rule.get("apiGroups"), wanted.group)
+        and _has_resource(rule.get("resources") or (), wanted)
+        and (not names or wanted.name in names)
+    )
+
+
+def _has(values: Any, wanted: str) -> bool:
+    return wanted in (values or ()) or _ALL in (values or ())
+
+
+def _has_resource(resources: Any, wanted: Attributes) -> bool:
+    any_parent = f"*/{wanted.subresource}"
+    return _has(resources, wanted.full_resource) or (
+        bool(wanted.subresource) and any_parent in resources
+    )
+
+
+def _path_matches(pattern: str, path: str) -> bool:
+    if pattern.endswith(_ALL):
+        return path.startswith(pattern[:-1])
+    return pattern == path

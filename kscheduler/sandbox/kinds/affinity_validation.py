@@ -1,0 +1,175 @@
+"""Validation of node and pod (anti-)affinity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kscheduler.api.validation import (
+    dns_label_errors,
+    dns_subdomain_errors,
+    label_key_errors,
+    label_value_errors,
+)
+from kscheduler.sandbox import fields
+from kscheduler.sandbox.fields import FieldError
+from kscheduler.sandbox.metadata import label_errors
+
+Spec = dict[str, Any]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_WEIGHTS = "must be in the range 1-100"
+_BAD_OPERATOR = "not a valid selector operator"
+
+
+def affinity_errors(affinity: Spec, path: str) -> Iterator[FieldError]:
+    if node := affinity.get("nodeAffinity"):
+        yield from _node_affinity_errors(node, f"{path}.nodeAffinity")
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind) or {}
+        for position, term in enumerate(rules.get(_REQUIRED) or ()):
+            yield from _term_errors(term, f"{path}.{kind}.{_REQUIRED}[{position}]")
+        for position, weighted in enumerate(rules.get(_PREFERRED) or ()):
+            where = f"{path}.{kind}.{_PREFERRED}[{position}]"
+            yield from _weight_errors(weighted, where)
+            yield from _term_errors(
+                weighted.get("podAffinityTerm") or {}, f"{where}.podAffinityTerm"
+            )
+
+
+def _node_affinity_errors(node: Spec, path: str) -> Iterator[FieldError]:
+    required = node.get(_REQUIRED)
+    if required is not None:
+        where = f"{path}.{_REQUIRED}.nodeSelectorTerms"
+        terms = required.get("nodeSelectorTerms") or ()
+        if not terms:
+            yield fields.required(where, "must have at least one node selector term")
+        for position, term in enumerate(terms):
+            yield from node_term_errors(term, f"{where}[{position}]", checks_values=True)
+    for position, preferred in enumerate(node.get(_PREFERRED) or ()):
+        where = f"{path}.{_PREFERRED}[{position}]"
+        yield from _weight_errors(preferred, where)
+        preference = preferred.get("preference") or {}
+        yield from node_term_errors(preference, f"{where}.preference", checks_values=False)
+
+
+def node_term_errors(term: Spec, path: str, *, checks_values: bool) -> Iterator[FieldError]:
+    for position, rule in enumerate(term.get("matchExpressions") or ()):
+        where = f"{path}.matchExpressions[{position}]"
+        yield from _node_rule_errors(rule, where, checks_values=checks_values)
+    for position, rule in enumerate(term.get("matchFields") or ()):
+        yield from _field_rule_errors(rule, f"{path}.matchFields[{position}]")
+
+
+def _node_rule_errors(rule: Spec, path: str, *, checks_values: bool) -> Iterator[FieldError]:
+    values = rule.get("values") or ()
+    match rule.get("operator"):
+        case "In" | "NotIn":
+            if not values:
+                detail = "must be specified when `operator` is 'In' or 'NotIn'"
+                yield fields.required(f"{path}.values", detail)
+        case "Exists" | "DoesNotExist":
+            if values:
+                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                yield fields.forbidden(f"{path}.values", detail)
+        case "Gt" | "Lt":
+            if len(values) != 1:
+                detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                yield fields.required(f"{path}.values", detail)
+        case operator:
+            yield fields.invalid(f"{path}.operator", operator or "", _BAD_OPERATOR)
+    key = rule.get("key", "")
+    yield from (fields.invalid(f"{path}.key", key, why) for why in label_key_errors(key))
+    if checks_values:
+        for position, value in enumerate(values):
+            where = f"{path}.values[{position}]"
+            yield from (fields.invalid(where, value, why) for why in label_value_errors(value))
+
+
+def _field_rule_errors(rule: Spec, path: str) -> Iterator[FieldError]:
+    values = rule.get("values") or ()
+    if rule.get("operator") not in ("In", "NotIn"):
+        yield fields.invalid(f"{path}.operator", rule.get("operator") or "", _BAD_OPERATOR)
+    elif len(values) != 1:
+        detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        yield fields.required(f"{path}.values", detail)
+    if rule.get("key") != "metadata.name":
+        yield fields.invalid(f"{path}.key", rule.get("key") or "", "not a valid field selector key")
+        return
+    for position, value in enumerate(values):
+        where = f"{path}.values[{position}]"
+        yield from (fields.invalid(where, value, why) for why in dns_subdomain_errors(value))
+
+
+def _weight_errors(weighted: Spec, path: str) -> Iterator[FieldError]:
+    weight = weighted.get("weight", 0)
+    if not 1 <= weight <= 100:
+        yield fields.invalid(f"{path}.weight", weight, _WEIGHTS)
+
+
+def _term_errors(term: Spec, path: str) -> Iterator[FieldError]:
+    yield from selector_errors(term.get("labelSelector"), f"{path}.labelSelector")
+    yield from selector_errors(term.get("namespaceSelector"), f"{path}.namespaceSelector")
+    for name in term.get("namespaces") or ():
+        yield from (
+            fields.invalid(f"{path}.namespace", name, why) for why in dns_label_errors(name)
+        )
+    yield from label_keys_errors(term, path)
+    key = term.get("topologyKey", "")
+    if not key:
+        yield fields.required(f"{path}.topologyKey", "can not be empty")
+    yield from (fields.invalid(f"{path}.topologyKey", key, why) for why in label_key_errors(key))
+
+
+def label_keys_errors(term: Spec, path: str) -> Iterator[FieldError]:
+    """matchLabelKeys and mismatchLabelKeys against each other and against the selector."""
+    selector = term.get("labelSelector")
+    matched, mismatched = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
+    for name, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", mismatched)):
+        if keys and selector is None:
+            yield fields.forbidden(
+                f"{path}.{name}", "must not be specified when labelSelector is not set"
+            )
+        for position, key in enumerate(keys):
+            where = f"{path}.{name}[{position}]"
+            yield from (fields.invalid(where, key, why) for why in label_key_errors(key))
+    used = set((selector or {}).get("matchLabels") or ())
+    for expression in (selector or {}).get("matchExpressions") or ():
+        key = expression.get("key")
+        if key in matched and key in used:
+            detail = "exists in both matchLabelKeys and labelSelector"
+            yield fields.invalid(f"{path}[{list(matched).index(key)}]", key, detail)
+        used.add(key)
+    for position, key in enumerate(matched):
+        if key in mismatched:
+            detail = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield fields.invalid(f"{path}.matchLabelKeys[{position}]", key, detail)
+
+
+def selector_errors(selector: Spec | None, path: str) -> Iterator[FieldError]:
+    if selector is None:
+        return
+    yield from label_errors(selector.get("matchLabels") or {}, f"{path}.matchLabels")
+    for position, rule in enumerate(selector.get("matchExpressions") or ()):
+        yield from _expression_errors(rule, f"{path}.matchExpressions[{position}]")
+
+
+def _expression_errors(rule: Spec, path: str) -> Iterator[FieldError]:
+    values = rule.get("values") or ()
+    match rule.get("operator"):
+        case "In" | "NotIn":
+            if not values:
+                detail = "must be specified when `operator` is 'In' or 'NotIn'"
+                yield fields.required(f"{path}.values", detail)
+        case "Exists" | "DoesNotExist":
+            if values:
+                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                yield fields.forbidden(f"{path}.values", detail)
+        case operator:
+            yield fields.invalid(f"{path}.operator", operator or "", _BAD_OPERATOR)
+    key = rule.get("key", "")
+    yield from (fields.invalid(f"{path}.key", key, why) for why in label_key_errors(key))
+    for position, value in enumerate(values):
+        where = f"{path}.values[{position}]"
+        yield from (fields.invalid(where, value, why) for why in label_value_errors(value))

@@ -1,0 +1,96 @@
+"""Events: stored once in their core/v1 form, shown as core/v1 or events.k8s.io/v1."""
+
+from __future__ import annotations
+
+from kscheduler.api.validation import label_key_errors
+from kscheduler.sandbox import fields
+from kscheduler.sandbox.fields import FieldError
+from kscheduler.sandbox.store import Object
+from kscheduler.sandbox.strategy import Strategy
+
+# events.k8s.io/v1 name -> core/v1 name; fields not listed are called the same in both.
+_CORE_NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+_EVENTS_NAMES = {core: name for name, core in _CORE_NAMES.items()}
+_LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
+_REQUIRED = ("reportingComponent", "reportingInstance", "action", "reason")
+_MUST_BE_UNSET = ("firstTimestamp", "lastTimestamp", "count", "source")
+
+
+def to_core(event: Object) -> Object:
+    """An events.k8s.io/v1 event as core/v1."""
+    return {**_renamed(event, _CORE_NAMES), "apiVersion": "v1"}
+
+
+def to_events_group(event: Object) -> Object:
+    """A core/v1 event as events.k8s.io/v1."""
+    return {**_renamed(event, _EVENTS_NAMES), "apiVersion": "events.k8s.io/v1"}
+
+
+def _renamed(event: Object, names: dict[str, str]) -> Object:
+    return {names.get(name, name): value for name, value in event.items()}
+
+
+def strict_errors(event: Object) -> list[FieldError]:
+    """What events.k8s.io/v1 asks of a new event, given in core form."""
+    errors = series_errors(event)
+    if not event.get("eventTime"):
+        errors.append(fields.required("eventTime"))
+    if event.get("type") not in ("Normal", "Warning"):
+        detail = f"has invalid value: {event.get('type', '')}"
+        errors.append(fields.invalid("type", "", detail))
+    errors += [
+        fields.invalid(name, "", "needs to be unset") for name in _MUST_BE_UNSET if event.get(name)
+    ]
+    return errors
+
+
+def series_errors(event: Object) -> list[FieldError]:
+    series = event.get("series")
+    if series is None:
+        return []
+    errors = []
+    if series.get("count", 0) < 2:
+        errors.append(fields.invalid("series.count", "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        errors.append(fields.required("series.lastObservedTime"))
+    return errors
+
+
+def _default(event: Object) -> None:
+    for name in ("firstTimestamp", "lastTimestamp", "eventTime"):
+        event.setdefault(name, None)
+    event.setdefault("source", {})
+    event.setdefault("reportingComponent", "")
+    event.setdefault("reportingInstance", "")
+
+
+def _errors(event: Object) -> list[FieldError]:
+    namespace = event["metadata"].get("namespace", "")
+    involved = (event.get("involvedObject") or {}).get("namespace", "")
+    mismatch = fields.invalid(
+        "involvedObject.namespace", involved, "does not match event.namespace"
+    )
+    if not event.get("eventTime"):
+        agrees = namespace == involved if involved else namespace in ("", "default")
+        return [] if agrees else [mismatch]
+    errors = [] if involved or namespace in ("default", "kube-system") else [mismatch]
+    errors += [fields.required(name) for name in _REQUIRED if not event.get(name)]
+    errors += [
+        fields.invalid("reportingComponent", event["reportingComponent"], why)
+        for why in label_key_errors(event["reportingComponent"])
+    ]
+    for name, limit in _LIMITS.items():
+        if len((event.get(name) or "").encode()) > limit:
+            errors.append(fields.invalid(name, "", f"can have at most {limit} characters"))
+    return errors
+
+
+STRATEGY = Strategy(default=_default, validate=_errors)

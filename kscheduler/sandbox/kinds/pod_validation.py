@@ -1,0 +1,259 @@
+"""Pod validation: the mistakes that matter to scheduling or that people make, in upstream's words.
+
+Mirrors the pod part of pkg/apis/core/validation. Not checked: security contexts, probes,
+lifecycle hooks, environment, DNS, and the inside of volume sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kscheduler.api.resource_names import is_extended, is_hugepages, is_native
+from kscheduler.api.validation import (
+    dns_label_errors,
+    dns_subdomain_errors,
+    label_key_errors,
+    label_value_errors,
+)
+from kscheduler.sandbox import fields
+from kscheduler.sandbox.fields import FieldError
+from kscheduler.sandbox.kinds.affinity_validation import affinity_errors
+from kscheduler.sandbox.kinds.quantities import over_limit_errors, resource_list_errors
+from kscheduler.sandbox.kinds.spread_validation import spread_errors
+from kscheduler.sandbox.metadata import label_errors
+from kscheduler.sandbox.store import Object
+
+Spec = dict[str, Any]
+
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+PORT_RANGE = "must be between 1 and 65535, inclusive"
+
+
+def pod_errors(pod: Object) -> list[FieldError]:
+    return list(_pod_errors(pod["spec"]))
+
+
+def _pod_errors(spec: Spec) -> Iterator[FieldError]:
+    yield from _volume_errors(spec)
+    yield from _claim_errors(spec)
+    yield from _container_list_errors(spec)
+    yield from _policy_errors(spec)
+    yield from label_errors(spec.get("nodeSelector") or {}, "spec.nodeSelector")
+    yield from affinity_errors(spec.get("affinity") or {}, "spec.affinity")
+    yield from _gate_errors(spec)
+    yield from spread_errors(spec)
+    yield from _name_errors(spec)
+    yield from toleration_errors(spec.get("tolerations") or (), "spec.tolerations")
+    yield from resource_list_errors(spec.get("overhead") or {}, "spec.overhead")
+
+
+def _policy_errors(spec: Spec) -> Iterator[FieldError]:
+    yield from _one_of(spec, "restartPolicy", _RESTART_POLICIES)
+    yield from _one_of(spec, "dnsPolicy", _DNS_POLICIES)
+    if "preemptionPolicy" in spec:
+        yield from _one_of(spec, "preemptionPolicy", _PREEMPTION_POLICIES)
+    grace = spec["terminationGracePeriodSeconds"]
+    if grace < 0:
+        path = "spec.terminationGracePeriodSeconds"
+        yield fields.invalid(path, grace, "must be greater than or equal to 0")
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= 2**31 - 1:
+        detail = "must be between 1 and 2147483647, inclusive"
+        yield fields.invalid("spec.activeDeadlineSeconds", deadline, detail)
+
+
+def _one_of(spec: Spec, name: str, allowed: tuple[str, ...]) -> Iterator[FieldError]:
+    if spec[name] not in allowed:
+        yield fields.not_supported(f"spec.{name}", spec[name], allowed)
+
+
+def _name_errors(spec: Spec) -> Iterator[FieldError]:
+    for name, rule in (
+        ("serviceAccountName", dns_subdomain_errors),
+        ("nodeName", dns_subdomain_errors),
+        ("priorityClassName", dns_subdomain_errors),
+        ("hostname", dns_label_errors),
+        ("subdomain", dns_label_errors),
+    ):
+        if value := spec.get(name):
+            yield from (fields.invalid(f"spec.{name}", value, why) for why in rule(value))
+
+
+def _gate_errors(spec: Spec) -> Iterator[FieldError]:
+    gates = [gate.get("name", "") for gate in spec.get("schedulingGates") or ()]
+    for position, name in enumerate(gates):
+        path = f"spec.schedulingGates[{position}]"
+        yield from (fields.invalid(path, name, why) for why in label_key_errors(name))
+        if name in gates[:position]:
+            yield fields.duplicate(path, name)
+    if gates and spec.get("nodeName"):
+        detail = "cannot be set until all schedulingGates have been cleared"
+        yield fields.forbidden("spec.nodeName", detail)
+
+
+def _volume_errors(spec: Spec) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for position, volume in enumerate(spec.get("volumes") or ()):
+        path = f"spec.volumes[{position}]"
+        name = volume.get("name", "")
+        yield from _label_name_errors(f"{path}.name", name)
+        if name in seen:
+            yield fields.duplicate(f"{path}.name", name)
+        seen.add(name)
+        claim = volume.get("persistentVolumeClaim")
+        if claim is not None and not claim.get("claimName"):
+            yield fields.required(f"{path}.persistentVolumeClaim.claimName")
+
+
+def _claim_errors(spec: Spec) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for position, claim in enumerate(spec.get("resourceClaims") or ()):
+        path = f"spec.resourceClaims[{position}]"
+        name = claim.get("name", "")
+        if name in seen:
+            yield fields.duplicate(f"{path}.name", name)
+        else:
+            yield from _label_name_errors(f"{path}.name", name)
+        seen.add(name)
+        sources = [
+            one for one in ("resourceClaimName", "resourceClaimTemplateName") if one in claim
+        ]
+        if len(sources) > 1:
+            detail = (
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            )
+            yield fields.invalid(path, claim, detail)
+        elif not sources:
+            detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            yield fields.invalid(path, claim, detail)
+
+
+def _container_list_errors(spec: Spec) -> Iterator[FieldError]:
+    if not spec.get("containers"):
+        yield fields.required("spec.containers")
+    volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
+    claims = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
+    seen: set[str] = set()
+    for part in ("containers", "initContainers"):
+        ports: set[str] = set()
+        for position, container in enumerate(spec.get(part) or ()):
+            path = f"spec.{part}[{position}]"
+            yield from _container_errors(container, path, volumes, claims)
+            yield from _host_port_conflicts(container, path, ports)
+            name = container.get("name", "")
+            if name in seen:
+                yield fields.duplicate(f"{path}.name", name)
+            seen.add(name)
+
+
+def _container_errors(
+    container: Spec, path: str, volumes: set[Any], claims: set[Any]
+) -> Iterator[FieldError]:
+    yield from _label_name_errors(f"{path}.name", container.get("name", ""))
+    if not container.get("image"):
+        yield fields.required(f"{path}.image")
+    if container["imagePullPolicy"] not in _PULL_POLICIES:
+        value = container["imagePullPolicy"]
+        yield fields.not_supported(f"{path}.imagePullPolicy", value, _PULL_POLICIES)
+    for position, port in enumerate(container.get("ports") or ()):
+        yield from _port_errors(port, f"{path}.ports[{position}]")
+    for position, mount in enumerate(container.get("volumeMounts") or ()):
+        if mount.get("name") not in volumes:
+            yield fields.not_found(f"{path}.volumeMounts[{position}].name", mount.get("name"))
+    yield from resource_errors(container["resources"], f"{path}.resources")
+    for position, claim in enumerate(container["resources"].get("claims") or ()):
+        if claim.get("name") not in claims:
+            yield fields.not_found(f"{path}.resources.claims[{position}].name", claim.get("name"))
+
+
+def resource_errors(resources: Spec, path: str) -> Iterator[FieldError]:
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for part, listed in (("limits", limits), ("requests", requests)):
+        for name in listed:
+            yield from _resource_name_errors(name, f"{path}.{part}[{name}]")
+        yield from resource_list_errors(listed, f"{path}.{part}")
+    yield from over_limit_errors(requests, limits, path)
+    named = {*limits, *requests}
+    if any(map(is_hugepages, named)) and not named & {"cpu", "memory"}:
+        yield fields.forbidden(path, "HugePages require cpu or memory")
+
+
+def _resource_name_errors(name: str, path: str) -> Iterator[FieldError]:
+    yield from (fields.invalid(path, name, why) for why in label_key_errors(name))
+    if "/" not in name:
+        if name not in _STANDARD_RESOURCES and not is_hugepages(name):
+            yield fields.invalid(path, name, "must be a standard resource for containers")
+    elif not is_native(name) and not is_extended(name):
+        yield fields.invalid(path, name, "doesn't follow extended resource name standard")
+
+
+def _port_errors(port: Spec, path: str) -> Iterator[FieldError]:
+    number = port.get("containerPort")
+    if not number:
+        yield fields.required(f"{path}.containerPort")
+    elif not 0 < number < 65536:
+        yield fields.invalid(f"{path}.containerPort", number, PORT_RANGE)
+    host_port = port.get("hostPort")
+    if host_port and not 0 < host_port < 65536:
+        yield fields.invalid(f"{path}.hostPort", host_port, PORT_RANGE)
+    if port["protocol"] not in _PROTOCOLS:
+        yield fields.not_supported(f"{path}.protocol", port["protocol"], _PROTOCOLS)
+
+
+def _host_port_conflicts(container: Spec, path: str, taken: set[str]) -> Iterator[FieldError]:
+    for position, port in enumerate(container.get("ports") or ()):
+        if port.get("hostPort"):
+            address = f"{port['protocol']}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if address in taken:
+                yield fields.duplicate(f"{path}.ports[{position}].hostPort", address)
+            taken.add(address)
+
+
+def toleration_errors(tolerations: Any, path: str) -> Iterator[FieldError]:
+    for position, toleration in enumerate(tolerations):
+        yield from _toleration_errors(toleration, f"{path}[{position}]")
+
+
+def _toleration_errors(toleration: Spec, path: str) -> Iterator[FieldError]:
+    key, operator = toleration.get("key", ""), toleration.get("operator", "")
+    value, effect = toleration.get("value", ""), toleration.get("effect", "")
+    if key:
+        yield from (fields.invalid(f"{path}.key", key, why) for why in label_key_errors(key))
+    elif operator != "Exists":
+        detail = (
+            "operator must be Exists when `key` is empty, "
+            'which means "match all values and all keys"'
+        )
+        yield fields.invalid(f"{path}.operator", operator, detail)
+    if "tolerationSeconds" in toleration and effect != "NoExecute":
+        detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield fields.invalid(f"{path}.effect", effect, detail)
+    match operator:
+        case "" | "Equal":
+            if why := label_value_errors(value):
+                yield fields.invalid(f"{path}.operator", value, ";".join(why))
+        case "Exists":
+            if value:
+                detail = "value must be empty when `operator` is 'Exists'"
+                yield fields.invalid(f"{path}.operator", value, detail)
+        case "Lt" | "Gt":
+            if not value.removeprefix("-").isdigit():
+                yield fields.invalid(f"{path}.value", value, "must be a valid decimal integer")
+        case _:
+            yield fields.not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
+    if effect and effect not in _EFFECTS:
+        yield fields.not_supported(f"{path}.effect", effect, _EFFECTS)
+
+
+def _label_name_errors(path: str, name: str) -> Iterator[FieldError]:
+    if not name:
+        yield fields.required(path)
+        return
+    yield from (fields.invalid(path, name, why) for why in dns_label_errors(name))

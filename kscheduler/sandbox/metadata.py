@@ -1,0 +1,138 @@
+"""Object metadata: names, identities and times the server gives, and the rules they keep."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from kscheduler.api.timestamps import format_time
+from kscheduler.api.validation import (
+    dns_label_errors,
+    dns_subdomain_errors,
+    label_key_errors,
+    label_value_errors,
+)
+from kscheduler.sandbox import fields
+from kscheduler.sandbox.fields import FieldError
+from kscheduler.sandbox.resources import Resource
+from kscheduler.sandbox.store import Object
+
+NameRule = Callable[[str], list[str]]
+
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words
+_MAX_GENERATED = 63 - 5
+_MAX_ANNOTATIONS = 256 * 1024
+_SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+IMMUTABLE = "field is immutable"
+
+
+def now() -> str:
+    """The current time as the API writes it."""
+    return format_time(time.time())
+
+
+def generated_name(prefix: str) -> str:
+    return prefix[:_MAX_GENERATED] + "".join(random.choices(_SUFFIX_LETTERS, k=5))
+
+
+def begin_life(item: Object) -> None:
+    """Give a new object its identity; what a client claims about it is not believed."""
+    metadata = item["metadata"]
+    for name in _SERVER_FIELDS:
+        metadata.pop(name, None)
+    if metadata.get("generateName") and not metadata.get("name"):
+        metadata["name"] = generated_name(metadata["generateName"])
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = now()
+
+
+def keep_identity(item: Object, old: Object) -> None:
+    """Carry over what no update can change or take back."""
+    metadata, before = item["metadata"], old["metadata"]
+    metadata.setdefault("uid", before["uid"])
+    for name in ("creationTimestamp", "deletionTimestamp", "generation"):
+        if name in before:
+            metadata[name] = before[name]
+        else:
+            metadata.pop(name, None)
+    if "deletionGracePeriodSeconds" in before:
+        metadata.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
+
+
+def name_rule(resource: Resource) -> NameRule:
+    match resource.kind:
+        case "Namespace" | "Service":
+            return dns_label_errors
+        case "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding":
+            return path_segment_errors
+    return dns_subdomain_errors
+
+
+def path_segment_errors(name: str) -> list[str]:
+    """Names that only have to survive in a URL, like `system:kube-scheduler`."""
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{mark}'" for mark in "/%" if mark in name]
+
+
+def metadata_errors(item: Object, resource: Resource) -> list[FieldError]:
+    metadata = item["metadata"]
+    errors = _name_errors(metadata, name_rule(resource))
+    errors += label_errors(metadata.get("labels") or {}, "metadata.labels")
+    errors += _annotation_errors(metadata.get("annotations") or {})
+    for finalizer in metadata.get("finalizers") or ():
+        errors += [
+            fields.invalid("metadata.finalizers", finalizer, why)
+            for why in label_key_errors(finalizer)
+        ]
+    return errors
+
+
+def metadata_update_errors(item: Object, old: Object) -> list[FieldError]:
+    metadata, before = item["metadata"], old["metadata"]
+    errors = [
+        fields.invalid(f"metadata.{name}", metadata.get(name), IMMUTABLE)
+        for name in ("name", "namespace", "uid", "deletionGracePeriodSeconds")
+        if metadata.get(name) != before.get(name)
+    ]
+    if "deletionTimestamp" in before:
+        known = before.get("finalizers") or []
+        added = [name for name in metadata.get("finalizers") or () if name not in known]
+        if added:
+            detail = (
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers {fields.shown(added)}"
+            )
+            errors.append(fields.forbidden("metadata.finalizers", detail))
+    return errors
+
+
+def label_errors(labels: dict[str, Any], path: str) -> list[FieldError]:
+    errors = []
+    for key, value in labels.items():
+        errors += [fields.invalid(path, key, why) for why in label_key_errors(key)]
+        errors += [fields.invalid(path, value, why) for why in label_value_errors(str(value))]
+    return errors
+
+
+def _name_errors(metadata: dict[str, Any], rule: NameRule) -> list[FieldError]:
+    name = metadata.get("name")
+    if not name:
+        return [fields.required("metadata.name", "name or generateName is required")]
+    return [fields.invalid("metadata.name", name, why) for why in rule(name)]
+
+
+def _annotation_errors(annotations: dict[str, Any]) -> list[FieldError]:
+    path = "metadata.annotations"
+    errors = [
+        fields.invalid(path, key, why)
+        for key in annotations
+        for why in label_key_errors(key.lower())
+    ]
+    size = sum(len(key) + len(str(value)) for key, value in annotations.items())
+    if size > _MAX_ANNOTATIONS:
+        errors.append(fields.too_long(path, _MAX_ANNOTATIONS))
+    return errors

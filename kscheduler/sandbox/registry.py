@@ -1,0 +1,277 @@
+"""The registry: create, read and change objects by the rules of their kind.
+
+Every method is one synchronous step over the store, so a request is atomic without a lock. Clients
+and simulated kubelets both come through here; what they cannot do, nobody can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import kscheduler.api
+from kscheduler.api.decode import DecodeError, convert, without_nulls
+from kscheduler.api.meta import ApiObject
+from kscheduler.sandbox import fields, metadata, status
+from kscheduler.sandbox.admission import Admission
+from kscheduler.sandbox.fields import FieldError
+from kscheduler.sandbox.resources import RESOURCES, Resource
+from kscheduler.sandbox.store import Collection, Key, Object, Store, Stored
+from kscheduler.sandbox.strategy import Strategy
+
+Edit = Callable[[Object], Object]
+
+_PLAIN = Strategy()
+_STRUCTS = {(row.api_version, row.kind): row.struct for row in kscheduler.api.RESOURCES}
+# Fields without a value that still compare as one: flags and counts.
+_WHEN_ABSENT = {"unschedulable": "false", "hostNetwork": "false", "replicas": "0"}
+_METADATA_OF_STATUS = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+class Registry:
+    """All stored resources. Objects go in and out as plain JSON; errors are StatusErrors."""
+
+    def __init__(
+        self, store: Store, strategies: Mapping[str, Strategy], admission: Admission
+    ) -> None:
+        self.store = store
+        self._strategies = strategies
+        self._admission = admission
+        for resource in RESOURCES:
+            if "list" in resource.verbs and not resource.shows:
+                store.add_collection(resource.stored_as, _indexer(resource))
+
+    def collection(self, resource: Resource) -> Collection:
+        return self.store[resource.stored_as]
+
+    def strategy(self, resource: Resource) -> Strategy:
+        return self._strategies.get(resource.stored_as, _PLAIN)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Stored:
+        stored = self.collection(resource).get(key_of(resource, namespace, name))
+        if stored is None:
+            raise status.not_found(resource, name)
+        return stored
+
+    def create(
+        self, resource: Resource, namespace: str, item: Object, *, dry_run: bool = False
+    ) -> Stored:
+        """Store a new object as the API server would; `item` is used up."""
+        item = self._checked(resource, namespace, item)
+        if item["metadata"].get("resourceVersion"):
+            raise status.StatusError(
+                500, "", "resourceVersion should not be set on objects to be created"
+            )
+        return self._create(resource, namespace, item, dry_run=dry_run)
+
+    def update(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        edit: Edit,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        may_create: bool = False,
+    ) -> tuple[Stored, bool]:
+        """Change an object by `edit`, which gets a copy of it; says whether it was created."""
+        key = key_of(resource, namespace, name)
+        stored = self.collection(resource).get(key)
+        if stored is None:
+            return self._create_by_update(
+                resource, key, edit, dry_run=dry_run, may_create=may_create
+            ), True
+        old = typed(resource, stored)
+        item = self._checked(resource, namespace, edit(typed(resource, stored)))
+        _check_preconditions(resource, item, old)
+        self._prepare_update(resource, item, old, subresource)
+        if _is_finished(item, old) and not dry_run:
+            collection = self.collection(resource)
+            removed = collection.remove(key)
+            return collection.draft(key, item, removed.version), False
+        return self._commit(resource, key, item, dry_run=dry_run), False
+
+    def replace(self, resource: Resource, key: Key, item: Object) -> Stored:
+        """Store a state that some controller is responsible for, without further rules."""
+        return self.collection(resource).put(key, item)
+
+    def _create(self, resource: Resource, namespace: str, item: Object, *, dry_run: bool) -> Stored:
+        strategy = self.strategy(resource)
+        generated = not item["metadata"].get("name")
+        metadata.begin_life(item)
+        strategy.default(item)
+        if resource.namespaced:
+            self._admission.check_namespace(self.store, resource, namespace, item)
+        self._admission.on_create(self.store, resource, item)
+        if resource.has_status and not strategy.keeps_status_on_create:
+            item["status"] = strategy.initial_status()
+        if resource.counts_generation:
+            item["metadata"]["generation"] = 1
+        strategy.prepare_create(item)
+        errors = metadata.metadata_errors(item, resource) + strategy.validate(item)
+        name = item["metadata"].get("name", "")
+        if errors:
+            raise status.invalid(resource.kind, name, errors, group=resource.group)
+        key = key_of(resource, namespace, name)
+        if self.collection(resource).get(key) is not None:
+            refuse = status.generated_name_taken if generated else status.already_exists
+            raise refuse(resource, name)
+        return self._commit(resource, key, item, dry_run=dry_run)
+
+    def _create_by_update(
+        self, resource: Resource, key: Key, edit: Edit, *, dry_run: bool, may_create: bool
+    ) -> Stored:
+        namespace, name = key
+        if not (resource.creates_on_update or may_create):
+            raise status.not_found(resource, name)
+        item = self._checked(resource, namespace, edit({}))
+        if uid := item["metadata"].get("uid"):
+            raise status.conflict(resource, name, wrong_uid(resource, key, uid, ""))
+        item["metadata"].pop("resourceVersion", None)
+        return self._create(resource, namespace, item, dry_run=dry_run)
+
+    def _checked(self, resource: Resource, namespace: str, item: Object) -> Object:
+        """`item` without nulls, with metadata, in the namespace the request is about."""
+        item = _well_formed(resource, item)
+        about = item.setdefault("metadata", {})
+        if resource.namespaced:
+            if about.setdefault("namespace", namespace) != namespace:
+                raise status.bad_request(
+                    "the namespace of the provided object does not match "
+                    "the namespace sent on the request"
+                )
+        else:
+            about.pop("namespace", None)
+        return item
+
+    def _prepare_update(
+        self, resource: Resource, item: Object, old: Object, subresource: str
+    ) -> None:
+        strategy = self.strategy(resource)
+        metadata.keep_identity(item, old)
+        strategy.default(item)
+        if subresource == "status":
+            _reduce_to_status(item, old, keeps_metadata=strategy.status_keeps_metadata)
+            strategy.prepare_status(item, old)
+            errors = strategy.validate_status(item, old)
+        else:
+            errors = self._prepare_spec(resource, item, old, subresource)
+        errors = metadata.metadata_update_errors(item, old) + errors
+        if errors:
+            name = old["metadata"]["name"]
+            raise status.invalid(resource.kind, name, errors, group=resource.group)
+
+    def _prepare_spec(
+        self, resource: Resource, item: Object, old: Object, subresource: str
+    ) -> list[FieldError]:
+        strategy = self.strategy(resource)
+        if resource.has_status:
+            _copy_part(item, old, "status")
+        self._admission.on_update(self.store, resource, item, old)
+        reduce = strategy.parts.get(subresource)
+        if reduce is not None:
+            reduce(item, old)
+        strategy.prepare_update(item, old)
+        if resource.counts_generation and item.get("spec") != old.get("spec"):
+            item["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        errors = metadata.metadata_errors(item, resource) + strategy.validate(item)
+        return errors if reduce is not None else errors + strategy.validate_update(item, old)
+
+    def _commit(self, resource: Resource, key: Key, item: Object, *, dry_run: bool) -> Stored:
+        collection = self.collection(resource)
+        if not dry_run:
+            return collection.put(key, item)
+        current = collection.get(key)
+        return collection.draft(key, item, current.version if current else self.store.version)
+
+
+def key_of(resource: Resource, namespace: str, name: str) -> Key:
+    return (namespace if resource.namespaced else "", name)
+
+
+def typed(resource: Resource, stored: Stored) -> Object:
+    """A copy of the object with the kind and apiVersion that storage leaves out."""
+    return {"kind": resource.kind, "apiVersion": resource.group_version, **stored.decode()}
+
+
+def _well_formed(resource: Resource, item: Object) -> Object:
+    """The object without nulls; refused when a field has the wrong JSON type."""
+    item = without_nulls(item)
+    try:
+        convert(item, _STRUCTS.get((resource.group_version, resource.kind), ApiObject))
+    except DecodeError as error:
+        what = f'{resource.kind} in version "{resource.version}"'
+        why = error.__cause__ or error
+        raise status.bad_request(f"{what} cannot be handled as a {resource.kind}: {why}") from error
+    return item
+
+
+def _check_preconditions(resource: Resource, item: Object, old: Object) -> None:
+    """Nobody may overwrite what they have not seen."""
+    wanted, found = item["metadata"], old["metadata"]
+    name = found["name"]
+    if wanted.get("uid", found["uid"]) != found["uid"]:
+        why = f"UID in precondition: {wanted['uid']}, UID in object meta: {found['uid']}"
+        raise status.conflict(resource, name, f"Precondition failed: {why}")
+    version = wanted.get("resourceVersion")
+    if not version and not resource.updates_unconditionally:
+        error = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise status.invalid(resource.plural, name, [error], group=resource.group)
+    if version and version != found["resourceVersion"]:
+        raise status.conflict(resource, name, status.MODIFIED)
+
+
+def _reduce_to_status(item: Object, old: Object, *, keeps_metadata: bool) -> None:
+    for part in [name for name in {*item, *old} if name not in ("metadata", "status")]:
+        _copy_part(item, old, part)
+    if keeps_metadata:
+        for part in _METADATA_OF_STATUS:
+            _copy_part(item["metadata"], old["metadata"], part)
+
+
+def _copy_part(item: Object, old: Object, part: str) -> None:
+    if part in old:
+        item[part] = old[part]
+    else:
+        item.pop(part, None)
+
+
+def _is_finished(item: Object, old: Object) -> bool:
+    """The last finalizer of an object that is being deleted has just gone."""
+    about = old["metadata"]
+    return (
+        "deletionTimestamp" in about
+        and not item["metadata"].get("finalizers")
+        and not about.get("deletionGracePeriodSeconds")
+    )
+
+
+def wrong_uid(resource: Resource, key: Key, wanted: str, found: str) -> str:
+    """Why storage refuses a write that names another incarnation of the object."""
+    path = "/".join(part for part in (resource.plural, *key) if part)
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, "
+        f"UID in object meta: {found}"
+    )
+
+
+def _indexer(resource: Resource) -> Callable[[Object], Mapping[str, str]]:
+    """Reads the values that field selectors may ask about, as the text they compare with."""
+    labels = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
+    labels |= resource.field_labels
+    paths = {label: path.split(".") for label, path in labels.items()}
+
+    def index(item: Object) -> Mapping[str, str]:
+        return {label: _text_at(item, path) for label, path in paths.items()}
+
+    return index
+
+
+def _text_at(item: Object, path: list[str]) -> str:
+    value: object = item
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _WHEN_ABSENT.get(path[-1], "") if value is None else str(value)

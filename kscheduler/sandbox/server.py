@@ -1,0 +1,275 @@
+"""The API server: the store, its rules and an HTTP listener, with one life cycle.
+
+The listener can go away and come back on the same address while the state stays, which is what an
+outage looks like to a client. Everything runs on the loop that called `start`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from kscheduler.sandbox import bootstrap
+from kscheduler.sandbox.access.certificates import Authority, KeyPair, serving_context
+from kscheduler.sandbox.access.kubeconfig import make_kubeconfig, write_private
+from kscheduler.sandbox.access.rbac import Rbac
+from kscheduler.sandbox.access.reviews import Reviews
+from kscheduler.sandbox.access.users import ADMIN, ANONYMOUS, UNSECURED, User, Users
+from kscheduler.sandbox.admission import Admission
+from kscheduler.sandbox.housekeeping import EVENT_TTL_SECONDS, Housekeeping
+from kscheduler.sandbox.kinds import STRATEGIES
+from kscheduler.sandbox.objects import Objects
+from kscheduler.sandbox.registry import Registry
+from kscheduler.sandbox.rest.exchange import Exchange, refusal
+from kscheduler.sandbox.rest.gate import Gate
+from kscheduler.sandbox.rest.other_paths import answer_path, not_found
+from kscheduler.sandbox.rest.resource_api import Answer, ResourceApi
+from kscheduler.sandbox.rest.target import parse_target
+from kscheduler.sandbox.rest.watch_stream import Watch, Watches
+from kscheduler.sandbox.status import StatusError, too_large
+from kscheduler.sandbox.store import HISTORY, Store
+from kscheduler.sandbox.watch import QUEUE
+
+Interceptor = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | None]]
+ExchangeHook = Callable[[Exchange], None]
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+BOOKMARK_SECONDS = 60.0
+_SHUTDOWN_SECONDS = 1.0
+
+
+class ApiServer:
+    """An in-process API server.
+
+    `interceptors` see each request first and may answer in its place or hold it back; `hooks` see
+    each exchange as soon as its status is known. `objects` reads and writes without HTTP.
+
+    Without `tls`, a request that brings no credentials is cluster admin: the sandbox listens on
+    loopback and kubectl does not send tokens over plain HTTP. `anonymous` says otherwise.
+    """
+
+    def __init__(
+        self,
+        *,
+        tokens: Mapping[str, User] | None = None,
+        authorization: bool = True,
+        anonymous: User | None = None,
+        tls: bool = False,
+        streams_lists: bool = True,
+        enable_admission: Iterable[str] = (),
+        disable_admission: Iterable[str] = (),
+        history: int = HISTORY,
+        watch_queue: int = QUEUE,
+        bookmark_seconds: float = BOOKMARK_SECONDS,
+        event_ttl_seconds: float = EVENT_TTL_SECONDS,
+    ) -> None:
+        admission = Admission(enable_admission, disable_admission)
+        self.store = Store(history=history)
+        self.registry = Registry(self.store, STRATEGIES, admission)
+        self.objects = Objects(self.registry)
+        self.authority = Authority() if tls else None
+        self.users = Users(tokens)
+        self.token = self.users.add(ADMIN)
+        self.interceptors: list[Interceptor] = []
+        self.hooks: list[ExchangeHook] = []
+        self._watches = Watches(self.registry, queue=watch_queue)
+        self._bookmark_seconds = bookmark_seconds
+        self._gate = Gate(
+            self.users,
+            Rbac(self.store),
+            authorizes=authorization,
+            anonymous=anonymous or (ANONYMOUS if tls else UNSECURED),
+        )
+        self._resources = ResourceApi(
+            self.registry,
+            self._watches,
+            Reviews(self.users, self._gate.decide),
+            streams_lists=streams_lists,
+            copies_topology="PodTopologyLabels" in admission.plugins,
+        )
+        self._housekeeping = Housekeeping(self.registry, event_ttl_seconds=event_ttl_seconds)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._runner: web.ServerRunner | None = None
+        self._host, self._port = "127.0.0.1", 0
+        bootstrap.create_initial_objects(
+            self.registry, self.authority.certificate if self.authority else b""
+        )
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Listen; port 0 takes a free one, which `url` then tells."""
+        self._host, self._port = host, port
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._housekeeping.run(), name="sandbox/housekeeping"),
+            loop.create_task(self._send_bookmarks(), name="sandbox/bookmarks"),
+        ]
+        await self.listen()
+
+    async def stop(self) -> None:
+        """End the listener and all tasks; the objects can still be read."""
+        await self.stop_listening()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    async def listen(self) -> None:
+        """Accept connections on the address of `start`."""
+        server = web.Server(
+            self._handle,
+            request_factory=_request,
+            handler_cancellation=True,
+            access_log=None,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
+        await runner.setup()
+        site = web.TCPSite(runner, self._host, self._port, ssl_context=self._ssl_context())
+        await site.start()
+        self._port = runner.addresses[0][1]
+        self._runner = runner
+
+    async def stop_listening(self) -> None:
+        """Drop all connections and refuse new ones, keeping the state: an outage."""
+        if self._runner is not None:
+            self._watches.cut()
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    @property
+    def url(self) -> str:
+        scheme = "https" if self.authority else "http"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{scheme}://{host}:{self._port}"
+
+    @property
+    def open_watches(self) -> int:
+        return len(self._watches)
+
+    def close_watches(self, resource: str | None = None) -> None:
+        """Cut open watches, of one resource (`pods`, `leases.coordination.k8s.io`) or of all."""
+        self._watches.cut(resource)
+
+    def compact(self) -> None:
+        """Forget history: a watch or page that goes on from earlier is answered with 410."""
+        self.store.compact()
+
+    @property
+    def streams_lists(self) -> bool:
+        """Whether `sendInitialEvents` is served; older servers answer it with 422."""
+        return self._resources.streams_lists
+
+    @streams_lists.setter
+    def streams_lists(self, value: bool) -> None:
+        self._resources.streams_lists = value
+
+    def client_certificate(self, user: User) -> KeyPair:
+        assert self.authority is not None, "client certificates need TLS"
+        return self.authority.client(user.name, user.groups)
+
+    def kubeconfig(self, user: User | None = None) -> dict[str, Any]:
+        """A configuration for kubectl and others; as cluster admin when no user is named."""
+        token = self.token if user is None else self.users.add(user)
+        ca = self.authority.certificate if self.authority else b""
+        return make_kubeconfig(self.url, token=token, ca=ca)
+
+    def write_kubeconfig(self, path: Path | str, user: User | None = None) -> None:
+        write_private(Path(path), self.kubeconfig(user))
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request without asking the interceptors, who may call this themselves."""
+        exchange = _exchange(request)
+        try:
+            exchange.body = await _body(request)
+            answer = await self._answer(request, exchange)
+        except StatusError as error:
+            answer = refusal(error)
+        self._report(exchange, 200 if isinstance(answer, Watch) else answer.status)
+        if isinstance(answer, Watch):
+            return await answer.send(request)
+        for warning in exchange.warnings:
+            quoted = warning.replace('"', '\\"')
+            answer.headers.add("Warning", f'299 - "{quoted}"')
+        return answer
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        for interceptor in self.interceptors:
+            answer = await interceptor(request)
+            if answer is not None:
+                exchange = _exchange(request)
+                exchange.body = await _body(request)
+                self._report(exchange, answer.status)
+                return answer
+        return await self.answer(request)
+
+    def _report(self, exchange: Exchange, code: int) -> None:
+        exchange.status = code
+        for hook in self.hooks:
+            hook(exchange)
+
+    async def _answer(self, request: web.BaseRequest, exchange: Exchange) -> Answer:
+        transport = request.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        exchange.user = self._gate.admit(exchange, certificate)
+        target = parse_target(exchange.path)
+        verb = target.verb(exchange.method, exchange.query) if target else ""
+        self._gate.authorize(exchange, target, verb)
+        if target is not None:
+            return await self._resources.answer(exchange, target, verb)
+        if exchange.method not in ("GET", "HEAD"):
+            return not_found()
+        return await answer_path(exchange, f"{self._host}:{self._port}")
+
+    async def _send_bookmarks(self) -> None:
+        while True:
+            await asyncio.sleep(self._bookmark_seconds)
+            self._watches.bookmark()
+
+    def _ssl_context(self) -> ssl.SSLContext | None:
+        if self.authority is None:
+            return None
+        hosts = dict.fromkeys((self._host, "127.0.0.1", "::1", "localhost", "kubernetes"))
+        return serving_context(self.authority, tuple(hosts))
+
+
+def _exchange(request: web.BaseRequest) -> Exchange:
+    query = dict(request.query) if request.query_string else {}
+    return Exchange(request.method, request.path, query, request.headers)
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    try:
+        return await request.read() if request.body_exists else b""
+    except web.HTTPRequestEntityTooLarge as error:
+        raise too_large(MAX_BODY_BYTES) from error
+
+
+def _request(
+    message: Any,
+    payload: Any,
+    protocol: RequestHandler,
+    writer: Any,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY_BYTES
+    )
