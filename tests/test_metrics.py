@@ -26,7 +26,14 @@ OF_CLIENT_GOLANG = {
     "process_network_transmit_bytes_total",
     "process_virtual_memory_max_bytes",
 }
-COMPARED = FAMILIES.keys() - OF_CLIENT_GO - OF_CLIENT_GOLANG
+# What upstream remembers of one decision for the next; we do not.
+OF_BATCHING = {
+    "scheduler_batch_attempts_total",
+    "scheduler_batch_cache_flushed_total",
+    "scheduler_get_node_hint_duration_seconds",
+    "scheduler_store_schedule_results_duration_seconds",
+}
+COMPARED = FAMILIES.keys() - OF_CLIENT_GO - OF_CLIENT_GOLANG - OF_BATCHING
 
 
 def exported(metrics):

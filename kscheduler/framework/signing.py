@@ -39,7 +39,7 @@ class Signing:
 
     def _signature(self, pod: PodInfo) -> bytes | None:
         parts: dict[str, object] = {SCHEDULER_NAME: pod.pod.spec.scheduler_name}
-        for plugin in self._plugins:
+        for plugin in tuple(self._plugins):
             started = perf_counter()
             try:
                 part = plugin.sign(pod)
@@ -50,6 +50,9 @@ class Signing:
             if isinstance(part, Status):
                 if code is Code.ERROR:
                     log.error(part.message, "SignPod failed for plugin", plugin=plugin.name)
+                # Who refuses one pod often refuses all: next time it spares the others the work.
+                self._plugins.remove(plugin)
+                self._plugins.insert(0, plugin)
                 return None
             parts.update(part)
         return msgspec.json.encode(parts, order="deterministic")

@@ -33,7 +33,6 @@ QUEUES = ("active", "backoff", "unschedulable", "gated", "incomplete", "pending"
 _ATTEMPT_SECONDS = exponential(0.001, 2, 15)
 _POINT_SECONDS = exponential(0.0001, 2, 12)
 _PLUGIN_SECONDS = exponential(0.00001, 1.5, 20)
-_BATCH_SECONDS = exponential(0.00001, 2, 12)
 _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _REQUEST_BYTES = (64, 256, 512, *(4**power for power in range(5, 13)))
 
@@ -66,7 +65,6 @@ class Metrics:
         self._plugins()
         self._queue()
         self._preemption()
-        self._batching()
         self._storage_and_devices()
         self._process()
         self._client()
@@ -248,34 +246,6 @@ class Metrics:
             ALPHA,
             "Evictions carried out beside the scheduling loop, by success or error.",
             ("result",),
-        )
-
-    def _batching(self) -> None:
-        self.batch_attempts_total = self.counters(
-            "scheduler_batch_attempts_total",
-            ALPHA,
-            "Attempts by whether the previous decision could be carried on.",
-            ("profile", "result"),
-        )
-        self.batch_cache_flushed_total = self.counters(
-            "scheduler_batch_cache_flushed_total",
-            ALPHA,
-            "Decisions that could not be carried on, by why.",
-            ("profile", "reason"),
-        )
-        self.get_node_hint_duration_seconds = self.histograms(
-            "scheduler_get_node_hint_duration_seconds",
-            ALPHA,
-            "How long looking at the previous decision took.",
-            ("hinted", "profile"),
-            buckets=_BATCH_SECONDS,
-        )
-        self.store_schedule_results_duration_seconds = self.histograms(
-            "scheduler_store_schedule_results_duration_seconds",
-            ALPHA,
-            "How long keeping a decision for the next pod took.",
-            ("profile",),
-            buckets=_BATCH_SECONDS,
         )
 
     def _storage_and_devices(self) -> None:

@@ -140,6 +140,22 @@ def test_no_signature_for_the_pod_of(plugin, make_framework, pod):
     assert make_framework(signing("A", {"x": 1}), plugin).sign(pod) is None
 
 
+def test_a_plugin_that_refused_is_asked_first_the_next_time(make_framework, pod):
+    asked = []
+
+    def plugin(name, part):
+        def sign(pod):
+            asked.append(name)
+            return part
+
+        return Plugin(name=name, sign=sign, filter=lambda *_: [])
+
+    framework = make_framework(plugin("A", {"x": 1}), plugin("B", rejected("cannot tell")))
+    framework.sign(pod)
+    framework.sign(pod)
+    assert asked == ["A", "B", "B"]
+
+
 def test_plugins_that_do_not_judge_nodes_need_not_sign(make_framework, pod):
     bystander = Plugin(name="B", bind=lambda *_: None)
     assert make_framework(signing("A", {"x": 1}), bystander).sign(pod) is not None
