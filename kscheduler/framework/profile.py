@@ -1,7 +1,8 @@
 """From configuration to Frameworks: makes each profile's plugins and puts them in their places.
 
 Which plugin runs where was settled by `config.profiles`; here the plugins come to life. A plugin is
-made once per profile, whatever number of points it extends.
+made once per profile, whatever number of points it extends. Configuration knows all of upstream's
+plugins; one that the registry does not have is left out.
 """
 
 from __future__ import annotations
@@ -53,15 +54,23 @@ def build_framework(
 ) -> Framework:
     handle.profile_name = profile.scheduler_name
     args = {entry.name: entry.args for entry in profile.plugin_config}
-    names = dict.fromkeys(name for some in effective.by_point.values() for name in some)
-    plugins = {name: _make(name, registry, args.get(name), handle) for name in names}
+    named = dict.fromkeys(name for some in effective.by_point.values() for name in some)
+    plugins = {
+        name: _made(name, registry[name], args.get(name), handle)
+        for name in named
+        if name in registry
+    }
     for plugin in plugins.values():
         if plugin.name in effective.score_weights or "score" not in points_of(plugin):
             continue
         raise ConfigError(f'score plugin "{plugin.name}" is not configured with weight')
     # The names say where upstream's plugin runs; ours need not have anything to say everywhere.
     plugins_at = {
-        point: [plugins[name] for name in effective[Point(point)] if hasattr(plugins[name], method)]
+        point: [
+            plugins[name]
+            for name in effective[Point(point)]
+            if name in plugins and hasattr(plugins[name], method)
+        ]
         for point, method in METHOD_OF_POINT.items()
     }
     _count_from_start(effective, handle)
@@ -82,11 +91,9 @@ def points_by_plugin(factories: Mapping[str, Factory]) -> dict[str, frozenset[st
     return {name: points_of(factory) for name, factory in factories.items()}
 
 
-def _make(name: str, registry: Mapping[str, Factory], args: object, handle: Handle) -> Plugin:
-    if name not in registry:
-        raise ConfigError(f"no plugin named {name} exists")
+def _made(name: str, factory: Factory, args: object, handle: Handle) -> Plugin:
     try:
-        return adapted(registry[name](args, handle))
+        return adapted(factory(args, handle))
     except Exception as error:
         raise ConfigError(f'initializing plugin "{name}": {text_of(error)}') from error
 
