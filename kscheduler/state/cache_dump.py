@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kscheduler.api.meta import EMPTY
 from kscheduler.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
@@ -17,8 +17,7 @@ from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.resources import PERMANENT
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDump:
+class NodeDump(NamedTuple):
     name: str
     deleted: bool
     requested: Mapping[str, int]

@@ -12,7 +12,7 @@ def shown(column):
     return [names.get(code) for code in column.codes.tolist()]
 
 
-@given(st.lists(values), st.lists(st.tuples(st.integers(0, 20), values)))
+@given(st.lists(values, max_size=21), st.lists(st.tuples(st.integers(0, 20), values)))
 def test_a_column_shows_what_was_put_and_reuses_codes(start, puts):
     column, model = LabelColumn(start), [*start]
     column.resize(21)

@@ -1,0 +1,160 @@
+"""The index as such; that its counts are right under any history is tested with the cluster."""
+
+import pytest
+
+from kscheduler.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSpec
+from kscheduler.api.labels import EVERYTHING, NOTHING, selector_from_labels
+from kscheduler.api.meta import LabelSelector, ObjectMeta
+from kscheduler.state import pod_index
+from kscheduler.state.affinity_term import AffinityTerm, TermKind
+from kscheduler.state.pod_index import LivePodIndex
+from kscheduler.state.pod_info import PodInfo
+
+NS = frozenset({"ns"})
+
+
+def make_pod(app="web", *, namespace="ns", deleted=None, away_from=None):
+    affinity = None
+    if away_from:
+        term = PodAffinityTerm(LabelSelector({"app": away_from}), topology_key="zone")
+        affinity = Affinity(pod_anti_affinity=PodAffinity((term,)))
+    metadata = ObjectMeta(
+        name="p", namespace=namespace, uid="u", labels={"app": app}, deletion_timestamp=deleted
+    )
+    return PodInfo(Pod(metadata, PodSpec(affinity=affinity)))
+
+
+def app(name):
+    return selector_from_labels({"app": name})
+
+
+@pytest.fixture
+def index():
+    index = LivePodIndex()
+    index.resize(3)
+    return index
+
+
+def matching(index, selector, namespaces=NS, *, terminating=True):
+    return index.matching(namespaces, selector, terminating=terminating).tolist()
+
+
+def test_counts_exist_before_and_follow_after(index):
+    index.add(make_pod(), 0)
+    assert matching(index, app("web")) == [1, 0, 0]
+    index.add(make_pod(), 0)
+    index.add(make_pod("db"), 1)
+    assert matching(index, app("web")) == [2, 0, 0]
+    index.remove(make_pod(), 0)
+    assert matching(index, app("web")) == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("terminating", "want"),
+    [pytest.param(True, [2, 0, 0], id="counted"), pytest.param(False, [1, 0, 0], id="left out")],
+)
+def test_pods_being_deleted(index, terminating, want):
+    index.add(make_pod(), 0)
+    index.add(make_pod(deleted="now"), 0)
+    assert matching(index, app("web"), terminating=terminating) == want
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "want"),
+    [
+        pytest.param(NS, [1, 0, 0], id="one"),
+        pytest.param(frozenset({"ns", "other"}), [1, 1, 0], id="two"),
+        pytest.param(None, [1, 1, 1], id="any"),
+        pytest.param(frozenset(), [0, 0, 0], id="none"),
+    ],
+)
+def test_namespaces(index, namespaces, want):
+    for row, namespace in enumerate(["ns", "other", "third"]):
+        index.add(make_pod(namespace=namespace), row)
+    assert matching(index, EVERYTHING, namespaces) == want
+
+
+def test_rows_that_come_are_counted_on(index):
+    matching(index, app("web"))
+    index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {})
+    index.resize(40)
+    index.add(make_pod(away_from="web"), 39)
+    assert matching(index, app("web")) == [0] * 39 + [1]
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {})
+    assert carried.counts.tolist() == [0] * 39 + [1]
+    index.resize(100)
+    assert len(matching(index, app("web"))) == 100
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {})
+    assert carried.counts[39] == carried.counts.sum() == 1
+
+
+def test_all_terms_must_mean_the_same_pod(index):
+    index.add(make_pod("web"), 0)
+    index.add(make_pod("db"), 1)
+    web, anything = (AffinityTerm(NS, None, sel, "zone") for sel in (app("web"), EVERYTHING))
+    db = AffinityTerm((), EVERYTHING, app("db"), "zone")
+    assert index.matching_all([web, anything]).tolist() == [1, 0, 0]
+    assert index.matching_all([web, db]).tolist() == [0, 0, 0]
+    index.add(make_pod("web"), 2)
+    assert index.matching_all([web, anything]).tolist() == [1, 0, 1]
+
+
+def test_no_terms_mean_no_pod(index):
+    index.add(make_pod(), 0)
+    assert index.matching_all([]).tolist() == matching(index, NOTHING) == [0, 0, 0]
+
+
+def test_a_term_carried_by_many_is_told_once(index):
+    for row in (0, 0, 2):
+        index.add(make_pod(away_from="web"), row)
+    index.add(make_pod(away_from="db"), 1)
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod("web"), {})
+    assert (carried.term.topology_key, carried.weight) == ("zone", 1)
+    assert carried.counts.tolist() == [2, 0, 1]
+    assert index.carried(TermKind.REQUIRED_AFFINITY, make_pod("web"), {}) == []
+
+
+def test_a_term_nobody_carries_is_forgotten(index):
+    pod = make_pod(away_from="web")
+    index.add(pod, 0)
+    assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {})
+    index.remove(pod, 0)
+    assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}) == []
+
+
+def test_a_pod_touches_only_the_counts_it_is_in(index):
+    for number in range(50):
+        matching(index, app(f"a{number}"))
+    pod = make_pod("a7")
+    index.add(pod, 0)
+    assert len(index._watchers(index._classes.enter(pod, 0))) == 1
+
+
+def test_idle_selectors_make_room_and_come_back_right(index, monkeypatch):
+    monkeypatch.setattr(pod_index, "MAX_SELECTORS", 4)
+    for number in range(20):
+        index.add(make_pod(f"a{number % 5}"), number % 3)
+        for other in range(number + 1):
+            wanted = [0, 0, 0]
+            for known in range(number + 1):
+                wanted[known % 3] += known % 5 == other % 5
+            assert matching(index, app(f"a{other % 5}")) == wanted
+        assert len(index._watches) <= 4
+
+
+def test_carriers_make_room_and_come_back_right(index, monkeypatch):
+    monkeypatch.setattr(pod_index, "MAX_CARRIED_COUNTS", 2)
+    for number in range(4):
+        index.add(make_pod(away_from=f"a{number}"), number % 3)
+    for _ in range(2):
+        for number in range(4):
+            found = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(f"a{number}"), {})
+            assert [term.counts.tolist()[number % 3] for term in found] == [1]
+            assert len(index._with_counts) <= 2
+
+
+def test_pods_with_equal_labels_share_one_label_set(index):
+    one, other = make_pod(), make_pod()
+    index.add(one, 0)
+    index.add(other, 1)
+    assert one.label_set is other.label_set
