@@ -182,6 +182,8 @@ class Scheduler:
         """The first feasible rows in rotation order, how many nodes that took, any error there."""
         start = self.next_start_node_index % max(len(candidates), 1)
         rotated = np.concatenate((candidates[start:], candidates[:start]))
+        if len(filtered.feasible) == len(candidates):
+            return rotated[:wanted], wanted, None
         feasible = np.zeros(table_size, np.bool_)
         feasible[filtered.feasible] = True
         hits = np.flatnonzero(feasible[rotated])
