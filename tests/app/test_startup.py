@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from kscheduler import app
+from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
 from kscheduler.errors import ConfigError
 
@@ -36,12 +37,12 @@ def config_file(tmp_path, kubeconfig):
     return write
 
 
-def started(*args, out_of_tree=None):
+def started(*args, out_of_tree=NO_PLUGINS):
     options, _ = parse(["--secure-port=0", *args])
     return app.setup(options, options.gates(), out_of_tree=out_of_tree)
 
 
-async def refusal(*args, out_of_tree=None):
+async def refusal(*args, out_of_tree=NO_PLUGINS):
     with pytest.raises(ConfigError) as refused:
         async with started(*args, out_of_tree=out_of_tree):
             pass
@@ -118,12 +119,22 @@ async def test_a_burst_is_needed_with_a_rate(kubeconfig):
         pass
 
 
+class Mine:
+    name = "Mine"
+
+    def __init__(self, args, handle):
+        pass
+
+    def filter(self, cycle, pod, nodes):
+        return ()
+
+
 async def test_outside_plugins_join_the_catalog_but_do_not_replace_it(kubeconfig, config_file):
     file = config_file("profiles: [{plugins: {filter: {enabled: [{name: Mine}]}}}]\n")
-    mine = {"Mine": frozenset({"filter"})}
+    mine = {"Mine": Mine}
     async with started("--config", file, out_of_tree=mine) as made:
         assert made.completed.plugins["default-scheduler"].by_point["filter"][-1] == "Mine"
-    assert await refusal("--config", file, out_of_tree={"NodeName": frozenset()}) == (
+    assert await refusal("--config", file, out_of_tree={"NodeName": Mine}) == (
         "a plugin named NodeName already exists"
     )
 

@@ -1,45 +1,39 @@
-"""The composition root: options in, a running scheduler out.
+"""Setup: what must succeed before anything is scheduled, in kube-scheduler's order.
 
-`setup` does what must succeed before anything is scheduled, in kube-scheduler's order, because a
-second mistake is only seen when the first is gone: options, certificate, configuration, API server,
-port, callers, clients, events, lock, profiles. `main` turns the outcome into an exit code.
+The order matters because a second mistake is only seen when the first is gone: options,
+certificate, configuration, API server, port, callers, clients, events, lock, profiles.
 """
 
 import asyncio
-import os
-import socket
-import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-import uvloop
-
 from kscheduler import logs
 from kscheduler.api.field_errors import aggregate
+from kscheduler.app.election import request_seconds
 from kscheduler.client.errors import ApiError
 from kscheduler.client.files import reason
 from kscheduler.client.kubeconfig import RestConfig, load_rest_config
+from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
-from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.feature_gates import FeatureGates, Stage
 from kscheduler.config.field_errors import aggregate as aggregate_fields
 from kscheduler.config.label_manifest import read_manifest
 from kscheduler.config.load import load_config_file
-from kscheduler.config.model import (
-    ClientConnectionConfiguration,
-    KubeSchedulerConfiguration,
-    LeaderElectionConfiguration,
-)
+from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.option_checks import problems
 from kscheduler.config.options import Options
 from kscheduler.config.plugin_log import plugins_value
 from kscheduler.config.profiles import Completed, Registry, complete
 from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError
-from kscheduler.leader_election import ElectionConfig
+from kscheduler.framework.handle import Factory
+from kscheduler.framework.profile import points_by_plugin
+from kscheduler.metrics import Metrics
 from kscheduler.serving.delegation import (
     Authentication,
     Authorization,
@@ -52,6 +46,7 @@ log = logs.logger(__name__)
 
 EVENTS_API = "/apis/events.k8s.io/v1"
 DISCOVERY_SECONDS = 32.0
+NO_PLUGINS: Mapping[str, Factory] = {}
 HIDDEN_METRIC = "scheduler_preemption_goroutines_duration_seconds"
 
 
@@ -61,6 +56,7 @@ class Clients:
 
     scheduling: Transport
     events: Transport
+    leader_election: Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +74,8 @@ class Setup:
 
     options: Options
     gates: FeatureGates
+    metrics: Metrics
+    out_of_tree: Mapping[str, Factory]
     completed: Completed
     rest_config: RestConfig
     serving: Serving | None
@@ -89,22 +87,9 @@ class Setup:
         return self.completed.config
 
 
-def main(options: Options, gates: FeatureGates) -> int:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_main(options, gates))
-
-
-async def _main(options: Options, gates: FeatureGates) -> int:
-    async with setup(options, gates) as made:
-        if options.write_config_to:
-            write_config(made.completed.written, options.write_config_to)
-            return 0
-        return await run(made)
-
-
 @asynccontextmanager
 async def setup(
-    options: Options, gates: FeatureGates, *, out_of_tree: Registry | None = None
+    options: Options, gates: FeatureGates, *, out_of_tree: Mapping[str, Factory] = NO_PLUGINS
 ) -> AsyncIterator[Setup]:
     """Everything up to the first informer; ConfigError tells the first thing that failed."""
     default = default_config(gates)
@@ -112,19 +97,31 @@ async def setup(
     options, generated = generate_certificate(options)
     config = load_configuration(options, gates, default)
     rest_config = load_rest_config(config.client_connection.kubeconfig, options.master)
+    metrics = Metrics()
     async with AsyncExitStack() as held:
         serving = open_serving(options, generated)
         if serving:
             held.callback(serving.port.listener.close)
         tell_of_metric_labels(options)
-        clients = await open_clients(held, rest_config, config.client_connection)
+        clients = await open_clients(held, rest_config, config, metrics)
         has_events_api = await discover_events_api(clients.events)
         if config.leader_election.leader_elect:
             check_lock(config.leader_election.resource_lock)
         tell_of_hidden_metrics(options)
-        completed = complete(config, all_plugins(out_of_tree or {}), gates=gates)
+        completed = complete(config, all_plugins(out_of_tree), gates=gates)
         tell_of_configuration(completed)
-        yield Setup(options, gates, completed, rest_config, serving, clients, has_events_api)
+        record_versions(metrics, options, gates)
+        yield Setup(
+            options=options,
+            gates=gates,
+            metrics=metrics,
+            out_of_tree=out_of_tree,
+            completed=completed,
+            rest_config=rest_config,
+            serving=serving,
+            clients=clients,
+            has_events_api=has_events_api,
+        )
 
 
 def check_options(
@@ -179,25 +176,36 @@ def tell_of_hidden_metrics(options: Options) -> None:
 
 
 async def open_clients(
-    held: AsyncExitStack, rest_config: RestConfig, connection: ClientConnectionConfiguration
+    held: AsyncExitStack,
+    rest_config: RestConfig,
+    config: KubeSchedulerConfiguration,
+    metrics: Metrics,
 ) -> Clients:
+    connection = config.client_connection
     if connection.qps > 0 and connection.burst <= 0:
         raise ConfigError(
             "burst is required to be greater than 0 when RateLimiter is not set "
             "and QPS is set to greater than 0"
         )
+    observer = RestClientMetrics(metrics)
 
-    async def transport() -> Transport:
+    async def transport(agent: str, timeout_seconds: float | None = None) -> Transport:
         return await held.enter_async_context(
             Transport(
                 rest_config,
-                agent=user_agent("scheduler"),
+                agent=user_agent(agent),
                 qps=connection.qps,
                 burst=connection.burst,
+                timeout_seconds=timeout_seconds,
+                observer=observer,
             )
         )
 
-    return Clients(scheduling=await transport(), events=await transport())
+    return Clients(
+        scheduling=await transport("scheduler"),
+        events=await transport("scheduler"),
+        leader_election=await transport("leader-election", request_seconds(config.leader_election)),
+    )
 
 
 async def discover_events_api(client: Transport) -> bool:
@@ -222,11 +230,18 @@ def check_lock(kind: str) -> None:
     raise ConfigError(f"couldn't create resource lock: {problem}")
 
 
-def all_plugins(out_of_tree: Registry) -> Registry:
+def all_plugins(out_of_tree: Mapping[str, Factory]) -> Registry:
     for name in out_of_tree:
         if name in IN_TREE:
             raise ConfigError(f"a plugin named {name} already exists")
-    return {**IN_TREE, **out_of_tree}
+    return {**IN_TREE, **points_by_plugin(out_of_tree)}
+
+
+def record_versions(metrics: Metrics, options: Options, gates: FeatureGates) -> None:
+    """What runs here, for dashboards: gates that are on, versions reported and emulated."""
+    for name, state in gates.states().items():
+        stage = "" if state.stage is Stage.GA else state.stage
+        metrics.kubernetes_feature_enabled.labels(name, stage).set(int(state.enabled))
 
 
 def tell_of_configuration(completed: Completed) -> None:
@@ -246,27 +261,3 @@ def write_config(config: KubeSchedulerConfiguration, path: str) -> None:
     except OSError as err:
         raise ConfigError(f"open {path}: {reason(err)}") from err
     log.info("Wrote configuration", file=path)
-
-
-async def run(made: Setup) -> int:
-    """Schedules until told to stop."""
-    log.info("Starting Kubernetes Scheduler", version=made.options.reported_version)
-    log.info("Golang settings", **_go_settings(os.environ))
-    if made.config.leader_election.leader_elect:
-        make_election(made.config.leader_election).check()
-    return 0
-
-
-def make_election(config: LeaderElectionConfiguration) -> ElectionConfig:
-    return ElectionConfig(
-        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
-        lock=f"{config.resource_namespace}/{config.resource_name}",
-        lease_seconds=config.lease_duration.seconds,
-        renew_deadline_seconds=config.renew_deadline.seconds,
-        retry_seconds=config.retry_period.seconds,
-    )
-
-
-def _go_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Nothing reads them here; the line is one that log readers know."""
-    return {name: environ.get(name, "") for name in ("GOGC", "GOMAXPROCS", "GOTRACEBACK")}

@@ -1,0 +1,37 @@
+"""The composition root: options in, a running scheduler out.
+
+    startup.setup    options → validated configuration, port, clients     (must succeed at once)
+    daemon.run       serve, follow the cluster, win the lease, schedule   (until told to stop)
+
+`setup` and `run` follow kube-scheduler's own order. In between, `scheduler` puts the parts together
+and `following` decides which collections of the API server they need.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+import uvloop
+
+from kscheduler.app.daemon import run
+from kscheduler.app.startup import NO_PLUGINS, Setup, setup, write_config
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.options import Options
+from kscheduler.framework.handle import Factory
+
+__all__ = ["Setup", "main", "run", "setup"]
+
+
+def main(
+    options: Options, gates: FeatureGates, *, plugins: Mapping[str, Factory] = NO_PLUGINS
+) -> int:
+    """Sets up and runs; the exit code is kube-scheduler's."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_main(options, gates, plugins))
+
+
+async def _main(options: Options, gates: FeatureGates, plugins: Mapping[str, Factory]) -> int:
+    async with setup(options, gates, out_of_tree=plugins) as made:
+        if options.write_config_to:
+            write_config(made.completed.written, options.write_config_to)
+            return 0
+        return await run(made)

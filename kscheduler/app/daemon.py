@@ -1,0 +1,227 @@
+"""Run: serve, follow the cluster, win the lease, schedule; and end in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kscheduler import logs
+from kscheduler.app.election import KubeLease, election_config, make_elector, request_seconds
+from kscheduler.app.scheduler import Assembler, Broadcaster, Scheduler, plugin_names, without
+from kscheduler.app.startup import Setup
+from kscheduler.client.legacy_recorder import LegacyBroadcaster
+from kscheduler.client.recorder import EventBroadcaster
+from kscheduler.client.resources import KubeClient
+from kscheduler.config.dump import to_json
+from kscheduler.errors import ConfigError, KschedulerError
+from kscheduler.leader_election import LeaderElector
+from kscheduler.plugins import IN_TREE, NOT_BUILT
+from kscheduler.serving import endpoints
+from kscheduler.serving.health import PING, Check
+from kscheduler.serving.server import Server
+
+log = logs.logger(__name__)
+
+OK = 0
+FAILED = 1
+
+
+@dataclass(slots=True)
+class Daemon:
+    """A scheduler and what surrounds it while it runs."""
+
+    made: Setup
+    scheduler: Scheduler
+    broadcaster: Broadcaster
+    lease_events: LegacyBroadcaster
+    elector: LeaderElector | None
+    synced: bool = False
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def delays_cache(self) -> bool:
+        """Follow the cluster only while leading, to spare a standby the memory."""
+        return self.elector is not None and self.made.config.delay_cache_until_active
+
+    async def run(self) -> int:
+        """Until a signal or the loss of the lease; the exit code is kube-scheduler's."""
+        async with asyncio.TaskGroup() as tasks:
+            around = [
+                tasks.create_task(logs.flush_regularly(), name="logs"),
+                tasks.create_task(self.broadcaster.run(), name="events"),
+                tasks.create_task(self.lease_events.run(), name="lease-events"),
+            ]
+            if self.made.serving is not None:
+                around.append(tasks.create_task(self._server().run(), name="serving"))
+            work = tasks.create_task(self._work(), name="scheduling")
+            stop = tasks.create_task(self.stopping.wait(), name="signals")
+            await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+            lost_lease = not self.stopping.is_set()
+            self.stopping.set()
+            work.cancel()
+            await asyncio.wait({work})
+            self.broadcaster.shutdown()
+            self.lease_events.shutdown()
+            for task in reversed(around):
+                task.cancel()
+        return self._conclude(lost_lease=lost_lease)
+
+    def _conclude(self, *, lost_lease: bool) -> int:
+        if self.elector is None:
+            raise KschedulerError("finished without leader elect")
+        if lost_lease:
+            log.error(None, "Leaderelection lost")
+            return FAILED
+        log.info("Requested to terminate, exiting")
+        return OK
+
+    async def _work(self) -> None:
+        """Follow the cluster and schedule; when leadership ends, so do the reflectors."""
+        try:
+            async with asyncio.TaskGroup() as reflectors:
+                await self._follow_and_lead(reflectors)
+                raise _OverError
+        except* _OverError:
+            pass
+
+    async def _follow_and_lead(self, reflectors: asyncio.TaskGroup) -> None:
+        if not self.delays_cache:
+            await self._sync(reflectors)
+        if self.elector is None:
+            await self._lead(reflectors)
+        else:
+            await self.elector.run(lambda: self._lead(reflectors))
+
+    async def _lead(self, reflectors: asyncio.TaskGroup) -> None:
+        if self.delays_cache:
+            log.info("Starting informers and waiting for sync...")
+            await self._sync(reflectors)
+            log.info("Sync completed")
+        await self.scheduler.run()
+
+    async def _sync(self, reflectors: asyncio.TaskGroup) -> None:
+        await self.scheduler.sync(reflectors)
+        self.synced = True
+        log.v(3).info("Handlers synced")
+
+    def _server(self) -> Server:
+        serving = self.made.serving
+        assert serving is not None
+        application = endpoints.build(
+            checks=self._checks(), registry=self.made.metrics.registry, configz=self._configz
+        )
+        return Server(application, serving.port)
+
+    def _checks(self) -> Mapping[str, list[Check]]:
+        shutdown = Check("shutdown", self._shutting_down)
+        sync = Check("sched-handler-sync", self._not_synced)
+        if self.elector is None:
+            return {"healthz": [PING], "livez": [PING], "readyz": [shutdown, sync]}
+        election = Check("leaderElection", self.elector.overdue)
+        return {
+            "healthz": [election],
+            "livez": [PING],
+            "readyz": [election, shutdown, sync],
+        }
+
+    def _shutting_down(self) -> str | None:
+        return "process is shutting down" if self.stopping.is_set() else None
+
+    def _not_synced(self) -> str | None:
+        return None if self.synced else "handlers are not fully synchronized"
+
+    def _configz(self) -> bytes:
+        completed = self.made.completed
+        shown = completed.written if log.v(2) else completed.config
+        return f'{{"componentconfig":{to_json(shown)}}}'.encode()
+
+
+class _OverError(Exception):
+    """Ends the group of reflectors."""
+
+
+async def run(made: Setup) -> int:
+    """Schedules until told to stop."""
+    log.info("Starting Kubernetes Scheduler", version=made.options.reported_version)
+    log.info("Golang settings", **_go_settings(os.environ))
+    daemon = build(made)
+    _stop_on_signals(daemon.stopping)
+    return await daemon.run()
+
+
+def build(made: Setup) -> Daemon:
+    """Everything that can still be wrong with the configuration is found here."""
+    client = KubeClient(made.clients.scheduling)
+    lease_events = LegacyBroadcaster(client)
+    elector = _elector(made, lease_events)
+    _tell_what_is_missing(made)
+    broadcaster = _broadcaster(made)
+    scheduler = Assembler(
+        completed=without(made.completed, NOT_BUILT),
+        reads_for=plugin_names(made.completed),
+        registry={**IN_TREE, **made.out_of_tree},
+        gates=made.gates,
+        client=client,
+        broadcaster=broadcaster,
+        metrics=made.metrics,
+        max_unschedulable_seconds=made.options.pod_max_in_unschedulable_pods_duration.seconds,
+        rng=random.Random(),
+    ).assemble()
+    return Daemon(made, scheduler, broadcaster, lease_events, elector)
+
+
+def _elector(made: Setup, events: LegacyBroadcaster) -> LeaderElector | None:
+    config = made.config.leader_election
+    if not config.leader_elect:
+        return None
+    lease = KubeLease(
+        made.clients.leader_election,
+        config.resource_namespace,
+        config.resource_name,
+        request_seconds(config),
+    )
+    recorder = events.recorder(made.config.profiles[0].scheduler_name)
+    return make_elector(lease, election_config(config), recorder, made.metrics)
+
+
+def _broadcaster(made: Setup) -> Broadcaster:
+    client = KubeClient(made.clients.events)
+    dropped = made.metrics.kscheduler_events_dropped_total.inc
+    if made.has_events_api:
+        return EventBroadcaster(client, dropped=dropped)
+    return LegacyBroadcaster(client, dropped=dropped)
+
+
+def _tell_what_is_missing(made: Setup) -> None:
+    """Nobody should find out from a misplaced pod what this version cannot do yet."""
+    for name in sorted(plugin_names(made.completed) & NOT_BUILT.keys()):
+        log.text_warning(f"Plugin {name} is not available in this version: {NOT_BUILT[name]}")
+    for position, extender in enumerate(made.config.extenders):
+        if not extender.ignorable:
+            raise ConfigError(
+                f"extenders[{position}]: Forbidden: extenders are not available in this version; "
+                "remove it, or mark it ignorable to run without it"
+            )
+        log.text_warning(f"Extender {extender.url_prefix} is not called in this version")
+
+
+def _stop_on_signals(stopping: asyncio.Event) -> None:
+    """The first signal ends the daemon in order, the second at once."""
+
+    def stop() -> None:
+        if stopping.is_set():
+            os._exit(FAILED)
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+
+
+def _go_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Nothing reads them here; the line is one that log readers know."""
+    return {name: environ.get(name, "") for name in ("GOGC", "GOMAXPROCS", "GOTRACEBACK")}

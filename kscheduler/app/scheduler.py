@@ -1,0 +1,255 @@
+"""Puts a scheduler together: cache, queue, plugins and cycle around one API server."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kscheduler.api.core import Pod
+from kscheduler.api.resources import PODS
+from kscheduler.app.following import Following
+from kscheduler.client.informer import Registration
+from kscheduler.client.informer_factory import InformerFactory
+from kscheduler.client.legacy_recorder import LegacyBroadcaster
+from kscheduler.client.recorder import EventBroadcaster, Recorder, reference_to
+from kscheduler.client.resources import KubeClient
+from kscheduler.config.catalog import Point
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.model import KubeSchedulerConfiguration
+from kscheduler.config.profiles import Completed, EffectivePlugins
+from kscheduler.cycle.bind import Binder
+from kscheduler.cycle.failure import FailureHandler
+from kscheduler.cycle.loop import SchedulingLoop
+from kscheduler.cycle.schedule import Scheduler as Decider
+from kscheduler.cycle.status_writer import StatusWriter
+from kscheduler.event_handlers import EventHandlers
+from kscheduler.framework.handle import Factory, Handle
+from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
+from kscheduler.framework.profile import build_frameworks
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.waiting_pods import WaitingPods
+from kscheduler.metrics import Metrics
+from kscheduler.queue.backoff import Backoff
+from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.state.cache import Cache
+from kscheduler.state.pod_info import PodInfo
+
+Broadcaster = EventBroadcaster | LegacyBroadcaster
+
+
+class PodRecorder:
+    """Events about pods, in the name of one profile."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def event(self, regarding: Pod, kind: str, reason: str, action: str, note: str, /) -> None:
+        self._recorder.record(
+            reference_to(PODS, regarding), type=kind, reason=reason, action=action, note=note
+        )
+
+
+class Nominations:
+    """The queue's nominator, for plugins, which are made before the queue is."""
+
+    queue: SchedulingQueue
+
+    @property
+    def nodes(self) -> Collection[str]:
+        return self.queue.nominator.nodes
+
+    def pods_for_node(self, node: str, /) -> Sequence[PodInfo]:
+        return self.queue.nominator.pods_for_node(node)
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """One scheduler, assembled and not yet started."""
+
+    following: Following
+    frameworks: Mapping[str, Framework]
+    cache: Cache
+    queue: SchedulingQueue
+    loop: SchedulingLoop
+    writer: StatusWriter
+    handlers: Sequence[Registration[Any]]
+
+    @property
+    def in_sync(self) -> bool:
+        return all(handler.has_synced for handler in self.handlers)
+
+    async def sync(self, tasks: asyncio.TaskGroup) -> None:
+        """Start following; return when every handler has got its whole initial list."""
+        factory = self.following.factory
+        factory.start(tasks)
+        await factory.wait_for_sync()
+        await factory.wait_for_handlers(self.handlers)
+        _settle_memory()
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.writer.run(), name="status-writer")
+                tasks.create_task(self.loop.run(), name="scheduling-loop")
+        finally:
+            for framework in self.frameworks.values():
+                framework.close()
+
+
+@dataclass(slots=True)
+class Assembler:
+    """What a scheduler is made of.
+
+    `completed` names only plugins that `registry` has; `reads_for` may name more, whose collections
+    are followed all the same.
+    """
+
+    completed: Completed
+    reads_for: Collection[str]
+    registry: Mapping[str, Factory]
+    gates: FeatureGates
+    client: KubeClient
+    broadcaster: Broadcaster
+    metrics: Metrics
+    max_unschedulable_seconds: float
+    rng: random.Random
+
+    def assemble(self) -> Scheduler:
+        following = Following(InformerFactory(self.client), self.reads_for)
+        cache = Cache()
+        recorders = {
+            name: PodRecorder(self.broadcaster.recorder(name)) for name in self.completed.plugins
+        }
+        nominations = Nominations()
+        waiting_pods = WaitingPods()
+        frameworks = self._frameworks(following, cache, recorders, nominations, waiting_pods)
+        queue = nominations.queue = self._queue(frameworks, following)
+        writer = StatusWriter(self.client, following.pods)
+        failures = FailureHandler(
+            queue, following.pods, recorders.__getitem__, writer, self.metrics
+        )
+        binder = Binder(
+            cache=cache,
+            queue=queue,
+            failures=failures,
+            writer=writer,
+            recorder=recorders.__getitem__,
+            metrics=self.metrics,
+            nominates=self.gates.enabled("NominatedNodeNameForExpectation"),
+        )
+        loop = SchedulingLoop(
+            queue=queue,
+            cache=cache,
+            frameworks=frameworks,
+            scheduler=self._decider(),
+            binder=binder,
+            failures=failures,
+            recorder=recorders.__getitem__,
+            metrics=self.metrics,
+            rng=self.rng,
+        )
+        events = EventHandlers(cache, queue, frameworks, self.metrics, waiting_pods=waiting_pods)
+        handlers = subscribe(following, events)
+        return Scheduler(following, frameworks, cache, queue, loop, writer, handlers)
+
+    @property
+    def _config(self) -> KubeSchedulerConfiguration:
+        return self.completed.config
+
+    def _frameworks(
+        self,
+        following: Following,
+        cache: Cache,
+        recorders: Mapping[str, PodRecorder],
+        nominations: Nominations,
+        waiting_pods: WaitingPods,
+    ) -> dict[str, Framework]:
+        in_pre_bind = PodsInPreBind()
+
+        def handle_for(profile: str) -> Handle:
+            return Handle(
+                gates=self.gates,
+                listers=following,
+                snapshot=cache.snapshot,
+                nominator=nominations,
+                activate=lambda pods: nominations.queue.activate(pods, time.time()),
+                client=self.client,
+                recorder=recorders[profile],
+                metrics=self.metrics,
+                waiting_pods=waiting_pods,
+                pods_in_pre_bind=in_pre_bind,
+                rng=self.rng,
+            )
+
+        return build_frameworks(self.completed, self.registry, handle_for)
+
+    def _queue(self, frameworks: Mapping[str, Framework], following: Following) -> SchedulingQueue:
+        return SchedulingQueue(
+            frameworks,
+            self.metrics,
+            backoff=Backoff(
+                self._config.pod_initial_backoff_seconds,
+                self._config.pod_max_backoff_seconds,
+                windows=self.gates.enabled("SchedulerPopFromBackoffQ"),
+            ),
+            max_unschedulable_seconds=self.max_unschedulable_seconds,
+            pods=following.pods,
+        )
+
+    def _decider(self) -> Decider:
+        percentage = self._config.percentage_of_nodes_to_score or 0
+        return Decider(rng=self.rng, percentage_of_nodes_to_score=percentage)
+
+
+def without(completed: Completed, missing: Collection[str]) -> Completed:
+    """The same configuration as if these plugins ran nowhere."""
+    plugins = {name: _without(one, missing) for name, one in completed.plugins.items()}
+    return replace(completed, plugins=plugins)
+
+
+def _without(effective: EffectivePlugins, missing: Collection[str]) -> EffectivePlugins:
+    by_point: dict[Point, tuple[str, ...]] = {
+        point: tuple(name for name in names if name not in missing)
+        for point, names in effective.by_point.items()
+    }
+    return replace(effective, by_point=by_point)
+
+
+def plugin_names(completed: Completed) -> set[str]:
+    """All plugins that run at some point of some profile."""
+    return {
+        name
+        for effective in completed.plugins.values()
+        for names in effective.by_point.values()
+        for name in names
+    }
+
+
+def subscribe(following: Following, events: EventHandlers) -> list[Registration[Any]]:
+    """Connect informers to what they feed, and to who waits for changes in them."""
+    handlers: list[Registration[Any]] = [
+        following.pods.add_handler(events.pods),
+        following.nodes.add_handler(events.nodes),
+    ]
+    for resource in events.needed_resources():
+        informer = following.of_event(resource)
+        if informer is not None:
+            handlers.append(informer.add_handler(events.others(resource)))
+    return handlers
+
+
+def _settle_memory() -> None:
+    """What the first sync brought stays: keep it out of the garbage collector's rounds.
+
+    Structs of the API cannot form cycles and are not tracked; what remains is rare enough garbage
+    that short, frequent rounds over it are all that is needed.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
