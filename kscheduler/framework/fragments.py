@@ -1,4 +1,4 @@
-"""Pieces of a pod's signature that more than one plugin contributes; equal keys carry equal values."""
+"""Pieces of a signature that several plugins contribute; equal keys carry equal values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The usual way to bring raw scores into 0..100: the best node gets 100 and the others their share of it."""
+"""The usual way to bring raw scores into 0..100: the best node gets 100, others their share."""
 
 from __future__ import annotations
 
