@@ -127,8 +127,10 @@ class Assembler:
             name: PodRecorder(self.broadcaster.recorder(name)) for name in self.completed.plugins
         }
         nominations = Nominations()
-        waiting_pods = WaitingPods()
-        frameworks = self._frameworks(following, cache, recorders, nominations, waiting_pods)
+        waiting_pods, in_pre_bind = WaitingPods(), PodsInPreBind()
+        frameworks = self._frameworks(
+            following, cache, recorders, nominations, waiting_pods, in_pre_bind
+        )
         queue = nominations.queue = self._queue(frameworks, following)
         writer = StatusWriter(self.client, following.pods)
         failures = FailureHandler(
@@ -141,6 +143,7 @@ class Assembler:
             writer=writer,
             recorder=recorders.__getitem__,
             metrics=self.metrics,
+            pods_in_pre_bind=in_pre_bind,
             nominates=self.gates.enabled("NominatedNodeNameForExpectation"),
         )
         loop = SchedulingLoop(
@@ -169,9 +172,8 @@ class Assembler:
         recorders: Mapping[str, PodRecorder],
         nominations: Nominations,
         waiting_pods: WaitingPods,
+        in_pre_bind: PodsInPreBind,
     ) -> dict[str, Framework]:
-        in_pre_bind = PodsInPreBind()
-
         def handle_for(profile: str) -> Handle:
             return Handle(
                 gates=self.gates,

@@ -18,6 +18,7 @@ from kscheduler.cycle.failure import Failure, FailureHandler, Recorder
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.verdict import SKIP, Code, Diagnosis, Status, failed, fit_error
 from kscheduler.metrics import Metrics
@@ -56,6 +57,7 @@ class Binder:
         writer: StatusWriter,
         recorder: Callable[[str], Recorder],
         metrics: Metrics,
+        pods_in_pre_bind: PodsInPreBind,
         nominates: bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -65,6 +67,7 @@ class Binder:
         self._writer = writer
         self._recorder = recorder
         self._metrics = metrics
+        self._pods_in_pre_bind = pods_in_pre_bind
         # Gate NominatedNodeNameForExpectation: say where a pod is headed when that may take long.
         self._nominates = nominates
         self._clock = clock
@@ -102,7 +105,7 @@ class Binder:
         # From here on events need no longer be kept for this pod.
         self._queue.done(pod.uid)
         if pre_flight is None:
-            status = await framework.run_pre_bind(cycle, pod, node)
+            status = await self._pre_bind(attempt)
             if status is not None:
                 return Status(status.code, status.reasons)
         await self._writer.settle(pod.uid)
@@ -111,6 +114,14 @@ class Binder:
             return Status(status.code, status.reasons)
         self._bound(attempt)
         return None
+
+    async def _pre_bind(self, attempt: Attempt) -> Status | None:
+        """While plugins work, preemption may call the pod off to make room for another."""
+        with self._pods_in_pre_bind.registered(attempt.pod.uid) as entry:
+            status = await attempt.framework.run_pre_bind(attempt.cycle, attempt.pod, attempt.node)
+            if status is None and not entry.mark_prebound():
+                return failed(entry.called_off or "")
+            return status
 
     def _bound(self, attempt: Attempt) -> None:
         pod, queued = attempt.pod, attempt.queued
