@@ -1,0 +1,262 @@
+"""InterPodAffinity: pods choose to be near other pods, or far from them.
+
+Mirrors pkg/scheduler/framework/plugins/interpodaffinity. Differs: the gate
+InterPodAffinityHostnameFastPath changes nothing. With it, upstream takes `kubernetes.io/hostname`
+to mean the node itself, even if several nodes carry the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from kscheduler.api.core import Namespace, Node
+from kscheduler.api.labels import SelectorError
+from kscheduler.api.meta import EMPTY
+from kscheduler.api.requests import is_resize_deferred
+from kscheduler.config.plugin_args import InterPodAffinityArgs
+from kscheduler.errors import KschedulerError
+from kscheduler.framework.cluster_event import (
+    ASSIGNED_POD,
+    NODE,
+    TARGET_POD,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Hint,
+)
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.verdict import (
+    SKIP,
+    Code,
+    Rejection,
+    Scores,
+    Status,
+    failed,
+    rejected,
+    rejected_for_good,
+)
+from kscheduler.plugins.inter_pod_preferences import Opinion, Preferences, normalized
+from kscheduler.plugins.inter_pod_rules import RequiredTerms, means_all
+from kscheduler.plugins.listed_objects import AnswersFrom
+from kscheduler.plugins.topology import Topology
+from kscheduler.state.affinity_term import AffinityTerm, TermKind
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+NO_PRE_FILTER = 'error reading "PreFilterInterPodAffinity" from cycleState: not found'
+NO_PRE_SCORE = 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'
+
+
+class InterPodAffinity:
+    name = "InterPodAffinity"
+
+    def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
+        self._hard_weight = args.hard_pod_affinity_weight
+        self._ignores_existing = args.ignore_preferred_terms_of_existing_pods
+        self._namespaces = handle.listers.lister(Namespace)
+        self._resolved: AnswersFrom[Namespace, AffinityTerm, AffinityTerm] = AnswersFrom(
+            self._namespaces
+        )
+        self._topology = Topology()
+        self._skips_resizes = handle.gates.enabled("InPlacePodVerticalScalingSchedulerPreemption")
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        if self._skips_resizes and is_resize_deferred(pod.pod):
+            return SKIP
+        if pod.affinity_error:
+            return rejected_for_good(f"parsing pod: {pod.affinity_error}")
+        labels = self._labels_of_namespace(pod)
+        existing = nodes.index.carried(TermKind.REQUIRED_ANTI_AFFINITY, pod, labels)
+        if not existing and not pod.required_affinity and not pod.required_anti_affinity:
+            return SKIP
+        terms = RequiredTerms(
+            pod,
+            nodes,
+            self._topology,
+            affinity=[self._resolve(term) for term in pod.required_affinity],
+            anti_affinity=[self._resolve(term) for term in pod.required_anti_affinity],
+            existing=existing,
+            namespace_labels=labels,
+        )
+        if terms.reject_nothing:
+            return SKIP
+        cycle.put(terms)
+        return None
+
+    def add_pod(
+        self, cycle: CycleState, pod: PodInfo, added: PodInfo, row: int, nodes: Nodes
+    ) -> Status | None:
+        return self._change(cycle, added, row, 1, nodes)
+
+    def remove_pod(
+        self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
+    ) -> Status | None:
+        return self._change(cycle, removed, row, -1, nodes)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
+        terms = cycle.get(RequiredTerms)
+        if terms is None:
+            yield Rejection(np.ones(len(nodes), np.bool_), Code.ERROR, NO_PRE_FILTER)
+            return
+        yield from terms.rejections(nodes)
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        if self._ignores_existing and not _has_preferences(pod):
+            return SKIP
+        if pod.affinity_error:
+            return failed(f"failed to parse pod: {pod.affinity_error}")
+        preferences = Preferences(self._opinions(pod, nodes), nodes, self._topology)
+        if not preferences.exist:
+            return SKIP
+        cycle.put(preferences)
+        return None
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        preferences = cycle.get(Preferences)
+        if preferences is None:
+            raise KschedulerError(NO_PRE_SCORE)
+        return preferences.raw(nodes)
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
+        return normalized(scores)
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        assigned = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
+        node = Action.ADD | Action.UPDATE_NODE_LABEL
+        return [
+            EventWithHint(ClusterEvent(ASSIGNED_POD, assigned), self._assigned_pod_changed),
+            EventWithHint(ClusterEvent(TARGET_POD, Action.UPDATE_POD_LABEL)),
+            EventWithHint(ClusterEvent(NODE, node), self._node_changed),
+        ]
+
+    def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
+        if pod.has_affinity:
+            return rejected("pods with InterPodAffinity are not signable")
+        return {} if self._ignores_existing else {"v1.Pod.Labels": dict(pod.labels)}
+
+    def _change(
+        self, cycle: CycleState, changed: PodInfo, row: int, by: int, nodes: Nodes
+    ) -> Status | None:
+        terms = cycle.get(RequiredTerms)
+        if terms is None:
+            return failed(NO_PRE_FILTER)
+        terms.change(changed, row, by, nodes)
+        return None
+
+    def _opinions(self, pod: PodInfo, nodes: Nodes) -> Iterator[Opinion]:
+        index, labels = nodes.index, self._labels_of_namespace(pod)
+        for weight, term in pod.preferred_affinity:
+            yield term.topology_key, weight, index.matching_all((self._resolve(term),))
+        for weight, term in pod.preferred_anti_affinity:
+            yield term.topology_key, -weight, index.matching_all((self._resolve(term),))
+        if self._hard_weight > 0:
+            for term, _, counts in index.carried(TermKind.REQUIRED_AFFINITY, pod, labels):
+                yield term.topology_key, self._hard_weight, counts
+        for term, weight, counts in index.carried(TermKind.PREFERRED_AFFINITY, pod, labels):
+            yield term.topology_key, weight, counts
+        for term, weight, counts in index.carried(TermKind.PREFERRED_ANTI_AFFINITY, pod, labels):
+            yield term.topology_key, -weight, counts
+
+    def _labels_of_namespace(self, pod: PodInfo) -> Mapping[str, str]:
+        namespace = self._namespaces.get(pod.namespace)
+        return EMPTY if namespace is None else namespace.metadata.labels
+
+    def _resolve(self, term: AffinityTerm) -> AffinityTerm:
+        """The same term, with the namespaces it selects by label named one by one."""
+        by_labels = term.namespace_selector
+        if by_labels is None or by_labels.matches_everything:
+            return term
+        known = self._resolved.get(term)
+        if known is not None:
+            return known
+        selected = {
+            namespace.name
+            for namespace in self._resolved.objects
+            if by_labels.matches(namespace.metadata.labels)
+        }
+        named = AffinityTerm(term.namespaces | selected, None, term.selector, term.topology_key)
+        return self._resolved.put(term, named)
+
+    def _assigned_pod_changed(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
+        if not all(_is_placed(changed) for changed in (old, new) if changed is not None):
+            return Hint.SKIP
+        _raise_if_broken(pod)
+        if new is None:
+            assert old is not None
+            helps = _made_room(pod, old)
+        elif old is None:
+            helps = _is_wanted(pod, new)
+        else:
+            helps = (_is_wanted(pod, new) and not _is_wanted(pod, old)) or (
+                _is_shunned(pod, old) and not _is_shunned(pod, new)
+            )
+        return Hint.QUEUE if helps else Hint.SKIP
+
+    def _node_changed(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+        _raise_if_broken(pod)
+        before = None if old is None else old.metadata.labels
+        after = new.metadata.labels
+        joins = any(
+            _joins_domain(term.topology_key, before, after) for term in pod.required_affinity
+        )
+        leaves = any(
+            _leaves_domain(term.topology_key, before, after) for term in pod.required_anti_affinity
+        )
+        return Hint.QUEUE if joins or leaves else Hint.SKIP
+
+
+def _has_preferences(pod: PodInfo) -> bool:
+    """Even unparsable ones count."""
+    affinity = pod.pod.spec.affinity
+    return affinity is not None and any(
+        terms is not None and bool(terms.preferred)
+        for terms in (affinity.pod_affinity, affinity.pod_anti_affinity)
+    )
+
+
+def _is_placed(pod: PodInfo) -> bool:
+    return bool(pod.node_name or pod.pod.status.nominated_node_name)
+
+
+def _is_wanted(pod: PodInfo, other: PodInfo) -> bool:
+    """Whether the other pod is what the pod must be near.
+
+    Here as below namespaces are taken by name only, as upstream does: a pod that is meant because
+    of the labels of its namespace goes unnoticed.
+    """
+    return bool(pod.required_affinity) and means_all(pod.required_affinity, other)
+
+
+def _is_shunned(pod: PodInfo, other: PodInfo) -> bool:
+    """Whether the other pod is one that the pod must be far from."""
+    return any(
+        term.matches(other.namespace, other.labels, EMPTY) for term in pod.required_anti_affinity
+    )
+
+
+def _made_room(pod: PodInfo, deleted: PodInfo) -> bool:
+    if _is_shunned(pod, deleted):
+        return True
+    _raise_if_broken(deleted)
+    return _is_shunned(deleted, pod)
+
+
+def _joins_domain(key: str, before: Mapping[str, str] | None, after: Mapping[str, str]) -> bool:
+    if before is None:
+        return key in after
+    return key in after and before.get(key) != after[key]
+
+
+def _leaves_domain(key: str, before: Mapping[str, str] | None, after: Mapping[str, str]) -> bool:
+    """A new node counts: it may be in no domain at all."""
+    if before is None:
+        return True
+    return key in before and before[key] != after.get(key)
+
+
+def _raise_if_broken(pod: PodInfo) -> None:
+    if pod.affinity_error:
+        raise SelectorError(pod.affinity_error)

@@ -1,0 +1,61 @@
+"""Preferred affinity and anti-affinity at work: what pods around a node are worth.
+
+A node's raw score is the sum of the weights of all terms that draw the pod to the node's domains or
+push it away: the pod's own preferences about others, theirs about it, and a little for every
+required affinity of others that it would serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
+from kscheduler.plugins.topology import Amounts, Domains, Topology, Totals
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.row_counts import Counts
+
+# Topology key, weight, pods by row.
+Opinion = tuple[str, int, Counts]
+
+
+class Preferences:
+    """The worth of each domain for one attempt."""
+
+    def __init__(self, opinions: Iterable[Opinion], nodes: Nodes, topology: Topology) -> None:
+        # Whether anything was counted, be it that opinions cancel each other out.
+        self.exist = False
+        worth: dict[str, Amounts] = {}
+        for key, weight, counts in opinions:
+            if np.count_nonzero(counts):
+                domains = topology.domains(nodes, key)
+                self.exist = self.exist or _any_within(domains, counts)
+                amounts = np.multiply(counts, weight, dtype=np.float64)
+                worth[key] = worth[key] + amounts if key in worth else amounts
+        self._worth: list[tuple[Domains, Totals]] = []
+        for key, amounts in worth.items():
+            domains = topology.domains(nodes, key)
+            self._worth.append((domains, domains.totals(amounts)))
+
+    def raw(self, nodes: Nodes) -> Scores:
+        total = np.zeros(len(nodes))
+        for domains, worth in self._worth:
+            total += worth.take(domains.at(nodes))
+        return total.astype(np.int64)
+
+
+def normalized(scores: Scores) -> Scores:
+    """0 for the worst node, 100 for the best, the others between; 0 for all if all are equal."""
+    lowest = int(scores.min())
+    spread = int(scores.max()) - lowest
+    if spread == 0:
+        return np.zeros(len(scores), np.int64)
+    # Divided before multiplied, as upstream does: 29/50 becomes 57, not 58.
+    shares = MAX_NODE_SCORE * ((scores - lowest) / spread)
+    return shares.astype(np.int64)
+
+
+def _any_within(domains: Domains, counts: Counts) -> bool:
+    """Whether any of these pods is in a domain."""
+    return domains.reach_all or bool(np.count_nonzero(domains.totals(counts)))

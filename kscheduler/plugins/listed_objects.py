@@ -1,0 +1,41 @@
+"""What follows from all objects of a kind, worked out again only when one of them changed.
+
+Objects are immutable and replaced when they change, so a list of the very same ones means the same
+as before. Comparing by identity costs some 10 ns an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from kscheduler.api.meta import ApiObject
+from kscheduler.framework.listers import Lister
+from kscheduler.state.memo import Memo
+
+T = TypeVar("T", bound=ApiObject)
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+MAX_ANSWERS = 1024
+
+
+class AnswersFrom(Generic[T, K, V]):
+    """Answers that are good as long as the listed objects stay what they are."""
+
+    def __init__(self, lister: Lister[T]) -> None:
+        self._lister = lister
+        self.objects: tuple[T, ...] = ()
+        self._answers: Memo[K, V] = Memo(MAX_ANSWERS)
+
+    def get(self, question: K) -> V | None:
+        """The remembered answer, if there is one and no object has changed since."""
+        objects = tuple(self._lister.items())
+        if objects != self.objects:
+            self.objects = objects
+            self._answers.clear()
+        return self._answers.get(question)
+
+    def put(self, question: K, answer: V) -> V:
+        self._answers.put(question, answer)
+        return answer
