@@ -7,17 +7,20 @@ from it by sorting, in the style of sigs.k8s.io/yaml (lists not indented under t
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
 from kscheduler.config.duration import Duration
-from kscheduler.config.go_text import json_float32, json_text
+from kscheduler.config.go_text import general_float, json_float32, json_text
 from kscheduler.config.json_text import parse_json, plain
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.config.wire import V1, ListOf, Model, Optional, Scalar, WireField, wire_fields
+from kscheduler.config.yaml_scalars import LONG_TAG, reads_as_text
+from kscheduler.errors import ConfigError
 
 
 def to_yaml(config: KubeSchedulerConfiguration) -> str:
@@ -72,26 +75,56 @@ def _number(text: str) -> int | float:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Go's way to quote: what YAML 1.1 would take for something else than a string."""
+    """Scalars in go-yaml's spelling and quotes; every one is text by the time it is emitted."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+        return TAGS[kind]
+
+
+# Characters that JSON passes on as they are and go-yaml refuses to read.
+UNPRINTABLE = re.compile("[\x7f-\x84\x86-\x9f\ufffe\uffff]")
+TAGS = {
+    yaml.ScalarNode: f"{LONG_TAG}str",
+    yaml.SequenceNode: f"{LONG_TAG}seq",
+    yaml.MappingNode: f"{LONG_TAG}map",
+}
+
+
+def _scalar(dumper: yaml.SafeDumper, value: object) -> yaml.ScalarNode:
+    style = None
+    if isinstance(value, str):
+        if UNPRINTABLE.search(value):
+            raise ConfigError("yaml: control characters are not allowed")
+        style = "|" if "\n" in value else None if reads_as_text(value) else '"'
+    text = general_float(value) if isinstance(value, float) else str(value)
+    if value is None or isinstance(value, bool):
+        text = json_text(value)
+    return dumper.represent_scalar(TAGS[yaml.ScalarNode], text, style)
+
+
+for _type in (str, bool, int, float, type(None)):
+    _Dumper.add_representer(_type, _scalar)
+
 
 def scalar_text(value: object) -> str:
     """A scalar, or an empty collection, as it stands on a line of YAML."""
-    text = yaml.dump(
-        value, Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=1 << 20
-    )
+    text = _dumped(value, flow=True, width=1 << 20)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
 def yaml_text(tree: Mapping[str, Any]) -> str:
+    return _dumped(tree, flow=False, width=80)
+
+
+def _dumped(value: object, *, flow: bool, width: int) -> str:
     return yaml.dump(
-        tree,
+        value,
         Dumper=_Dumper,
         sort_keys=True,
-        default_flow_style=False,
+        default_flow_style=flow,
         allow_unicode=True,
-        width=1 << 20,
+        width=width,
     )

@@ -69,16 +69,25 @@ def json_float32(value: float) -> str:
     return _layout(_shortest32(value), smallest=-6, largest=20, padded=False)
 
 
+def general_float(value: float) -> str:
+    """`FormatFloat(value, 'g', -1, 64)`: an exponent from a million on."""
+    return _layout(repr(value), smallest=-4, largest=5, padded=True)
+
+
 def general_float32(value: float) -> str:
-    """`FormatFloat(value, 'g', -1, 32)`, by which YAML's number keys become strings."""
+    """The same with 32 bits, by which YAML's number keys become strings."""
+    value = float32(value)
     if math.isnan(value) or math.isinf(value):
         return ".nan" if math.isnan(value) else (".inf" if value > 0 else "-.inf")
-    return _layout(_shortest32(value), smallest=-4, largest=20, padded=True)
+    return _layout(_shortest32(value), smallest=-4, largest=5, padded=True)
 
 
 def float32(value: float) -> float:
-    """The nearest float32; OverflowError beyond its range."""
-    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    """The nearest float32, which is infinite beyond its range."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def _shortest32(value: float) -> str:
@@ -118,7 +127,7 @@ def go_syntax(value: object) -> str:
         case int():
             return str(value) if value < 1 << 63 else hex(value)
         case float():
-            return _layout(repr(value), smallest=-4, largest=20, padded=True)
+            return general_float(value)
         case str():
             return quoted(value)
         case Mapping():

@@ -8,6 +8,7 @@ reported; unknown and repeated fields are collected, and do not stop anything by
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
@@ -192,12 +193,11 @@ class _Decoder:
         self._mismatch(f"number {node.raw}", wire)
         return None
 
-    def _float(self, node: Node, wire: Scalar) -> float | None:
-        try:
-            return float32(float(node.raw))
-        except OverflowError:
+    def _float(self, node: Node, wire: Scalar) -> float:
+        value = float32(float(node.raw))
+        if math.isinf(value):
             self._mismatch(f"number {node.raw}", wire)
-            return None
+        return value
 
     def _duration(self, node: Node) -> Duration:
         if node.kind not in ("string", "null"):

@@ -27,17 +27,17 @@ class FixedGates:
         return name in self._on
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def gates() -> FixedGates:
     return FixedGates()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def gates_with() -> Callable[..., FixedGates]:
     return FixedGates
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def load(gates) -> Callable[..., KubeSchedulerConfiguration]:
     """Loads the body of a file, under the usual two lines that say what it is."""
 

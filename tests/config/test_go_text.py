@@ -62,8 +62,8 @@ def test_a_printed_float_reads_back_the_same(value):
 
 
 def test_float_keys_use_the_general_form():
-    values = (1.5, 1e21, 1e-5, math.inf, -math.inf, math.nan)
-    expected = ["1.5", "1e+21", "1e-05", ".inf", "-.inf", ".nan"]
+    values = (1.5, 100000.0, 1e6, 1e-5, math.inf, -math.inf, math.nan)
+    expected = ["1.5", "100000", "1e+06", "1e-05", ".inf", "-.inf", ".nan"]
     assert [general_float32(v) for v in values] == expected
 
 
