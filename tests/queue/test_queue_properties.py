@@ -155,10 +155,12 @@ def machine(make_pod, make_profile, make_harness, *, windows):
         def event(self, event, new):
             new = None if event.is_wildcard else new
             waiting = self.queue.pending().unschedulable
-            woken = {queued.key for queued in waiting if self.would_wake(queued, event, new)}
+            woken = [queued for queued in waiting if self.would_wake(queued, event, new)]
             self.queue.move_all(event, None, new, self.now)
-            still = {queued.key for queued in self.queue.pending().unschedulable}
-            assert {queued.key for queued in waiting} - still == woken
+            still = set(self.queue.pending().unschedulable)
+            assert set(waiting) - still == {
+                queued for queued in woken if queued not in still or not queued.gated
+            }
 
         def would_wake(self, queued, event, new):
             """What a look at this one pod says."""
@@ -167,9 +169,7 @@ def machine(make_pod, make_profile, make_harness, *, windows):
                 return False
             if queued.gated and not hints.reaches_gated(queued, event):
                 return False
-            if hints.judge(queued, event, None, new) is Verdict.SKIP:
-                return False
-            return queued.profile != PROFILES[0] or not gated_by_label(queued.pod)
+            return hints.judge(queued, event, None, new) is not Verdict.SKIP
 
         @rule(name=names)
         def activate(self, name):
