@@ -3,11 +3,15 @@
 A file passes through five steps, each a module of its own, and stops at the first that fails with
 `kscheduler.errors.ConfigError`, whose text is kube-scheduler's, byte for byte:
 
-    decode   text → typed values, strictly (`strict`, `load`)
-    default  what was left out is filled in, user plugins merge with default ones (`defaults`)
-    validate every rule is checked and all violations are told at once (`validation`)
-    complete profiles are expanded into plugins per extension point (`profiles`)
-    dump     the completed configuration is written down (`dump`)
+    decode    text → typed values, strictly (`load`, on `yaml_text`, `json_text`, `strict`)
+    default   what was left out is filled in, user plugins merge with default ones (`defaults`)
+    validate  every rule is checked and all violations are told at once (`validation`)
+    complete  profiles are expanded into plugins per extension point (`profiles`, `extenders`)
+    dump      the completed configuration is written down (`dump`, `annotate`)
+
+A model is declared once (`model`, `plugin_args`); what decoding and dumping need to know of it is
+read off its annotations (`wire`). Pydantic's own error messages are never shown, because upstream's
+are an interface; that is why decoding is ours and not `model_validate`.
 
 Feature gates are an argument of each step, never a global. Models are frozen: a later step that
 changes something (a flag, an extender) makes a copy with `model_copy(update={...})`.
@@ -20,8 +24,8 @@ Public functions:
     validation.validate(config, gates: Gates) -> list[FieldError]        # empty = valid
     validation.validate_fit_args(args: NodeResourcesFitArgs) -> list[FieldError]
     field_errors.aggregate(errors: Iterable[FieldError]) -> str          # "e1" or "[e1, e2]"
-    catalog.in_tree_plugins(gates: Gates) -> Mapping[str, frozenset[Point]]
-    profiles.expand(profile, points_of: Mapping[str, frozenset[Point]]) -> EffectivePlugins
+    catalog.IN_TREE: Mapping[str, frozenset[Point]]                      # what can run where
+    profiles.expand(profile, points_of: Mapping[str, frozenset[str]]) -> EffectivePlugins
     profiles.complete(config, points_of, *, gates: Gates) -> Completed   # all profiles + extenders
     dump.to_yaml(config) -> str                                          # --write-config-to
     dump.to_json(config) -> str                                          # /configz
@@ -29,8 +33,8 @@ Public functions:
     duration.parse_duration(text: str) -> Duration                       # Go syntax, Go's errors
 
 `Gates` is anything with `enabled(name: str) -> bool`. `Duration` is an int of nanoseconds that
-prints like Go (`str(d) == "10m0s"`) and has `.seconds` as a float. `Completed` carries `config`
-(as loaded, with what building extenders changed: /configz below verbosity 2), `written` (profiles
-as built: what --write-config-to and /configz from verbosity 2 on show) and `plugins` (scheduler
-name → EffectivePlugins).
+prints like Go (`str(d) == "10m0s"`) and has `.seconds` as a float. `Completed` carries `config` (as
+loaded, with what building extenders changed: /configz below verbosity 2), `written` (profiles as
+built: what --write-config-to and /configz from verbosity 2 on show) and `plugins` (scheduler name →
+EffectivePlugins).
 """

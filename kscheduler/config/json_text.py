@@ -15,7 +15,7 @@ from kscheduler.api.field_errors import quoted
 Kind = Literal["object", "array", "string", "number", "bool", "null"]
 
 # Deeper than any configuration and shallower than the interpreter's stack (Go stops at 10000).
-MAX_DEPTH = 300
+MAX_DEPTH = 200
 SPACES = b" \t\r\n"
 SIMPLE = {ord(k): v for k, v in zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True)}
 HEX = frozenset(b"0123456789abcdefABCDEF")

@@ -24,7 +24,6 @@ from kscheduler.config.duration import Duration
 
 GROUP = "kubescheduler.config.k8s.io"
 V1 = f"{GROUP}/v1"
-INTERNAL = f"{GROUP}/__internal"
 
 INITIALISMS = {"url": "URL", "tls": "TLS", "http": "HTTP", "ca": "CA", "qps": "QPS"}
 

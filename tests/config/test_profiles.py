@@ -278,7 +278,7 @@ def test_expansion_keeps_its_promises(multi_point, score, gates):
     profile = KubeSchedulerProfile(scheduler_name="a", plugins=merged)
     spread = [plugin.name for plugin in merged.multi_point.enabled]
     if not {"PrioritySort", "DefaultBinder"} <= set(spread):
-        with pytest.raises(ConfigError, match="queue sort plugin|bind plugin"):
+        with pytest.raises(ConfigError, match=r"queue sort plugin|bind plugin"):
             expand(profile, IN_TREE)
         return
     plugins = expand(profile, IN_TREE)
