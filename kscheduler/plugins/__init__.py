@@ -12,6 +12,7 @@ from kscheduler.framework.handle import Factory, Handle
 from kscheduler.framework.plugin import Plugin
 from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.image_locality import ImageLocality
+from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from kscheduler.plugins.node_name import NodeName
@@ -19,6 +20,7 @@ from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
+from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.plugins.priority_sort import PrioritySort
 from kscheduler.plugins.scheduling_gates import SchedulingGates
 from kscheduler.plugins.taint_toleration import TaintToleration
@@ -36,6 +38,7 @@ def _plain(make: Callable[[], Plugin]) -> Factory:
 IN_TREE: Mapping[str, Factory] = {
     "DefaultBinder": DefaultBinder,
     "ImageLocality": _plain(ImageLocality),
+    "InterPodAffinity": InterPodAffinity,
     "NodeAffinity": NodeAffinity,
     "NodeDeclaredFeatures": _plain(NodeDeclaredFeatures),
     "NodeName": _plain(NodeName),
@@ -43,6 +46,7 @@ IN_TREE: Mapping[str, Factory] = {
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
     "NodeResourcesFit": NodeResourcesFit,
     "NodeUnschedulable": NodeUnschedulable,
+    "PodTopologySpread": PodTopologySpread,
     "PrioritySort": _plain(PrioritySort),
     "SchedulingGates": _plain(SchedulingGates),
     "TaintToleration": TaintToleration,
@@ -55,10 +59,8 @@ NOT_BUILT: Mapping[str, str] = {
     "DeferredPodScheduling": "deferred resizes are not scheduled",
     "DynamicResources": "resource claims are not looked at",
     "GangScheduling": "pod groups are scheduled pod by pod",
-    "InterPodAffinity": "affinity and anti-affinity between pods are not looked at",
     "NodeVolumeLimits": "attach limits of nodes are not looked at",
     "PodGroupPodsCount": "pod groups are scheduled pod by pod",
-    "PodTopologySpread": "topology spread constraints are not looked at",
     "TopologyPlacementGenerator": "pod groups are scheduled pod by pod",
     "VolumeBinding": "claims are neither matched nor provisioned",
     "VolumeRestrictions": "exclusive volumes are not looked at",

@@ -1,0 +1,80 @@
+"""A small mixed workload for a first look: services, batch, cache, an agent on every node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+Manifest = dict[str, Any]
+
+IMAGE = "registry.k8s.io/pause:3.10"
+
+
+def workload(nodes: Sequence[str]) -> Iterator[Manifest]:
+    """Pods that fit on any handful of the sandbox's nodes."""
+    yield from (_agent(node) for node in nodes)
+    yield from (_web(i, len(nodes)) for i in range(6))
+    yield from (_cache(i) for i in range(3))
+    yield from (_pod(f"batch-{i}", "batch", cpu="500m", memory="1Gi") for i in range(8))
+    yield _pod("urgent", "urgent", cpu="1", memory="2Gi", priority="system-cluster-critical")
+
+
+def _pod(
+    name: str, app: str, *, cpu: str, memory: str, priority: str = "", **spec: Any
+) -> Manifest:
+    requests = {"cpu": cpu, "memory": memory}
+    container = {"name": app, "image": IMAGE, "resources": {"requests": requests}}
+    pod: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": app}},
+        "spec": {"containers": [container], **spec},
+    }
+    if priority:
+        pod["spec"]["priorityClassName"] = priority
+        pod["metadata"]["namespace"] = "kube-system"
+    return pod
+
+
+def _agent(node: str) -> Manifest:
+    """As a DaemonSet would make it: for this node and no other."""
+    this_node = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [this_node]}]}
+    return _pod(
+        f"agent-{node}",
+        "agent",
+        cpu="50m",
+        memory="64Mi",
+        affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+    )
+
+
+def _web(number: int, nodes: int) -> Manifest:
+    """Replicas of a service, evenly over zones."""
+    spread = {
+        "maxSkew": 2,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule" if nodes >= 3 else "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    return _pod(
+        f"web-{number}", "web", cpu="250m", memory="256Mi", topologySpreadConstraints=[spread]
+    )
+
+
+def _cache(number: int) -> Manifest:
+    """Would rather not share a node with its like."""
+    apart = {
+        "weight": 100,
+        "podAffinityTerm": {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {"matchLabels": {"app": "cache"}},
+        },
+    }
+    return _pod(
+        f"cache-{number}",
+        "cache",
+        cpu="200m",
+        memory="2Gi",
+        affinity={"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [apart]}},
+    )

@@ -1,0 +1,297 @@
+"""`kscheduler sandbox`: an embedded cluster, and the scheduler at work on it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kscheduler import logs
+from kscheduler.cli.manifests import Manifest, pods_of, read_manifests
+from kscheduler.errors import KschedulerError
+
+if TYPE_CHECKING:
+    from kscheduler.cli.sandbox_view import View
+    from kscheduler.sandbox import ApiServer
+    from kscheduler.sandbox.kubelets import Kubelets
+
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
+MAX_NODES = 20_000
+# Between two pods of the demo, so that one can follow.
+DEMO_PAUSE_SECONDS = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line asked for."""
+
+    nodes: int
+    node_manifests: Sequence[Manifest]
+    manifests: Sequence[Manifest]
+    demo: bool
+    config: str
+    port: int
+    kubeconfig: Path
+    server_only: bool
+    once: bool
+    timeout: float
+
+
+@click.command()
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, MAX_NODES),
+    default=6,
+    show_default=True,
+    help="How many nodes to simulate.",
+)
+@click.option(
+    "--nodes-file",
+    "nodes_files",
+    multiple=True,
+    metavar="FILE",
+    help="Node manifests to use instead of --nodes; repeatable.",
+)
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    multiple=True,
+    metavar="FILE",
+    help="Manifests to apply instead of the demo: files, folders, or - for standard "
+    "input; repeatable.",
+)
+@click.option(
+    "--demo/--no-demo",
+    default=None,
+    help="Run the small mixed workload; the default unless -f or --server-only is given.",
+)
+@click.option(
+    "--config", default="", metavar="FILE", help="KubeSchedulerConfiguration for the scheduler."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the API server on 127.0.0.1; 0 takes any free one.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=None,
+    help="Where to write the kubeconfig.  [default: a file in the temporary folder]",
+)
+@click.option(
+    "--server-only",
+    is_flag=True,
+    help="Only the cluster; start a scheduler of your own against it.",
+)
+@click.option(
+    "--once",
+    is_flag=True,
+    help="End when every pod has been dealt with: exit 0 if all are placed, 1 with the "
+    "reasons if not.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=120.0,
+    show_default=True,
+    help="With --once: seconds to wait at most.",
+)
+@click.option(
+    "-v",
+    "verbosity",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Verbosity of the scheduler's log on standard error.",
+)
+def sandbox(
+    *,
+    nodes: int,
+    nodes_files: Sequence[str],
+    filenames: Sequence[str],
+    demo: bool | None,
+    config: str,
+    port: int,
+    kubeconfig: Path | None,
+    server_only: bool,
+    once: bool,
+    timeout: float,
+    verbosity: int,
+) -> None:
+    """Run an embedded cluster and watch pods being placed on it.
+
+    \b
+    The API server is real enough for kubectl:
+        kscheduler sandbox --nodes 10
+        kubectl --kubeconfig FILE get pods -o wide       (FILE is printed at start)
+
+    Simulated kubelets run what is bound to their nodes. Nothing is kept after the end.
+    """
+    if once and server_only:
+        raise click.UsageError("--once needs a scheduler; leave out --server-only")
+    wishes = Wishes(
+        nodes=nodes,
+        node_manifests=read_manifests(nodes_files),
+        manifests=read_manifests(filenames),
+        demo=demo if demo is not None else not (filenames or server_only),
+        config=config,
+        port=port,
+        kubeconfig=kubeconfig or _default_kubeconfig(),
+        server_only=server_only,
+        once=once,
+        timeout=timeout,
+    )
+    logs.configure(logs.Logging(verbosity=verbosity))
+    sys.exit(_run(wishes))
+
+
+def _default_kubeconfig() -> Path:
+    return Path(tempfile.gettempdir()) / "kscheduler-sandbox.kubeconfig"
+
+
+def _run(wishes: Wishes) -> int:
+    import uvloop
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_play(wishes))
+    except ExceptionGroup as group:
+        raise _first(group) from group
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    """What ended a group of tasks, as the user should be told."""
+    error: Exception = group
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return click.ClickException(str(error)) if isinstance(error, KschedulerError) else error
+
+
+async def _play(wishes: Wishes) -> int:
+    from kscheduler.sandbox import ApiServer
+    from kscheduler.sandbox.kubelets import Kubelets
+
+    stop = _stop_signal()
+    api = ApiServer()
+    try:
+        await api.start(port=wishes.port)
+    except OSError as error:
+        raise click.ClickException(f"port {wishes.port}: {error.strerror}") from error
+    try:
+        api.write_kubeconfig(wishes.kubeconfig)
+        kubelets = Kubelets(api.registry)
+        _create_nodes(api, kubelets, wishes)
+        async with _running(kubelets.run(), "kubelets"):
+            return await _attend(api, wishes, stop)
+    finally:
+        await api.stop()
+
+
+def _stop_signal() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+def _create_nodes(api: ApiServer, kubelets: Kubelets, wishes: Wishes) -> None:
+    if not wishes.node_manifests:
+        kubelets.add_nodes(wishes.nodes)
+    for node in wishes.node_manifests:
+        _create(api, node)
+
+
+def _create(api: ApiServer, manifest: Manifest) -> None:
+    """Apply one manifest; workloads bring their pods, since nobody else would make them."""
+    from kscheduler.sandbox import StatusError
+
+    name = f"{manifest.get('kind')} {(manifest.get('metadata') or {}).get('name', '')}"
+    try:
+        api.objects.create(manifest)
+        if manifest["kind"] in WORKLOADS:
+            for pod in pods_of(manifest):
+                api.objects.create(pod)
+    except StatusError as error:
+        raise click.ClickException(f"{name}: {error}") from error
+    except KeyError as error:
+        kind = f"{manifest.get('apiVersion')} {manifest.get('kind')}"
+        raise click.ClickException(f"{name}: the sandbox does not know {kind}") from error
+
+
+async def _attend(api: ApiServer, wishes: Wishes, stop: asyncio.Event) -> int:
+    from kscheduler.cli.sandbox_view import introduce
+
+    introduce(api.url, wishes.kubeconfig, server_only=wishes.server_only)
+    async with _running(_apply(api, wishes), "workload") as applying:
+        if wishes.server_only:
+            await stop.wait()
+            return 0
+        return await _schedule(api.url, wishes, stop, applying)
+
+
+async def _apply(api: ApiServer, wishes: Wishes) -> None:
+    from kscheduler.cli.demo import workload
+
+    for manifest in wishes.manifests:
+        _create(api, manifest)
+        await asyncio.sleep(0)
+    if wishes.demo:
+        nodes = [node["metadata"]["name"] for node in api.objects.list("nodes")]
+        for manifest in workload(nodes):
+            _create(api, manifest)
+            await asyncio.sleep(0 if wishes.once else DEMO_PAUSE_SECONDS)
+
+
+async def _schedule(
+    url: str, wishes: Wishes, stop: asyncio.Event, applying: asyncio.Task[None]
+) -> int:
+    """The scheduler, started as on any cluster, talking to the sandbox over loopback."""
+    from kscheduler.app import setup
+    from kscheduler.app.daemon import build
+    from kscheduler.cli.command_line import parse
+    from kscheduler.cli.sandbox_view import View
+
+    flags = [f"--master={url}", "--secure-port=0", "--leader-elect=false"]
+    flags.append(f"--config={wishes.config}" if wishes.config else "--kube-api-qps=-1")
+    options, _ = parse(flags)
+    async with setup(options, options.gates()) as made:
+        daemon = build(made)
+        async with _running(daemon.run(), "scheduler"):
+            view = View(daemon.scheduler)
+            async with view.shown():
+                await _until_done(view, wishes, stop, applying)
+            return view.conclude(once=wishes.once)
+
+
+async def _until_done(
+    view: View, wishes: Wishes, stop: asyncio.Event, applying: asyncio.Task[None]
+) -> None:
+    """Until told to stop, or with --once until nothing moves any more."""
+    if not wishes.once:
+        await stop.wait()
+        return
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(wishes.timeout):
+            await applying
+            await view.settled(stop)
+
+
+@contextlib.asynccontextmanager
+async def _running(work: Coroutine[Any, Any, Any], name: str) -> AsyncIterator[asyncio.Task[Any]]:
+    """Work that ends with the block, and whose failure ends the block."""
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(work, name=name)
+        try:
+            yield task
+        finally:
+            task.cancel()

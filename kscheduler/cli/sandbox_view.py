@@ -1,0 +1,186 @@
+"""What people see of a sandbox: a live picture on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from kscheduler.api.core import Pod
+from kscheduler.app.scheduler import Scheduler
+
+REFRESHES_PER_SECOND = 4
+RECENT = 10
+REASONS_SHOWN = 6
+# How long nothing may move before the backlog counts as dealt with.
+QUIET_SECONDS = 0.5
+BAR_WIDTH = 12
+
+console = Console(highlight=False)
+
+
+def introduce(url: str, kubeconfig: Path, *, server_only: bool) -> None:
+    """How to reach the sandbox."""
+    lines = {
+        "API server": url,
+        "kubectl": f"kubectl --kubeconfig {kubeconfig} get pods -A -o wide",
+    }
+    if server_only:
+        lines["scheduler"] = f"kscheduler --kubeconfig {kubeconfig} --leader-elect=false"
+    for name, text in lines.items():
+        console.print(f"{name + ':':<12}[bold]{text}[/]", soft_wrap=True)
+    console.print("Ctrl-C ends it; nothing is kept.\n")
+
+
+class View:
+    """Follows the scheduler's own pod informer: what it shows is what the scheduler knows."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._recent: deque[tuple[str, str]] = deque(maxlen=RECENT)
+        self._moved_at = time.monotonic()
+        self._lines = not console.is_terminal
+        scheduler.following.pods.add_handler(self)
+
+    def on_add(self, item: Pod, *, is_initial: bool) -> None:
+        self._moved_at = time.monotonic()
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        self._moved_at = time.monotonic()
+        if new.spec.node_name and not old.spec.node_name:
+            self._recent.append((new.key, new.spec.node_name))
+            if self._lines:
+                console.print(f"{new.key} -> {new.spec.node_name}", soft_wrap=True)
+        elif self._lines and _refusal(new) != _refusal(old) and _refusal(new):
+            console.print(f"{new.key} waits: {_refusal(new)}", soft_wrap=True)
+
+    def on_delete(self, item: Pod, *, final_state_unknown: bool) -> None:
+        self._moved_at = time.monotonic()
+
+    @contextlib.asynccontextmanager
+    async def shown(self) -> AsyncIterator[None]:
+        """The live picture while the block runs; on anything but a terminal, lines as they come."""
+        if self._lines:
+            yield
+            return
+        with Live(
+            get_renderable=self._picture,
+            console=console,
+            refresh_per_second=REFRESHES_PER_SECOND,
+            vertical_overflow="crop",
+        ):
+            yield
+
+    async def settled(self, stop: asyncio.Event) -> None:
+        """Return when nothing moves and nobody is about to be tried, or when told to stop."""
+        while not stop.is_set():
+            quiet = time.monotonic() - self._moved_at > QUIET_SECONDS
+            if quiet and self._scheduler.in_sync and self._nobody_next():
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(QUIET_SECONDS / 5):
+                    await stop.wait()
+
+    def _nobody_next(self) -> bool:
+        pending = self._scheduler.queue.pending()
+        return not (pending.active or pending.backoff or len(self._scheduler.queue.in_flight))
+
+    def conclude(self, *, once: bool) -> int:
+        """Say how it ended; with `once`, 1 if somebody was left without a node."""
+        placed = sum(1 for pod in self._pods() if pod.spec.node_name)
+        waiting = [pod for pod in self._pods() if not pod.spec.node_name]
+        console.print(f"{placed} pods placed, {len(waiting)} waiting")
+        for pod in waiting if once else ():
+            console.print(f"  {pod.key}: {self._reason(pod)}", soft_wrap=True)
+        return 1 if once and waiting else 0
+
+    def _pods(self) -> Iterator[Pod]:
+        return iter(list(self._scheduler.following.pods.items()))
+
+    def _reason(self, pod: Pod) -> str:
+        if pod.spec.scheduler_name not in self._scheduler.frameworks:
+            return f"nobody answers to schedulerName {pod.spec.scheduler_name}"
+        return _refusal(pod) or "not tried yet"
+
+    def _picture(self) -> Group:
+        waiting = [pod for pod in self._pods() if not pod.spec.node_name]
+        return Group(
+            self._nodes_table(max(3, console.height - RECENT - REASONS_SHOWN - 10)),
+            self._queue_line(),
+            self._recent_panel(),
+            self._waiting_panel(waiting),
+        )
+
+    def _nodes_table(self, most: int) -> Table:
+        nodes = self._scheduler.cache.snapshot()
+        rows = nodes.order[:most]
+        table = Table(box=None, pad_edge=False, expand=False)
+        for column in ("NODE", "ZONE", "PODS", "CPU", "MEMORY"):
+            table.add_column(column, justify="right" if column == "PODS" else "left")
+        shares = [_share(nodes.requested[:, c], nodes.allocatable[:, c]) for c in (0, 1)]
+        for row in rows.tolist():
+            zone = nodes.node(row).metadata.labels.get("topology.kubernetes.io/zone", "")
+            bars = [_bar(float(share[row])) for share in shares]
+            table.add_row(nodes.name_of(row), zone, str(nodes.pod_count[row]), *bars)
+        if nodes.total > len(rows):
+            table.add_row(f"… {nodes.total - len(rows)} more nodes", "", "", "", "")
+        return table
+
+    def _queue_line(self) -> Text:
+        pending = self._scheduler.queue.pending()
+        gated = sum(queued.gated for queued in pending.unschedulable)
+        parts = {
+            "active": len(pending.active),
+            "being tried": len(self._scheduler.queue.in_flight),
+            "backing off": len(pending.backoff),
+            "unschedulable": len(pending.unschedulable) - gated,
+            "gated": gated,
+        }
+        placed = sum(1 for pod in self._pods() if pod.spec.node_name)
+        text = Text(f"\nplaced {placed}", style="bold")
+        for name, count in parts.items():
+            text.append(f"   {name} {count}", style="" if count else "dim")
+        return text
+
+    def _recent_panel(self) -> Panel:
+        lines = [f"{pod} → {node}" for pod, node in reversed(self._recent)]
+        return Panel(
+            Text("\n".join(lines) or "none yet"), title="latest placements", height=RECENT + 2
+        )
+
+    def _waiting_panel(self, waiting: list[Pod]) -> Panel:
+        lines = [f"{pod.key}: {self._reason(pod)}" for pod in waiting[:REASONS_SHOWN]]
+        if len(waiting) > REASONS_SHOWN:
+            lines.append(f"… {len(waiting) - REASONS_SHOWN} more")
+        text = Text("\n".join(lines) or "nobody", overflow="ellipsis", no_wrap=True)
+        return Panel(text, title="waiting", height=REASONS_SHOWN + 3)
+
+
+def _refusal(pod: Pod) -> str:
+    condition = pod.condition("PodScheduled")
+    if condition is None or condition.status == "True":
+        return ""
+    return condition.message or condition.reason
+
+
+def _share(used: np.ndarray, capacity: np.ndarray) -> np.ndarray:
+    return used / np.maximum(capacity, 1)
+
+
+def _bar(share: float) -> Text:
+    filled = min(BAR_WIDTH, round(share * BAR_WIDTH))
+    style = "red" if share > 0.9 else "yellow" if share > 0.7 else "green"
+    bar = Text("█" * filled, style=style)
+    bar.append("░" * (BAR_WIDTH - filled), style="dim")
+    bar.append(f" {share:4.0%}")
+    return bar
