@@ -7,7 +7,7 @@ import contextlib
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import click
 from kscheduler import logs
 from kscheduler.cli.manifests import Manifest, pods_of, read_manifests
 from kscheduler.errors import KschedulerError
+from kscheduler.logs.stream import FileStream
 
 if TYPE_CHECKING:
     from kscheduler.cli.sandbox_view import View
@@ -151,8 +152,23 @@ def sandbox(
         once=once,
         timeout=timeout,
     )
-    logs.configure(logs.Logging(verbosity=verbosity))
-    sys.exit(_run(wishes))
+    with _log_beside_picture(verbosity):
+        sys.exit(_run(wishes))
+
+
+@contextlib.contextmanager
+def _log_beside_picture(verbosity: int) -> Iterator[None]:
+    """The scheduler's log: in a file while a picture is on the terminal, else on standard error."""
+    if not sys.stdout.isatty():
+        logs.configure(logs.Logging(verbosity=verbosity))
+        yield
+        return
+    path = Path(tempfile.gettempdir()) / "kscheduler-sandbox.log"
+    with path.open("w") as file:
+        logs.configure(logs.Logging(verbosity=verbosity), stderr=FileStream(file.fileno()))
+        click.echo(f"log:        {path}")
+        yield
+        logs.flush()
 
 
 def _default_kubeconfig() -> Path:

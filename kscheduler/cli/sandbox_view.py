@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from kscheduler.api.core import Pod
 from kscheduler.app.scheduler import Scheduler
+from kscheduler.state.nodes_view import Nodes
 
 REFRESHES_PER_SECOND = 4
 RECENT = 10
@@ -25,6 +27,8 @@ REASONS_SHOWN = 6
 # How long nothing may move before the backlog counts as dealt with.
 QUIET_SECONDS = 0.5
 BAR_WIDTH = 12
+# Beyond this many, putting names in order costs more than it tells.
+SORTED_NODES = 2000
 
 console = Console(highlight=False)
 
@@ -123,12 +127,12 @@ class View:
 
     def _nodes_table(self, most: int) -> Table:
         nodes = self._scheduler.cache.snapshot()
-        rows = nodes.order[:most]
+        rows = _by_name(nodes)[:most]
         table = Table(box=None, pad_edge=False, expand=False)
         for column in ("NODE", "ZONE", "PODS", "CPU", "MEMORY"):
             table.add_column(column, justify="right" if column == "PODS" else "left")
         shares = [_share(nodes.requested[:, c], nodes.allocatable[:, c]) for c in (0, 1)]
-        for row in rows.tolist():
+        for row in rows:
             zone = nodes.node(row).metadata.labels.get("topology.kubernetes.io/zone", "")
             bars = [_bar(float(share[row])) for share in shares]
             table.add_row(nodes.name_of(row), zone, str(nodes.pod_count[row]), *bars)
@@ -164,6 +168,19 @@ class View:
             lines.append(f"… {len(waiting) - REASONS_SHOWN} more")
         text = Text("\n".join(lines) or "nobody", overflow="ellipsis", no_wrap=True)
         return Panel(text, title="waiting", height=REASONS_SHOWN + 3)
+
+
+def _by_name(nodes: Nodes) -> list[int]:
+    """Rows as people count: node-2 before node-10."""
+    rows: list[int] = nodes.order.tolist()
+    if len(rows) > SORTED_NODES:
+        return rows
+    return sorted(rows, key=lambda row: _natural(nodes.name_of(row)))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
 def _refusal(pod: Pod) -> str:
