@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test lint format bench clean help
+.PHONY: run test lint format bench bench-core clean help
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -32,6 +32,9 @@ format: $(INSTALLED) ## apply ruff's fixes and format
 
 bench: $(INSTALLED) ## list, sync and placement cost on the embedded cluster
 	$(BIN)/python tests/bench/run.py $(ARGS)
+
+bench-core: $(INSTALLED) ## CPU per decision by workload and cluster size, in process
+	$(BIN)/python tests/bench/core.py $(ARGS)
 
 clean: ## remove everything that was made
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

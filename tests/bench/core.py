@@ -1,0 +1,217 @@
+"""What a decision costs: pods decided and assumed in process, without any API server.
+
+The framework, the plugins and the cache are the real ones in the default configuration. Before
+anything is measured each node has two plain pods, and some pods of the workload are placed as well;
+after each round the pods of that round are taken out again, so that every round sees the same
+cluster. A pod is decoded from JSON before the clock runs; compiling it, deciding and assuming are
+what is measured, in CPU time of this process.
+
+    make bench-core ARGS="--nodes 100,5000 --workloads plain,affinity"
+"""
+
+import cProfile
+import gc
+import json
+import os
+import pstats
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from statistics import median
+from time import process_time
+from types import SimpleNamespace
+
+import click
+import workloads
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.decode import decoder_for
+from kscheduler.config.catalog import IN_TREE as POINTS
+from kscheduler.config.defaults import default_config
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.profiles import complete
+from kscheduler.cycle.schedule import Placement, Scheduler
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.listers import FixedListers
+from kscheduler.framework.profile import build_frameworks
+from kscheduler.framework.runtime import Framework
+from kscheduler.metrics import Metrics
+from kscheduler.plugins import IN_TREE
+from kscheduler.state.cache import Cache
+from kscheduler.state.pod_info import PodInfo
+
+SIZES = (100, 1000, 5000, 15000)
+PODS_PER_NODE = 2
+# Share of attempts whose plugin calls are timed one by one, as in the daemon.
+SAMPLED = 0.1
+# Microseconds of CPU per pod that we mean to stay below, by number of nodes.
+TARGETS = {100: 150, 1000: 500, 5000: 500}
+
+_decode_node = decoder_for(Node)
+_decode_pod = decoder_for(Pod)
+
+
+class Cluster:
+    """A scheduler's core around nodes that have some pods already."""
+
+    def __init__(self, size: int, workload: str) -> None:
+        self.cache = Cache()
+        self.framework = make_framework(self.cache)
+        self.scheduler = Scheduler(rng=Random(1))
+        self._rng = Random(2)
+        self._serial = 0
+        nodes = [workloads.node(number) for number in range(size)]
+        for node in nodes:
+            self.cache.add_node(_decode_node(json.dumps(node)))
+        names = [node["metadata"]["name"] for node in nodes] * PODS_PER_NODE
+        for number, name in enumerate(names):
+            self.cache.add_pod(PodInfo(self._decoded(workloads.placed(number, name))))
+        for pod in self.decoded(workload, max(size // 5, 20)):
+            self.place(pod)
+
+    def decoded(self, workload: str, count: int) -> list[Pod]:
+        return [self._decoded(one) for one in islice(workloads.pods(workload, "pod"), count)]
+
+    def _decoded(self, pod: workloads.Json) -> Pod:
+        self._serial += 1
+        pod["metadata"]["uid"] = f"00000000-0000-0000-0000-{self._serial:012d}"
+        return _decode_pod(json.dumps(pod))
+
+    def place(self, pod: Pod) -> PodInfo:
+        """What is measured: one pod from its struct to its node."""
+        info = PodInfo(pod)
+        cycle = CycleState(sampled=self._rng.random() < SAMPLED)
+        outcome = self.scheduler.decide(cycle, self.framework, info, self.cache.snapshot())
+        assert isinstance(outcome, Placement), outcome
+        assumed = info.assigned_to(outcome.node)
+        self.cache.assume(assumed)
+        return assumed
+
+    def round(self, pods: Sequence[Pod]) -> float:
+        """Seconds of CPU to place these pods; they are gone afterwards."""
+        started = process_time()
+        assumed = [self.place(pod) for pod in pods]
+        taken = process_time() - started
+        for pod in assumed:
+            self.cache.forget(pod)
+        return taken
+
+
+def make_framework(cache: Cache) -> Framework:
+    gates = FeatureGates.defaults()
+    completed = complete(default_config(gates), POINTS, gates=gates)
+    handle = Handle(
+        gates=gates,
+        listers=FixedListers(),
+        snapshot=cache.snapshot,
+        nominator=SimpleNamespace(nodes=(), pods_for_node=lambda node: ()),
+        activate=lambda pods: None,
+        client=SimpleNamespace(),
+        recorder=SimpleNamespace(),
+        metrics=Metrics(),
+    )
+    (framework,) = build_frameworks(completed, IN_TREE, lambda _name: handle).values()
+    return framework
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Microseconds of CPU per pod."""
+
+    nodes: int
+    workload: str
+    pods: int
+    rounds: int
+    median_us: float
+    least_us: float
+
+
+def measure(size: int, workload: str, pods: int, rounds: int) -> Cost:
+    # Each pod with anti-affinity takes a node for itself.
+    pods = min(pods, size // 2)
+    cluster = Cluster(size, workload)
+    gc.collect()
+    gc.freeze()
+    costs = []
+    for _ in range(rounds):
+        costs.append(cluster.round(cluster.decoded(workload, pods)) / pods * 1e6)
+    gc.unfreeze()
+    return Cost(size, workload, pods, rounds, median(costs), min(costs))
+
+
+def profile(size: int, workload: str, pods: int) -> None:
+    cluster = Cluster(size, workload)
+    batch = cluster.decoded(workload, min(pods, size // 2))
+    profiler = cProfile.Profile()
+    profiler.runcall(cluster.round, batch)
+    stats = pstats.Stats(profiler, stream=sys.stdout).strip_dirs()
+    stats.sort_stats("tottime").print_stats(50)
+
+
+def table(costs: Sequence[Cost]) -> Table:
+    sizes = sorted({cost.nodes for cost in costs})
+    table = Table(title="µs of CPU per pod: median (least) of the rounds, by number of nodes")
+    table.add_column("workload")
+    for size in sizes:
+        table.add_column(f"{size:,}", justify="right")
+    for workload in dict.fromkeys(cost.workload for cost in costs):
+        found = {cost.nodes: cost for cost in costs if cost.workload == workload}
+        table.add_row(workload, *(_cell(found[size]) for size in sizes))
+    return table
+
+
+def _cell(cost: Cost) -> str:
+    text = f"{cost.median_us:.0f} ({cost.least_us:.0f})"
+    return f"[red]{text}[/]" if cost.least_us > TARGETS.get(cost.nodes, cost.least_us) else text
+
+
+def _listed(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+@click.command(help=__doc__)
+@click.option("--nodes", default=",".join(map(str, SIZES)), callback=_listed, show_default=True)
+@click.option("--workloads", "chosen", default=",".join(workloads.WORKLOADS), callback=_listed)
+@click.option("--pods", default=400, show_default=True, help="Pods per round.")
+@click.option("--rounds", default=7, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON line per measurement.")
+@click.option("--profile", "profiled", is_flag=True, help="cProfile of the first of each.")
+def main(
+    nodes: list[str],
+    chosen: list[str],
+    pods: int,
+    rounds: int,
+    as_json: bool,
+    profiled: bool,
+) -> None:
+    unknown = set(chosen) - set(workloads.WORKLOADS)
+    if unknown:
+        raise click.BadParameter(f"no such workload: {', '.join(sorted(unknown))}")
+    sizes = [int(size) for size in nodes]
+    if profiled:
+        profile(sizes[0], chosen[0], pods)
+        return
+    costs = []
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(sizes) * len(chosen))
+        for size in sizes:
+            for workload in chosen:
+                progress.update(task, description=f"{size:,} nodes, {workload}")
+                costs.append(measure(size, workload, pods, rounds))
+                progress.advance(task)
+                if as_json:
+                    print(json.dumps(vars(costs[-1])), flush=True)
+    if not as_json:
+        console = Console()
+        console.print(table(costs))
+        console.print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
+
+
+if __name__ == "__main__":
+    main()
