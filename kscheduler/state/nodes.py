@@ -63,6 +63,7 @@ class NodeTable:
         self._masks: Memo[NodeQuery, Mask] = Memo(MAX_SELECTOR_MASKS)
         self.generation = next_generation()
         self.label_generation = self.generation
+        self.taint_generation = self.generation
 
     def __len__(self) -> int:
         return len(self.names)
@@ -152,7 +153,7 @@ class NodeTable:
         if before.status.allocatable != after.status.allocatable:
             self._write_allocatable(row, before, after)
         self.unschedulable.cells[row] = after.spec.unschedulable
-        self.taint_set.cells[row] = self._taint_set_of(after)
+        self._write_taints(row, after)
         self.declared_features.cells[row] = feature_bits(after.status.declared_features)
         # Not only when the lists differ: a node that alone has an image also decides its size.
         self.images.remove(row, before.status.images)
@@ -170,12 +171,16 @@ class NodeTable:
             resources.allocatable.cells[column, row] = amount
         resources.disuse(old)
 
-    def _taint_set_of(self, node: Node) -> int:
+    def _write_taints(self, row: int, node: Node) -> None:
+        number = self.taints.number_of(node.spec.taints)
+        if number == self.taint_set.cells[row]:
+            return
+        self.taint_set.cells[row] = number
+        self.taint_generation = self.generation
         if len(self.taints.lists) > len(self) + SPARE_TAINT_LISTS:
             self.taints = TaintSets()
-            for row, known in enumerate(self.nodes):
-                self.taint_set.cells[row] = self.taints.number_of(known.spec.taints)
-        return self.taints.number_of(node.spec.taints)
+            for at, known in enumerate(self.nodes):
+                self.taint_set.cells[at] = self.taints.number_of(known.spec.taints)
 
     def _forget_masks(self) -> None:
         self.label_generation = next_generation()

@@ -103,7 +103,10 @@ class Nodes:
 
     @property
     def taint_sets(self) -> Sequence[tuple[Taint, ...]]:
-        """Distinct lists of taints by number; numbers are good while this is the same object."""
+        """Distinct lists of taints by number.
+
+        Lists are added at the end; should numbers ever change, this is another object.
+        """
         return self._table.taints.lists
 
     @property
@@ -121,6 +124,11 @@ class Nodes:
         """Another number when a node comes or goes, or changes its labels."""
         return self._table.label_generation
 
+    @property
+    def taint_generation(self) -> int:
+        """Another number when the taints of a node, or the numbers of `taint_sets`, change."""
+        return self._table.taint_generation
+
     def row_of(self, name: str) -> int | None:
         return self._table.row_of(name)
 
@@ -134,6 +142,11 @@ class Nodes:
         if chosen.dtype == np.bool_:
             return _SomeNodes(self._table, self.occupancy, self.rows[chosen])
         return _SomeNodes(self._table, self.occupancy, chosen.astype(np.intp))
+
+    @property
+    def whole(self) -> Nodes:
+        """All rows of the table that these nodes are in."""
+        return self
 
     def occupied_by(self, occupancy: Occupancy) -> Nodes:
         """The same nodes with other pods on them."""
@@ -200,6 +213,10 @@ class _SomeNodes(Nodes):
     def __init__(self, table: NodeTable, occupancy: Occupancy, rows: NDArray[np.intp]) -> None:
         super().__init__(table, occupancy)
         self.rows = read_only(rows)
+
+    @property
+    def whole(self) -> Nodes:
+        return Nodes(self._table, self.occupancy)
 
     def occupied_by(self, occupancy: Occupancy) -> Nodes:
         return _SomeNodes(self._table, occupancy, self.rows)

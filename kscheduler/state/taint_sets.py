@@ -10,7 +10,7 @@ _Key = tuple[tuple[str, str, str], ...]
 
 
 class TaintSets:
-    """A number keeps its meaning as long as `lists` is the same object; 0 is no taint at all."""
+    """Numbers keep their meaning; number 0 is no taint at all."""
 
     def __init__(self) -> None:
         self.lists: list[tuple[Taint, ...]] = [()]

@@ -419,7 +419,7 @@ def check_occupancy(view, model):
 
 
 def check_index(view, model, namespaces_and_selectors):
-    rows = {name: row for row, name in enumerate(view.occupied_by(view.occupancy).names) if name}
+    rows = {name: row for row, name in enumerate(view.whole.names) if name}
     placed = [(pod, rows[pod.node_name]) for pod in model.pods.values() if pod.node_name in rows]
 
     def counted(wanted):

@@ -62,6 +62,12 @@ def test_a_mask_takes_positions_and_numbers_take_rows(cache):
     assert ssd.take([]).names == []
 
 
+def test_some_nodes_know_the_whole_table(cache):
+    nodes = cache.snapshot()
+    assert nodes.whole is nodes
+    assert nodes.take([2]).whole.names == nodes.names
+
+
 def test_taken_columns_are_in_the_order_taken(cache):
     cache.add_pod(make_pod("u", "n4"))
     cache.update_node(make_node("n3", "hdd", ContainerImage(("a",), 5)))

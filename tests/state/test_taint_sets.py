@@ -31,6 +31,17 @@ def test_lists_nobody_has_are_forgotten_in_time(monkeypatch):
     for time in range(50):
         taint = Taint("deleting", str(time), "NoSchedule")
         table.put(Node(ObjectMeta(name="n"), NodeSpec(taints=(taint,))))
+        assert table.taint_generation == table.generation
         numbers = table.taint_set.view
         assert [table.taints.lists[number] for number in numbers] == [(stays,), (taint,)]
         assert len(table.taints.lists) <= 7
+
+
+def test_taints_have_a_generation_of_their_own():
+    table = NodeTable()
+    table.put(Node(ObjectMeta(name="n"), NodeSpec(taints=(Taint("k", "", "NoSchedule"),))))
+    before = table.taint_generation
+    table.put(Node(ObjectMeta(name="n", labels={"a": "b"}), table.nodes[0].spec))
+    assert table.taint_generation == before
+    table.put(Node(ObjectMeta(name="n")))
+    assert table.taint_generation > before
