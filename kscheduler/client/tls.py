@@ -65,9 +65,7 @@ class TlsContexts:
             self._renew(now, stamp, certificate)
         return self._context
 
-    def _renew(
-        self, now: float, stamp: _Stamp, certificate: tuple[bytes, bytes] | None
-    ) -> None:
+    def _renew(self, now: float, stamp: _Stamp, certificate: tuple[bytes, bytes] | None) -> None:
         try:
             self._context = make_context(self._config, certificate)
         except ConfigError as error:

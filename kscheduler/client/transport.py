@@ -40,6 +40,8 @@ log = logs.logger(__name__)
 
 JSON = "application/json"
 MAX_RETRIES = 10
+# How long a GET whose connection broke waits before it is sent again.
+BROKEN_PAUSE_SECONDS = 1
 # A wait for our own rate limit that is worth a line at -v=3.
 LONG_WAIT_SECONDS = 0.05
 
@@ -208,7 +210,7 @@ class Transport:
                 self._observer.attempted(call.method, self.host, "<error>", again=attempt > 0)
                 if last or not call.may_be_repeated(error):
                     raise (error.after(previous) if previous else error) from error.__cause__
-                previous, pause = error, 1
+                previous, pause = error, BROKEN_PAUSE_SECONDS
             else:
                 code = str(response.status)
                 self._observer.attempted(call.method, self.host, code, again=attempt > 0)

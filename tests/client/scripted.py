@@ -56,6 +56,7 @@ class Stream:
 
     def __init__(self, *steps: object) -> None:
         self.steps = steps
+        self.sent = 0
 
     async def send(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -71,9 +72,15 @@ class Stream:
             if isinstance(step, asyncio.Event):
                 await step.wait()
                 continue
-            data = step if isinstance(step, bytes) else json.dumps(step).encode() + b"\n"
+            data = step if isinstance(step, bytes) else line(step)
             await response.write(data)
+            self.sent += 1
         return response
+
+
+def line(item: object) -> bytes:
+    """A line of a watch, without spaces as Go writes it."""
+    return json.dumps(item, separators=(",", ":")).encode() + b"\n"
 
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -168,6 +175,12 @@ async def eventually(condition: Callable[[], object], *, seconds: float = 5.0) -
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.001)
+
+
+async def settle() -> None:
+    """Lets everything that is ready to run do so, several times over."""
+    for _ in range(100):
+        await asyncio.sleep(0)
 
 
 class Lines:

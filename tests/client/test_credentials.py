@@ -26,9 +26,7 @@ V1 = "client.authentication.k8s.io/v1"
         pytest.param(Identity(), None, id="nobody"),
         pytest.param(Identity(token="t"), "Bearer t", id="token"),
         pytest.param(Identity(username="a", password="b"), "Basic YTpi", id="basic"),
-        pytest.param(
-            Identity(token="t", exec=Exec("false")), "Bearer t", id="token before plugin"
-        ),
+        pytest.param(Identity(token="t", exec=Exec("false")), "Bearer t", id="token before plugin"),
     ],
 )
 async def test_what_is_written_down_is_sent(identity, want):
@@ -182,9 +180,7 @@ async def test_plugin_that_needs_a_terminal_is_refused():
         await ExecPlugin(Exec("true", interactive_mode="Always")).authorization()
 
 
-async def test_transport_sends_the_plugins_token_and_renews_it_after_401(
-    server, connect, tmp_path
-):
+async def test_transport_sends_the_plugins_token_and_renews_it_after_401(server, connect, tmp_path):
     server.on("GET", "/x", failing(401, "Unauthorized"), Reply(200, b"in"))
     identity = Identity(exec=plugin(tmp_path, "say({'token': f't{runs}'})"))
     transport = await connect(config=RestConfig(server.url, identity=identity))

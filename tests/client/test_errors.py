@@ -22,7 +22,9 @@ from kscheduler.client.errors import (
         pytest.param(410, "Gone", errors.Gone, id="gone"),
         pytest.param(422, "Invalid", errors.Invalid, id="invalid"),
         pytest.param(500, "", errors.InternalError, id="no reason: the code decides"),
-        pytest.param(503, "Novel", errors.ServiceUnavailable, id="unknown reason: the code decides"),
+        pytest.param(
+            503, "Novel", errors.ServiceUnavailable, id="unknown reason: the code decides"
+        ),
         pytest.param(504, "Timeout", errors.Timeout, id="timeout"),
         pytest.param(504, "ServerTimeout", errors.ServerTimeout, id="server timeout"),
         pytest.param(418, "Teapot", errors.StatusError, id="neither is known"),
@@ -87,7 +89,9 @@ def test_foreign_answer_gets_client_gos_words(code, method, body, kind, message)
 
 
 def test_retry_after_of_the_status_goes_before_the_header():
-    body = b'{"kind":"Status","code":429,"reason":"TooManyRequests","details":{"retryAfterSeconds":7}}'
+    body = (
+        b'{"kind":"Status","code":429,"reason":"TooManyRequests","details":{"retryAfterSeconds":7}}'
+    )
     assert from_response(429, body, retry_after=1).retry_after == 7
     assert from_response(429, b"", retry_after=1).retry_after == 1
 

@@ -66,7 +66,9 @@ def test_kubeconfig_gives_server_and_identity(load):
             id="empty file",
         ),
         pytest.param(
-            config(cluster='server: "https://127.0.0.1:1", certificate-authority: "@DIR@/none.crt"'),
+            config(
+                cluster='server: "https://127.0.0.1:1", certificate-authority: "@DIR@/none.crt"'
+            ),
             "invalid configuration: unable to read certificate-authority @DIR@/none.crt for c "
             "due to open @DIR@/none.crt: no such file or directory",
             id="missing authority",
@@ -139,7 +141,7 @@ def test_kubeconfig_gives_server_and_identity(load):
         ),
         pytest.param(
             config(cluster='server: "https://a", proxy-url: "gopher://p"'),
-            "invalid configuration: invalid 'proxy-url' \"gopher://p\" for cluster \"c\": "
+            'invalid configuration: invalid \'proxy-url\' "gopher://p" for cluster "c": '
             "unsupported scheme, must be one of: http, https",
             id="strange proxy",
         ),

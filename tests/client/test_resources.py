@@ -88,9 +88,7 @@ async def test_refused_connection_is_tried_four_times(monkeypatch):
 
 
 async def test_status_patch_is_retried_on_conflict_too(server, client):
-    server.on(
-        "PATCH", STATUS, failing(409, "Conflict"), failing(500, "InternalError"), Reply(200)
-    )
+    server.on("PATCH", STATUS, failing(409, "Conflict"), failing(500, "InternalError"), Reply(200))
     await client.patch_pod_status(POD, PodStatus(nominated_node_name="n1"))
     assert [one.body for one in server.requests] == [b'{"status":{"nominatedNodeName":"n1"}}'] * 3
     kind = server.requests[0].headers["Content-Type"]

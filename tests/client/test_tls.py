@@ -6,7 +6,13 @@ from aiohttp import web
 
 from kscheduler.client.errors import TlsError
 from kscheduler.client.kubeconfig import RestConfig
-from kscheduler.client.tls import CHECK_SECONDS, TlsConfig, TlsContexts, check_authority, make_context
+from kscheduler.client.tls import (
+    CHECK_SECONDS,
+    TlsConfig,
+    TlsContexts,
+    check_authority,
+    make_context,
+)
 from kscheduler.client.transport import Transport
 from kscheduler.errors import ConfigError
 from tests.client.authority import Authority

@@ -3,6 +3,7 @@ import socket
 
 import pytest
 
+from kscheduler.client.credentials import Identity, Impersonation
 from kscheduler.client.errors import (
     BadRequest,
     ConnectionRefused,
@@ -14,7 +15,6 @@ from kscheduler.client.errors import (
     Unauthorized,
 )
 from kscheduler.client.kubeconfig import RestConfig
-from kscheduler.client.credentials import Identity, Impersonation
 from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.metrics import Metrics
@@ -144,8 +144,7 @@ async def test_refused_connection_names_the_server_and_a_remedy():
         with pytest.raises(ConnectionRefused) as raised:
             await transport.request("PATCH", "/x")
     assert str(raised.value) == (
-        f'Patch "http://127.0.0.1:{port}/x": dial tcp 127.0.0.1:{port}: '
-        "connect: connection refused"
+        f'Patch "http://127.0.0.1:{port}/x": dial tcp 127.0.0.1:{port}: connect: connection refused'
     )
     assert "kubeconfig" in raised.value.remedy
 
