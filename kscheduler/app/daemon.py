@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -28,6 +29,8 @@ log = logs.logger(__name__)
 
 OK = 0
 FAILED = 1
+
+LAST_EVENTS_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -64,11 +67,19 @@ class Daemon:
             self.stopping.set()
             work.cancel()
             await asyncio.wait({work})
-            self.broadcaster.shutdown()
-            self.lease_events.shutdown()
+            await self._send_last_events()
             for task in reversed(around):
                 task.cancel()
         return self._conclude(lost_lease=lost_lease)
+
+    async def _send_last_events(self) -> None:
+        """Upstream drops what it has not sent; a moment's patience saves most of it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_EVENTS_SECONDS):
+                await self.broadcaster.drained()
+                await self.lease_events.drained()
+        self.broadcaster.shutdown()
+        self.lease_events.shutdown()
 
     def _conclude(self, *, lost_lease: bool) -> int:
         if self.elector is None:

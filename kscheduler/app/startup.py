@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kscheduler import logs
 from kscheduler.api.field_errors import aggregate
+from kscheduler.app import build_facts
 from kscheduler.app.election import request_seconds
 from kscheduler.client.errors import ApiError
 from kscheduler.client.files import reason
@@ -20,7 +21,7 @@ from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
-from kscheduler.config.feature_gates import FeatureGates, Stage
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.field_errors import aggregate as aggregate_fields
 from kscheduler.config.label_manifest import read_manifest
 from kscheduler.config.load import load_config_file
@@ -110,7 +111,7 @@ async def setup(
         tell_of_hidden_metrics(options)
         completed = complete(config, all_plugins(out_of_tree), gates=gates)
         tell_of_configuration(completed)
-        record_versions(metrics, options, gates)
+        build_facts.record(metrics, gates)
         yield Setup(
             options=options,
             gates=gates,
@@ -235,13 +236,6 @@ def all_plugins(out_of_tree: Mapping[str, Factory]) -> Registry:
         if name in IN_TREE:
             raise ConfigError(f"a plugin named {name} already exists")
     return {**IN_TREE, **points_by_plugin(out_of_tree)}
-
-
-def record_versions(metrics: Metrics, options: Options, gates: FeatureGates) -> None:
-    """What runs here, for dashboards: gates that are on, versions reported and emulated."""
-    for name, state in gates.states().items():
-        stage = "" if state.stage is Stage.GA else state.stage
-        metrics.kubernetes_feature_enabled.labels(name, stage).set(int(state.enabled))
 
 
 def tell_of_configuration(completed: Completed) -> None:
