@@ -1,0 +1,173 @@
+"""One attempt to place a pod, observed in the words of the recording.
+
+What an attempt does is done by the scheduler's own `find` and `choose`. They keep what a daemon
+needs; a recording also has what every plugin thinks on its own, so the framework is asked for that.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from vector_cluster import Cluster
+
+from kscheduler.cycle.schedule import Failed, Feasible, Placement, Unschedulable
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.pre_filtering import PreFilterOutcome
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.scoring import ScoreBoard
+from kscheduler.framework.verdict import Charge, Code, Status
+from kscheduler.plugins import NOT_BUILT
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+
+@dataclass
+class Filtered:
+    """What PreFilter and Filter said; nodes by name."""
+
+    skip: set[str]
+    # Recorded only when PreFilter ended the attempt, as all that follows is then missing.
+    ended: dict | None = None
+    names: set[str] | None = None
+    names_plugins: set[str] = field(default_factory=set)
+    first: dict[str, dict] = field(default_factory=dict)
+    alone: dict[str, list[dict]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    feasible: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Scored:
+    """What PreScore and Score said of the nodes in the order they were asked about."""
+
+    skip: set[str]
+    scores: dict[str, dict]
+    total: list[int]
+    # The node that was really chosen, by chance among the best.
+    picked: str
+    error: str = ""
+
+
+class Attempt:
+    def __init__(self, cluster: Cluster, pod: PodInfo) -> None:
+        self.cluster = cluster
+        self.pod = pod
+        self.framework: Framework | None = cluster.frameworks.get(pod.pod.spec.scheduler_name)
+        self.nodes: Nodes = cluster.cache.snapshot()
+        self.cycle = CycleState()
+
+    @property
+    def left_out(self) -> bool:
+        """NodeResourcesFit leaves resources that devices stand behind to DynamicResources."""
+        backed = self.cluster.device_backed & self.pod.requests.keys()
+        return "DynamicResources" in NOT_BUILT and bool(backed)
+
+    def gated_by(self) -> list[dict]:
+        """The PreEnqueue plugins that hold the pod back, each asked by itself."""
+        answers = []
+        for plugin in self.framework.plugins_at["preEnqueue"]:
+            status = plugin.pre_enqueue(self.pod)
+            if status is not None:
+                answers.append(as_recorded(status.by(plugin.name)))
+        first = self.framework.run_pre_enqueue(self.pod)
+        assert (first is None) == (not answers)
+        return answers
+
+    def find(self) -> Feasible | Unschedulable | Failed:
+        self.cycle = CycleState()
+        return self.cluster.scheduler.find(self.cycle, self.framework, self.pod, self.nodes)
+
+    def filter(self) -> Filtered:
+        cycle = CycleState()
+        outcome = self.framework.run_pre_filter(cycle, self.pod, self.nodes)
+        seen = Filtered(set(cycle.skip_filter), names_plugins=set(outcome.plugins))
+        if outcome.status is not None:
+            seen.ended = as_recorded(outcome.status)
+            return seen
+        view = self._narrowed(outcome, seen)
+        filtered = self.framework.filter_with_nominated(cycle, self.pod, view)
+        seen.first = self._by_node(filtered.charges)
+        seen.errors = {
+            self._name(row): charge.reason for charge in filtered.errors for row in charge.rows
+        }
+        seen.feasible = {self._name(row) for row in filtered.feasible}
+        seen.alone = self._alone(cycle, view)
+        return seen
+
+    def _narrowed(self, outcome: PreFilterOutcome, seen: Filtered) -> Nodes:
+        """The nodes to look at: those PreFilter left, and the one promised to the pod."""
+        if outcome.names is None:
+            return self.nodes
+        seen.names = set(outcome.names)
+        tried = seen.names | {self.pod.pod.status.nominated_node_name}
+        rows = [self.nodes.row_of(name) for name in sorted(tried)]
+        return self.nodes.take([row for row in rows if row is not None])
+
+    def _alone(self, cycle: CycleState, view: Nodes) -> dict[str, list[dict]]:
+        """Per node every plugin that rejects it, whatever the plugins before said."""
+        found: dict[str, list[dict]] = {}
+        for plugin in self.framework.plugins_at["filter"]:
+            if plugin.name in cycle.skip_filter:
+                continue
+            charges = [
+                Charge(plugin.name, view.rows[one.mask & view.valid], one.code, one.reason)
+                for one in plugin.filter(cycle, self.pod, view)
+                if one.code is not Code.ERROR
+            ]
+            for name, status in self._by_node(charges).items():
+                found.setdefault(name, []).append(status)
+        return found
+
+    def choose(self, names: Iterable[str]) -> Scored:
+        """Scores these nodes, though there be only one of them."""
+        rows = np.array([self.nodes.row_of(name) for name in names], np.intp)
+        view = self.nodes.take(rows)
+        cycle = self.cycle.clone()
+        problem = self.framework.run_pre_score(cycle, self.pod, view)
+        if problem is not None:
+            return Scored(set(), {}, [], "", problem.message)
+        board = self.framework.run_score(cycle, self.pod, view)
+        if isinstance(board, Status):
+            return Scored(set(cycle.skip_score), {}, [], "", board.message)
+        placement = self.cluster.scheduler.choose(
+            self.cycle.clone(), self.framework, self.pod, self.nodes, Feasible(rows, len(rows))
+        )
+        assert isinstance(placement, Placement)
+        return Scored(set(cycle.skip_score), _scores(board), board.total.tolist(), placement.node)
+
+    def _by_node(self, charges: Iterable[Charge]) -> dict[str, dict]:
+        found: dict[str, dict] = {}
+        for charge in charges:
+            for row in charge.rows:
+                status = found.setdefault(
+                    self._name(row), {"plugin": charge.plugin, "code": charge.code, "reasons": []}
+                )
+                status["code"] = max(status["code"], charge.code)
+                status["reasons"].append(charge.reason)
+        for status in found.values():
+            status["code"] = Code(status["code"]).text
+            status["reasons"].sort()
+        return found
+
+    def _name(self, row: int) -> str:
+        return self.nodes.name_of(row)
+
+
+def _scores(board: ScoreBoard) -> dict[str, dict]:
+    return {
+        one.plugin: {
+            "weight": one.weight,
+            "raw": one.raw.tolist(),
+            "normalized": one.normalized.tolist(),
+        }
+        for one in board
+    }
+
+
+def as_recorded(status: Status) -> dict:
+    known = {
+        "plugin": status.plugin,
+        "code": status.code.text,
+        "reasons": sorted(status.reasons),
+    }
+    return {key: value for key, value in known.items() if value}

@@ -1,0 +1,159 @@
+"""A recorded cluster brought to life: real configuration, state, queue and plugins around it."""
+
+import json
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from msgspec.structs import replace
+
+from kscheduler.api import RESOURCES
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.decode import convert
+from kscheduler.api.requests import Counting
+from kscheduler.api.resource import DeviceClass
+from kscheduler.app.scheduler import without
+from kscheduler.config.catalog import IN_TREE as POINTS
+from kscheduler.config.defaults import default_config
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.field_errors import aggregate
+from kscheduler.config.load import load_config
+from kscheduler.config.profiles import Completed, complete
+from kscheduler.config.validation import validate
+from kscheduler.cycle.schedule import Scheduler
+from kscheduler.errors import ConfigError
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.listers import FixedListers
+from kscheduler.framework.profile import build_frameworks
+from kscheduler.metrics import Metrics
+from kscheduler.plugins import IN_TREE, NOT_BUILT
+from kscheduler.queue.nominated import Nominator
+from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.state.cache import Cache
+from kscheduler.state.pod_info import PodInfo
+
+STRUCT_OF_KIND = {resource.kind: resource.struct for resource in RESOURCES}
+FINISHED = ("Succeeded", "Failed")
+# The first pod placed starts one second after this, the next two seconds after, and so on.
+FIRST_START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class Cluster:
+    """Everything one scenario needs; it changes only as the recording says it did."""
+
+    def __init__(self, scenario: dict) -> None:
+        self.gates = FeatureGates.defaults().apply(scenario.get("features") or {})
+        self.completed = _completed(scenario.get("config"), self.gates)
+        self._counting = _counting(self.gates)
+        objects = [convert(one, STRUCT_OF_KIND[one["kind"]]) for one in scenario["objects"]]
+        self.cache = Cache()
+        self._bound: dict[str, PodInfo] = {}
+        self._fill(objects)
+        self.pending = {
+            pod.key: pod
+            for pod in (self.compiled(convert(one, Pod)) for one in scenario["pending"])
+        }
+        self.nominator = Nominator(self.pending.get, None)
+        for pod in self.pending.values():
+            self.nominator.add(pod)
+        self._metrics = Metrics()
+        self._listers = FixedListers(objects)
+        self.frameworks = build_frameworks(
+            without(self.completed, NOT_BUILT), IN_TREE, lambda _name: self._handle()
+        )
+        self.scheduler = Scheduler(rng=Random(0), percentage_of_nodes_to_score=100)
+        self._placed = 0
+
+    @property
+    def device_backed(self) -> set[str]:
+        """Resources whose amounts device classes provide, by the names pods ask for."""
+        classes = list(self._listers.lister(DeviceClass).items())
+        named = {one.spec.extended_resource_name for one in classes}
+        return named | {f"deviceclass.resource.kubernetes.io/{one.name}" for one in classes}
+
+    def compiled(self, pod: Pod) -> PodInfo:
+        return PodInfo(pod, self._counting)
+
+    def queue_order(self) -> list[str]:
+        """The pods that are not gated, as the queue hands them out."""
+        queue = SchedulingQueue(self.frameworks, self._metrics)
+        for position, pod in enumerate(self.pending.values()):
+            if pod.pod.spec.scheduler_name in self.frameworks:
+                queue.add(pod, float(position))
+        order = []
+        while (queued := queue.pop()) is not None:
+            order.append(queued.key)
+        return order
+
+    def place(self, pod: PodInfo, node: str) -> PodInfo:
+        """Assumes the pod; later ones see it on the node."""
+        self._placed += 1
+        started = FIRST_START + timedelta(seconds=self._placed)
+        status = replace(pod.pod.status, start_time=started.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        placed = self.compiled(replace(pod.pod, status=status)).assigned_to(node)
+        self.nominator.remove(pod.uid)
+        del self.pending[pod.key]
+        self.cache.assume(placed)
+        self._bound[pod.key] = placed
+        return placed
+
+    def evict(self, keys: Collection[str]) -> None:
+        for key in keys:
+            victim = self._bound.pop(key)
+            if self.cache.is_assumed(victim):
+                self.cache.forget(victim)
+            else:
+                self.cache.remove_pod(victim)
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Promises the node to the pod, in its status as well; "" ends a promise."""
+        status = replace(pod.pod.status, nominated_node_name=node)
+        self.pending[pod.key] = changed = self.compiled(replace(pod.pod, status=status))
+        self.nominator.add(changed)
+
+    def denominate_below(self, priority: int, node: str) -> None:
+        """Pods of lower priority lose the promise of this node."""
+        for other in self.nominator.pods_for_node(node):
+            if other.priority < priority:
+                self.nominate(other, "")
+
+    def _fill(self, objects: Sequence[object]) -> None:
+        for node in (one for one in objects if isinstance(one, Node)):
+            self.cache.add_node(node)
+        for pod in (one for one in objects if isinstance(one, Pod)):
+            if pod.status.phase not in FINISHED:
+                bound = self._bound[pod.key] = self.compiled(pod)
+                self.cache.add_pod(bound)
+
+    def _handle(self) -> Handle:
+        return Handle(
+            gates=self.gates,
+            listers=self._listers,
+            snapshot=self.cache.snapshot,
+            nominator=self.nominator,
+            activate=lambda pods: None,
+            client=None,
+            recorder=None,
+            metrics=self._metrics,
+            rng=Random(0),
+        )
+
+
+def _completed(config: dict | None, gates: FeatureGates) -> Completed:
+    if config is None:
+        loaded = default_config(gates)
+    else:
+        loaded = load_config(json.dumps(config).encode(), gates=gates)
+    errors = validate(loaded, gates)
+    if errors:
+        raise ConfigError(aggregate(errors))
+    return complete(loaded, POINTS, gates=gates)
+
+
+def _counting(gates: FeatureGates) -> Counting:
+    return Counting(
+        status=True,
+        pod_level=gates.enabled("PodLevelResources"),
+        pod_level_status=gates.enabled("InPlacePodLevelResourcesVerticalScaling"),
+        claims=gates.enabled("DRANodeAllocatableResources"),
+    )
