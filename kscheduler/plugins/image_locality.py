@@ -1,5 +1,6 @@
 """ImageLocality: prefers nodes that have the pod's images already.
- Mirrors pkg/scheduler/framework/plugins/imagelocality. Differs: node counts per image are always
+
+Mirrors pkg/scheduler/framework/plugins/imagelocality. Differs: node counts per image are always
 current; upstream's may lag behind for nodes that have not changed.
 """
 
@@ -9,8 +10,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from kscheduler.api.core import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
+from kscheduler.state.images import ImageOnNodes
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -23,30 +26,43 @@ class ImageLocality:
     name = "ImageLocality"
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        spec = pod.pod.spec
-        names = [container.image for container in (*spec.init_containers, *spec.containers)]
-        names += [volume.image.reference for volume in spec.volumes if volume.image is not None]
+        names = _image_names(pod.pod)
+        images = [image for name in names if (image := nodes.image(normalized(name))) is not None]
+        if not images:
+            return np.zeros(len(nodes), np.int64)
+        most_bytes = MOST_BYTES_PER_IMAGE * len(names)
+        if len(images) == 1:
+            return images[0].mask * _score_of(_counted_bytes(images[0], nodes.total), most_bytes)
         present = np.zeros(len(nodes), np.int64)
-        for name in names:
-            image = nodes.image(normalized(name))
-            if image is not None:
-                # An image that few nodes have counts less, so that pods do not pile up there.
-                counted = int(float(image.size) * (float(image.node_count) / float(nodes.total)))
-                present += np.where(image.mask, counted, 0)
-        most = MOST_BYTES_PER_IMAGE * len(names)
-        if most <= LEAST_BYTES:
-            return present * 0
-        return (
-            (np.clip(present, LEAST_BYTES, most) - LEAST_BYTES)
-            * MAX_NODE_SCORE
-            // (most - LEAST_BYTES)
-        )
+        for image in images:
+            present += image.mask * _counted_bytes(image, nodes.total)
+        present = np.minimum(np.maximum(present, LEAST_BYTES), most_bytes) - LEAST_BYTES
+        return present * MAX_NODE_SCORE // (most_bytes - LEAST_BYTES)
 
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
         spec = pod.pod.spec
         containers = (*spec.init_containers, *spec.containers)
         names = {normalized(container.image) for container in containers}
         return {"v1.Pod.Spec.CanonicalImageNames()": sorted(names)}
+
+
+def _image_names(pod: Pod) -> list[str]:
+    """As often as they are named: by containers and as volumes."""
+    spec = pod.spec
+    names = [container.image for container in spec.containers]
+    names += [container.image for container in spec.init_containers]
+    names += [volume.image.reference for volume in spec.volumes if volume.image is not None]
+    return names
+
+
+def _counted_bytes(image: ImageOnNodes, total_nodes: int) -> np.int64:
+    """An image that few nodes have counts less, so that pods do not pile up there."""
+    return np.int64(float(image.size) * (float(image.node_count) / float(total_nodes)))
+
+
+def _score_of(present: np.int64, most_bytes: int) -> np.int64:
+    within = min(max(int(present), LEAST_BYTES), most_bytes) - LEAST_BYTES
+    return np.int64(within * MAX_NODE_SCORE // (most_bytes - LEAST_BYTES))
 
 
 def normalized(name: str) -> str:

@@ -6,7 +6,7 @@ Mirrors pkg/scheduler/framework/plugins/nodeaffinity. Differs: nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,9 +19,9 @@ from kscheduler.api.node_selector import (
     NodeSelectorMatcher,
     PreferredTerms,
     RequiredNodeAffinity,
+    Term,
     compile_node_selector,
     compile_preferred,
-    required_node_affinity,
 )
 from kscheduler.config.plugin_args import NodeAffinityArgs
 from kscheduler.errors import ConfigError
@@ -39,25 +39,23 @@ from kscheduler.framework.verdict import (
     rejected_for_good,
     unresolvable,
 )
+from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
+REMEMBERED = 1024
 
 
 _Canonical = list[tuple[str, str, list[str]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Required:
-    affinity: RequiredNodeAffinity
+class Preferred(NamedTuple):
+    """What the pod would like, each term with its weight."""
 
-
-@dataclass(frozen=True, slots=True)
-class Preferred:
-    terms: PreferredTerms
+    terms: tuple[tuple[int, Term], ...]
 
 
 class NodeAffinity:
@@ -65,7 +63,10 @@ class NodeAffinity:
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         self._enforced: NodeSelectorMatcher | None = None
-        self._encouraged = PreferredTerms()
+        self._encouraged: PreferredTerms | None = None
+        self._compiled: Memo[tuple[core.PreferredSchedulingTerm, ...], PreferredTerms] = Memo(
+            REMEMBERED
+        )
         if args.added_affinity is not None:
             self._add(_as_api(args))
 
@@ -73,16 +74,15 @@ class NodeAffinity:
         self, cycle: CycleState, pod: PodInfo, nodes: Nodes
     ) -> Status | NodeNames | None:
         required = _node_affinity(pod).required
-        if required is None and self._enforced is None and not pod.pod.spec.node_selector:
+        if required is None and self._enforced is None and pod.pod.spec.node_selector is None:
             return SKIP
-        cycle.put(Required(required_node_affinity(pod.pod)))
         names = _named_nodes(required.node_selector_terms) if required is not None else None
         if names is None:
             return None
         return NodeNames(names) if names else rejected_for_good(REASON_CONFLICT)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
-        matches = nodes.selector_mask(cycle[Required].affinity)
+        matches = nodes.selector_mask(pod.required_node_affinity)
         if self._enforced is None:
             yield unresolvable(~matches, REASON_POD)
             return
@@ -91,20 +91,19 @@ class NodeAffinity:
         yield unresolvable(enforced & ~matches, REASON_POD)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        preferred = _node_affinity(pod).preferred
-        if not preferred and not self._encouraged.terms:
+        if not _node_affinity(pod).preferred and self._encouraged is None:
             return SKIP
         try:
-            own = compile_preferred(preferred)
+            cycle.put(self._preferred(pod))
         except SelectorError as error:
             return failed(error)
-        cycle.put(Preferred(PreferredTerms((*self._encouraged.terms, *own.terms))))
         return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        preferred = cycle.get(Preferred) or self._preferred(pod)
         total = np.zeros(len(nodes), np.int64)
-        for weight, term in cycle[Preferred].terms.terms:
-            total += weight * nodes.selector_mask(NodeSelectorMatcher((term,)))
+        for weight, term in preferred.terms:
+            total += nodes.selector_mask(term) * np.int64(weight)
         return total
 
     def normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
@@ -122,6 +121,16 @@ class NodeAffinity:
             "v1.Pod.Spec.Affinity.NodeSelector": dict(pod.pod.spec.node_selector or {}),
         }
 
+    def _preferred(self, pod: PodInfo) -> Preferred:
+        """By the profile and by the pod itself; raises SelectorError."""
+        wishes = _node_affinity(pod).preferred
+        own = self._compiled.get(wishes)
+        if own is None:
+            own = compile_preferred(wishes)
+            self._compiled.put(wishes, own)
+        added = self._encouraged.terms if self._encouraged is not None else ()
+        return Preferred((*added, *own.terms))
+
     def _add(self, affinity: core.NodeAffinity) -> None:
         if affinity.required is not None:
             enforced = compile_node_selector(affinity.required)
@@ -131,6 +140,8 @@ class NodeAffinity:
                     f"{enforced.error}"
                 )
             self._enforced = enforced
+        if not affinity.preferred:
+            return
         try:
             self._encouraged = compile_preferred(affinity.preferred)
         except SelectorError as error:
@@ -141,7 +152,7 @@ class NodeAffinity:
     def _node_changed(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
         if self._enforced is not None and not _matches(self._enforced, new):
             return Hint.SKIP
-        required = required_node_affinity(pod.pod)
+        required = pod.required_node_affinity
         if not _matches_or_raises(required, new):
             return Hint.SKIP
         if old is not None and _matches_or_raises(required, old):

@@ -5,7 +5,8 @@ Mirrors pkg/scheduler/framework/plugins/nodedeclaredfeatures. Differs: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,23 +20,36 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import SKIP, Rejection, Status, unresolvable
+from kscheduler.framework.verdict import SKIP, Code, Rejection, Status, unresolvable
 from kscheduler.state.declared_features import KNOWN_FEATURES, feature_bits
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 REASON = "node(s) didn't match Pod's required features"
+NOT_PREPARED = 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found'
+
+
+class RequiredFeatures(NamedTuple):
+    bits: int
 
 
 class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        return None if required_features(pod.pod) else SKIP
+        bits = required_features(pod.pod)
+        if not bits:
+            return SKIP
+        cycle.put(RequiredFeatures(bits))
+        return None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
-        required = np.uint64(required_features(pod.pod))
-        yield unresolvable((nodes.declared_features & required) != required, REASON)
+        required = cycle.get(RequiredFeatures)
+        if required is None:
+            yield Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)
+            return
+        bits = np.uint64(required.bits)
+        yield unresolvable((nodes.declared_features & bits) != bits, REASON)
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         declared = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE
@@ -58,23 +72,29 @@ class NodeDeclaredFeatures:
         return Hint.SKIP if unchanged else Hint.QUEUE
 
 
+RESTART_ALL = feature_bits(["RestartAllContainersOnContainerExits"])
+USER_NAMESPACES = feature_bits(["UserNamespacesHostNetworkSupport"])
+MOUNT_OPTIONS = feature_bits(["VolumeBindMountOptions"])
+
+
 def required_features(pod: Pod) -> int:
     """Bits of the features that the pod's spec cannot do without."""
     spec = pod.spec
-    containers = (*spec.init_containers, *spec.containers)
-    needed = []
-    if any(_restarts_all(container) for container in containers):
-        needed.append("RestartAllContainersOnContainerExits")
+    bits = _needed_by(spec.containers) | _needed_by(spec.init_containers)
+    if spec.ephemeral_containers:
+        bits |= _needed_by(spec.ephemeral_containers) & MOUNT_OPTIONS
     if spec.host_network and spec.host_users is False:
-        needed.append("UserNamespacesHostNetworkSupport")
-    if any(_has_mount_options(one) for one in (*containers, *spec.ephemeral_containers)):
-        needed.append("VolumeBindMountOptions")
-    return feature_bits(needed)
+        bits |= USER_NAMESPACES
+    return bits
 
 
-def _restarts_all(container: Container) -> bool:
-    return any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules)
-
-
-def _has_mount_options(container: Container) -> bool:
-    return any(mount.bind_mount_options for mount in container.volume_mounts)
+def _needed_by(containers: Iterable[Container]) -> int:
+    bits = 0
+    for container in containers:
+        for rule in container.restart_policy_rules:
+            if rule.action == "RestartAllContainers":
+                bits |= RESTART_ALL
+        for mount in container.volume_mounts:
+            if mount.bind_mount_options:
+                bits |= MOUNT_OPTIONS
+    return bits

@@ -6,6 +6,7 @@ Mirrors pkg/scheduler/framework/plugins/nodeports. Differs: nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,22 +19,34 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import SKIP, Rejection, Status, unschedulable
+from kscheduler.framework.verdict import SKIP, Code, Rejection, Status, unschedulable
 from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.pod_info import PodInfo, ports_conflict
+from kscheduler.state.pod_info import HostPort, PodInfo, ports_conflict
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
+NOT_PREPARED = 'reading "PreFilterNodePorts" from cycleState: not found'
+
+
+class WantedPorts(NamedTuple):
+    ports: tuple[HostPort, ...]
 
 
 class NodePorts:
     name = "NodePorts"
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        return None if pod.host_ports else SKIP
+        if not pod.host_ports:
+            return SKIP
+        cycle.put(WantedPorts(pod.host_ports))
+        return None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
+        wanted = cycle.get(WantedPorts)
+        if wanted is None:
+            yield Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)
+            return
         taken = np.zeros(len(nodes), np.bool_)
-        for port in pod.host_ports:
+        for port in wanted.ports:
             taken |= nodes.port_in_use(port.ip, port.protocol, port.port)
         yield unschedulable(taken, REASON)
 

@@ -1,16 +1,17 @@
 """NodeResourcesBalancedAllocation: prefers nodes whose resources a pod brings into balance.
 
-Mirrors pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go. Differs: nothing.
+Mirrors pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go. Differs: resources
+that devices stand behind are not counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from kscheduler.api.resource_names import is_scalar
+from kscheduler.api.resource_names import CPU, MEMORY, is_scalar
 from kscheduler.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from kscheduler.framework import fragments
 from kscheduler.framework.cycle_state import CycleState
@@ -21,9 +22,10 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 
-@dataclass(frozen=True, slots=True)
-class BalanceRequest:
-    amounts: tuple[tuple[str, int], ...]
+class BalanceRequest(NamedTuple):
+    """What the pod asks for of each configured resource, in their order."""
+
+    amounts: list[int]
 
 
 class NodeResourcesBalancedAllocation:
@@ -31,26 +33,38 @@ class NodeResourcesBalancedAllocation:
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._resources = tuple(spec.name for spec in args.resources)
+        self._cpu_and_memory = self._resources == (CPU, MEMORY)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        asked = [(name, pod.requests.get(name, 0)) for name in self._resources]
-        if not any(amount for _, amount in asked):
+        request = self._request(pod)
+        if not any(request.amounts):
             return SKIP
-        counted = tuple((name, amount) for name, amount in asked if amount or not is_scalar(name))
-        cycle.put(BalanceRequest(counted))
+        cycle.put(request)
         return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        amounts = cycle[BalanceRequest].amounts
-        shape = (len(nodes), len(amounts))
-        used, allocatable = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for i, (resource, _) in enumerate(amounts):
-            column = nodes.resources.get(resource)
-            if column is not None:
-                allocatable[:, i] = nodes.allocatable[:, column]
-                used[:, i] = nodes.requested[:, column]
-        asked = np.array([amount for _, amount in amounts], np.int64)
-        return balance_gain(used, used + asked, allocatable)
+        request = cycle.get(BalanceRequest) or self._request(pod)
+        amounts = request.amounts
+        if not any(amounts):
+            return np.zeros(len(nodes), np.int64)
+        if self._cpu_and_memory:
+            asked = np.array(amounts, np.int64)[:, None]
+            return balance_gain(nodes.requested.T[:2], asked, nodes.allocatable.T[:2])
+        return self._score_any(amounts, nodes)
+
+    def _score_any(self, amounts: list[int], nodes: Nodes) -> Scores:
+        counted = [
+            (nodes.resources[name], amount)
+            for name, amount in zip(self._resources, amounts, strict=True)
+            if name in nodes.resources and (amount or not is_scalar(name))
+        ]
+        columns = [column for column, _ in counted]
+        asked = np.array([amount for _, amount in counted], np.int64)[:, None]
+        return balance_gain(nodes.requested.T[columns], asked, nodes.allocatable.T[columns])
 
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
         return fragments.requests(pod)
+
+    def _request(self, pod: PodInfo) -> BalanceRequest:
+        requests = pod.requests
+        return BalanceRequest([requests.get(name, 0) for name in self._resources])

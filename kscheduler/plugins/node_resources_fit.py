@@ -1,13 +1,14 @@
 """NodeResourcesFit: a pod goes where what it asks for is left, and scores nodes by how full they
 would be.
 
-Mirrors pkg/scheduler/framework/plugins/noderesources/fit.go. Differs: nothing.
+Mirrors pkg/scheduler/framework/plugins/noderesources/fit.go. Differs: resources that devices stand
+behind are taken for what the node says of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,16 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.verdict import Rejection, Scores, Status, unresolvable, unschedulable
+from kscheduler.framework.verdict import (
+    Code,
+    Rejection,
+    Scores,
+    Status,
+    unresolvable,
+    unschedulable,
+)
 from kscheduler.plugins.resource_scores import (
+    Matrix,
     Strategy,
     least_allocated,
     most_allocated,
@@ -39,23 +48,20 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 TOO_MANY_PODS = "Too many pods"
+NOT_PREPARED = 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'
 CONTAINERS_ONLY = Counting(pod_level=False)
 
 
-@dataclass(frozen=True, slots=True)
-class FitRequest:
-    """What the pod asks for and Filter has to find, in the order reasons are told."""
+class FitRequest(NamedTuple):
+    """What the pod asks for and Filter has to find."""
 
-    wanted: tuple[tuple[str, int], ...]
+    wanted: list[tuple[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreRequest:
-    """What the pod counts for in scoring, per configured resource; unasked-for scalars are left
-    out.
-    """
+class ScoreRequest(NamedTuple):
+    """What the pod counts for in scoring: of each configured resource, in their order."""
 
-    amounts: tuple[tuple[str, int, int], ...]  # resource, amount, weight
+    amounts: list[int]
 
 
 class NodeResourcesFit:
@@ -66,21 +72,25 @@ class NodeResourcesFit:
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy
         assert strategy is not None  # Defaulting fills it in.
-        self._weights = tuple((spec.name, spec.weight) for spec in strategy.resources)
+        self._resources = tuple(spec.name for spec in strategy.resources)
+        self._cpu_and_memory = self._resources == (CPU, MEMORY)
+        self._weights = np.array([spec.weight for spec in strategy.resources], np.int64)
         self._strategy = _formula(strategy)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        wanted = tuple(
-            (name, amount)
-            for name, amount in pod.spec_requests.items()
-            if amount > 0 and not self._ignores(name)
-        )
+        wanted = [one for one in pod.spec_requests.items() if one[1] > 0]
+        if self._ignored or self._ignored_groups:
+            wanted = [one for one in wanted if not self._ignores(one[0])]
         cycle.put(FitRequest(wanted))
         return None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
+        request = cycle.get(FitRequest)
+        if request is None:
+            yield Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)
+            return
         yield unschedulable(nodes.pod_count >= nodes.max_pods, TOO_MANY_PODS)
-        for resource, wanted in cycle[FitRequest].wanted:
+        for resource, wanted in request.wanted:
             yield from _short_of(resource, wanted, nodes)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -88,16 +98,26 @@ class NodeResourcesFit:
         return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        request = cycle[ScoreRequest]
-        shape = (len(nodes), len(request.amounts))
-        requested, allocatable = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for i, (resource, amount, _) in enumerate(request.amounts):
-            column = nodes.resources.get(resource)
-            if column is not None:
-                allocatable[:, i] = nodes.allocatable[:, column]
-                requested[:, i] = _used(nodes, resource, column) + amount
-        weights = np.array([weight for _, _, weight in request.amounts], np.int64)
-        return self._strategy(requested, allocatable, weights)
+        request = cycle.get(ScoreRequest) or self._score_request(pod)
+        if self._cpu_and_memory:
+            asked = np.array(request.amounts, np.int64)[:, None]
+            requested = nodes.nonzero_requested.T + asked
+            return self._strategy(requested, nodes.allocatable.T[:2], self._weights)
+        return self._score_any(request.amounts, nodes)
+
+    def _score_any(self, amounts: list[int], nodes: Nodes) -> Scores:
+        counted = [
+            (position, name)
+            for position, (name, amount) in enumerate(zip(self._resources, amounts, strict=True))
+            if name in nodes.resources and (amount or not is_scalar(name))
+        ]
+        if not counted:
+            return np.zeros(len(nodes), np.int64)
+        positions = [position for position, _ in counted]
+        names = [name for _, name in counted]
+        requested = _used(nodes, names) + np.array(amounts, np.int64)[positions, None]
+        allocatable = nodes.allocatable.T[[nodes.resources[name] for name in names]]
+        return self._strategy(requested, allocatable, self._weights[positions])
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         return [
@@ -120,22 +140,15 @@ class NodeResourcesFit:
         return resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups
 
     def _score_request(self, pod: PodInfo) -> ScoreRequest:
-        # Upstream's scorer does not know of requests at pod level; what is on nodes does count
-        # them.
-        amounts = in_units(pod_requests(pod.pod, CONTAINERS_ONLY, NON_ZERO_DEFAULTS))
-        return ScoreRequest(
-            tuple(
-                (resource, amounts.get(resource, 0), weight)
-                for resource, weight in self._weights
-                if amounts.get(resource, 0) or not is_scalar(resource)
-            )
-        )
+        amounts = _counted_in_scoring(pod)
+        return ScoreRequest([amounts.get(name, 0) for name in self._resources])
 
     def _pod_deleted(self, pod: PodInfo, old: PodInfo, new: None) -> Hint:
         placed = old.node_name or old.pod.status.nominated_node_name
         return Hint.QUEUE if placed else Hint.SKIP
 
     def _node_changed(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+        """An empty node must have room; what this profile ignores is asked for all the same."""
         after = _allocatable(new)
         wanted = {name: amount for name, amount in pod.spec_requests.items() if amount > 0}
         if after.get(PODS, 0) < 1 or any(after.get(n, 0) < a for n, a in wanted.items()):
@@ -151,7 +164,7 @@ class NodeResourcesFit:
             return Hint.SKIP
         frees = any(
             amount > 0 and new.requests.get(name, 0) < old.requests.get(name, 0)
-            for name, amount in pod.spec_requests.items()
+            for name, amount in pod.requests.items()
         )
         return Hint.QUEUE if frees else Hint.SKIP
 
@@ -164,20 +177,31 @@ def _short_of(resource: str, wanted: int, nodes: Nodes) -> Iterator[Rejection]:
         return
     capacity = nodes.allocatable[:, column]
     short = capacity - nodes.requested[:, column] < wanted
-    if not short.any():
-        return
-    too_small = capacity < wanted  # even when empty: preemption cannot help
-    yield unschedulable(short & ~too_small, reason)
-    yield unresolvable(short & too_small, reason)
+    if np.count_nonzero(short):
+        too_small = capacity < wanted  # even when empty: preemption cannot help
+        yield unschedulable(short & ~too_small, reason)
+        yield unresolvable(short & too_small, reason)
 
 
-def _used(nodes: Nodes, resource: str, column: int) -> Scores:
-    """What scoring takes as used: pods that ask for no cpu or memory count as asking for some."""
-    if resource == CPU:
-        return nodes.nonzero_requested[:, 0]
-    if resource == MEMORY:
-        return nodes.nonzero_requested[:, 1]
-    return nodes.requested[:, column]
+def _counted_in_scoring(pod: PodInfo) -> Mapping[str, int]:
+    """By its containers alone: upstream's scorer does not know of requests at pod level, though
+    what pods on nodes take includes them. Who asks for no cpu or memory counts as asking for some.
+    """
+    reported_on = pod.spec_requests is not pod.requests
+    if pod.pod.spec.resources is None and not reported_on:
+        return {**pod.requests, CPU: pod.nonzero_cpu, MEMORY: pod.nonzero_memory}
+    return in_units(pod_requests(pod.pod, CONTAINERS_ONLY, NON_ZERO_DEFAULTS))
+
+
+def _used(nodes: Nodes, names: Sequence[str]) -> Matrix:
+    """What is taken of these resources, with something assumed for pods that name no amount."""
+    used: Matrix = nodes.requested.T[[nodes.resources[name] for name in names]]
+    for row, name in zip(used, names, strict=True):
+        if name == CPU:
+            row[:] = nodes.nonzero_requested[:, 0]
+        elif name == MEMORY:
+            row[:] = nodes.nonzero_requested[:, 1]
+    return used
 
 
 def _formula(strategy: ScoringStrategy) -> Strategy:

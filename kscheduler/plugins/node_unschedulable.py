@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from kscheduler.api.core import Node
 from kscheduler.api.taints import UNSCHEDULABLE_TAINT, is_tolerated
 from kscheduler.framework import fragments
@@ -34,7 +36,7 @@ class NodeUnschedulable:
         self._numeric = handle.gates.enabled("TaintTolerationComparisonOperators")
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
-        if not self._tolerates(pod):
+        if np.count_nonzero(nodes.unschedulable) and not self._tolerates(pod):
             yield unresolvable(nodes.unschedulable, REASON)
 
     def events_to_register(self) -> Sequence[EventWithHint]:

@@ -1,7 +1,8 @@
 """How full a node would be, as a score: three strategies and the balance between resources.
- Pure functions over matrices [nodes, resources]; a resource that a node does not have (allocatable
-0) does not count for that node. Integer division truncates, as upstream's does; all operands are
-non-negative unless said otherwise.
+
+Pure functions over matrices [resources, nodes]; a resource that a node does not have (allocatable
+0) does not count for that node. Usually every node has every resource, which is checked first as it
+halves the work. Divisions of whole numbers truncate, as upstream's do.
 """
 
 from __future__ import annotations
@@ -14,28 +15,46 @@ from numpy.typing import NDArray
 
 from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
 
-Matrix = NDArray[np.int64]  # [nodes, resources]
+Matrix = NDArray[np.int64]  # [resources, nodes]
 Weights = NDArray[np.int64]  # [resources]
+Fractions = NDArray[np.float64]
+# Requested with the pod, allocatable, weights.
 Strategy = Callable[[Matrix, Matrix, Weights], Scores]
 
 
 def least_allocated(requested: Matrix, allocatable: Matrix, weights: Weights) -> Scores:
     """0..100 per node: the emptier it would be after placement, the higher."""
-    free = np.maximum(allocatable - requested, 0)
-    return _weighted(free * MAX_NODE_SCORE, allocatable, weights)
+    free = allocatable - requested
+    np.maximum(free, 0, out=free)
+    return _weighted_percentage(free, allocatable, weights)
 
 
 def most_allocated(requested: Matrix, allocatable: Matrix, weights: Weights) -> Scores:
     """0..100 per node: the fuller it would be after placement, the higher."""
-    return _weighted(np.minimum(requested, allocatable) * MAX_NODE_SCORE, allocatable, weights)
+    return _weighted_percentage(np.minimum(requested, allocatable), allocatable, weights)
 
 
-def _weighted(numerator: Matrix, allocatable: Matrix, weights: Weights) -> Scores:
+def _weighted_percentage(part: Matrix, allocatable: Matrix, weights: Weights) -> Scores:
+    """The mean percentage over the resources a node has; `part` is used up."""
+    part *= MAX_NODE_SCORE
+    # Divided before weighting, as upstream does; otherwise scores differ by one.
+    if _all_exist(allocatable):
+        part //= allocatable
+        return _weighted_mean(part, weights)
     exists = allocatable > 0
-    # Integer division before weighting, as upstream does; otherwise scores differ by one.
-    percent = numerator // np.where(exists, allocatable, 1)
-    weight = np.where(exists, weights, 0)
-    return (percent * weight).sum(axis=1) // np.maximum(weight.sum(axis=1), 1)
+    part //= np.where(exists, allocatable, 1)
+    weight = exists * weights[:, None]
+    return (part * weight).sum(axis=0) // np.maximum(weight.sum(axis=0), 1)
+
+
+def _weighted_mean(points: Matrix, weights: Weights) -> Scores:
+    if len(weights) == 2 and weights[0] == weights[1]:
+        return (points[0] + points[1]) // 2
+    return weights.dot(points) // max(int(weights.sum()), 1)
+
+
+def _all_exist(allocatable: Matrix) -> bool:
+    return np.count_nonzero(allocatable) == allocatable.size
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
@@ -47,14 +66,13 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
     def score(requested: Matrix, allocatable: Matrix, weights: Weights) -> Scores:
         exists = allocatable > 0
         capacity = np.where(exists, allocatable, 1)
-        over = requested > allocatable
-        utilisation = np.where(over, 100, requested * 100 // capacity)
-        points = np.where(exists, curve[np.where(exists, utilisation, 0)], 0)
+        utilisation = np.where(requested > allocatable, 100, requested * 100 // capacity)
+        points = curve[np.clip(utilisation, 0, 100)]
         # Resources that score nothing do not dilute the others.
-        weight = np.where(points > 0, weights, 0)
-        total = weight.sum(axis=1)
-        mean = (points * weight).sum(axis=1) / np.maximum(total, 1)
-        return np.where(total > 0, np.floor(mean + 0.5), 0).astype(np.int64)
+        weight = (exists & (points > 0)) * weights[:, None]
+        total = np.maximum(weight.sum(axis=0), 1)
+        # Rounded half up.
+        return (2 * (points * weight).sum(axis=0) + total) // (2 * total)
 
     return score
 
@@ -70,36 +88,57 @@ def _on_curve(shape: Sequence[tuple[int, int]], percent: int) -> int:
     return shape[-1][1]
 
 
-def balance_gain(used: Matrix, with_pod: Matrix, allocatable: Matrix) -> Scores:
+def balance_gain(used: Matrix, asked: Matrix, allocatable: Matrix) -> Scores:
     """50..100 per node: 75 if the pod leaves the balance between resources as it is, more if it
-    improves it.
+    improves it. `asked` is one column: what the pod asks of each resource.
     """
-    change = 50 + _balance(with_pod, allocatable) - _balance(used, allocatable)
-    return 50 + change // 2
-
-
-def _balance(amounts: Matrix, allocatable: Matrix) -> Scores:
-    """0..100: 100 when all resources that the node has are used to the same fraction."""
-    exists = allocatable > 0
-    fractions = np.minimum(amounts / np.where(exists, allocatable, 1), 1.0)
-    if fractions.shape[1] == 2 and exists.all():
-        spread = np.abs(fractions[:, 0] - fractions[:, 1]) / 2
+    fractions = np.empty((2, *used.shape))
+    if len(used) == 2 and _all_exist(allocatable):
+        np.divide(used, allocatable, out=fractions[0])
+        np.divide(used + asked, allocatable, out=fractions[1])
+        np.minimum(fractions, 1.0, out=fractions)
+        spread = _half_the_distance(fractions)
     else:
-        spread = _spread(np.where(exists, fractions, 0.0), exists)
-    return ((1 - spread) * MAX_NODE_SCORE).astype(np.int64)
+        exists = allocatable > 0
+        capacity = np.where(exists, allocatable, 1)
+        np.divide(used, capacity, out=fractions[0])
+        np.divide(used + asked, capacity, out=fractions[1])
+        np.minimum(fractions, 1.0, out=fractions)
+        spread = np.stack([_spread(one, exists) for one in fractions])
+    np.subtract(1.0, spread, out=spread)
+    spread *= MAX_NODE_SCORE
+    before, after = spread.astype(np.int64)
+    after -= before
+    after += 50
+    after //= 2
+    after += 50
+    return after
 
 
-def _spread(fractions: NDArray[np.float64], exists: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Standard deviation over the resources a node has; half the distance where there are exactly
-    two.
+def _half_the_distance(fractions: Fractions) -> Fractions:
+    """Between two resources, before and after: what the standard deviation comes to."""
+    distance = fractions[:, 0] - fractions[:, 1]
+    np.abs(distance, out=distance)
+    distance *= 0.5
+    return distance
+
+
+def _spread(fractions: Fractions, exists: NDArray[np.bool_]) -> Fractions:
+    """Standard deviation over the resources each node has; half the distance where there are two.
+
+    Summed resource by resource, in the order given: another order may round differently.
     """
-    count = exists.sum(axis=1)
-    mean = fractions.sum(axis=1) / np.maximum(count, 1)
-    squares = np.where(exists, (fractions - mean[:, None]) ** 2, 0.0)
-    deviation = np.sqrt(squares.sum(axis=1) / np.maximum(count, 1))
-    highest = np.where(exists, fractions, -np.inf).max(axis=1)
-    lowest = np.where(exists, fractions, np.inf).min(axis=1)
-    two = count == 2
-    deviation[two] = (highest[two] - lowest[two]) / 2
-    deviation[count < 2] = 0.0
-    return deviation
+    count = np.maximum(exists.sum(axis=0), 1)
+    total = np.zeros(fractions.shape[1])
+    for one, there in zip(fractions, exists, strict=True):
+        total += np.where(there, one, 0.0)
+    mean = total / count
+    squares = np.zeros_like(total)
+    for one, there in zip(fractions, exists, strict=True):
+        distance = one - mean
+        squares += np.where(there, distance * distance, 0.0)
+    deviation = np.sqrt(squares / count)
+    highest = np.where(exists, fractions, 0.0).max(axis=0, initial=0.0)
+    lowest = np.where(exists, fractions, 1.0).min(axis=0, initial=1.0)
+    deviation = np.where(count == 2, (highest - lowest) / 2, deviation)
+    return np.where(count < 2, 0.0, deviation)

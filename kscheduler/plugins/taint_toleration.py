@@ -1,18 +1,19 @@
 """TaintToleration: nodes may repel pods; NoSchedule and NoExecute forbid, PreferNoSchedule costs
 score.
- Mirrors pkg/scheduler/framework/plugins/tainttoleration. Differs: verdicts are computed per
+
+Mirrors pkg/scheduler/framework/plugins/tainttoleration. Differs: verdicts are computed per
 distinct list of taints in the cluster (usually a handful) and looked up per node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from kscheduler.api.core import Node, Taint, Toleration
 from kscheduler.api.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, find_untolerated, is_tolerated
+from kscheduler.errors import KschedulerError
 from kscheduler.framework import fragments
 from kscheduler.framework.cluster_event import (
     NODE,
@@ -25,20 +26,34 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.normalize import share_of_best
-from kscheduler.framework.verdict import Mask, Rejection, Scores, unresolvable
+from kscheduler.framework.verdict import MAX_NODE_SCORE, Rejection, Scores, Status, unresolvable
+from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 REASON = "node(s) had untolerated taint(s)"
+NOT_PREPARED = 'failed to read "PreScoreTaintToleration" from cycleState: not found'
 REMEMBERED = 1024
 
+Tolerations = tuple[Toleration, ...]
+TaintSets = Sequence[tuple[Taint, ...]]
 
-@dataclass(slots=True)
-class _Verdicts:
-    """What one list of tolerations makes of each distinct taint list, by the list's id."""
 
-    forbidden: Mask
-    discouraged: Scores
+class Verdicts:
+    """What one list of tolerations makes of each distinct list of taints, by the list's number."""
+
+    __slots__ = ("_taint_sets", "any_discourages", "any_forbids", "discouraging", "forbidding")
+
+    def __init__(self, taint_sets: TaintSets, forbidding: list[bool], discouraging: list[int]):
+        self._taint_sets = taint_sets
+        self.forbidding = np.array(forbidding, np.bool_)
+        self.discouraging = np.array(discouraging, np.int64)
+        self.any_forbids = any(forbidding)
+        self.any_discourages = any(discouraging)
+
+    def cover(self, taint_sets: TaintSets) -> bool:
+        """Whether these are the lists that were judged, and none has been added since."""
+        return self._taint_sets is taint_sets and len(taint_sets) == len(self.forbidding)
 
 
 class TaintToleration:
@@ -46,17 +61,29 @@ class TaintToleration:
 
     def __init__(self, args: object, handle: Handle) -> None:
         self._numeric = handle.gates.enabled("TaintTolerationComparisonOperators")
-        self._remembered: dict[tuple[Toleration, ...], _Verdicts] = {}
+        self._remembered: Memo[Tolerations, Verdicts] = Memo(REMEMBERED)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
-        forbidden = self._verdicts(pod, nodes).forbidden
-        if forbidden.any():
-            yield unresolvable(forbidden[nodes.taint_set], REASON)
+        verdicts = self._verdicts(pod, nodes)
+        if verdicts.any_forbids:
+            yield unresolvable(verdicts.forbidding[nodes.taint_set], REASON)
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        cycle.put(self._verdicts(pod, nodes))
+        return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        return self._verdicts(pod, nodes).discouraged[nodes.taint_set]
+        """How many taints of a node the pod would rather avoid."""
+        verdicts = cycle.get(Verdicts)
+        if verdicts is None:
+            raise KschedulerError(NOT_PREPARED)
+        if not verdicts.any_discourages:
+            return np.zeros(len(nodes), np.int64)
+        return verdicts.discouraging[nodes.taint_set]
 
     def normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
+        if not cycle[Verdicts].any_discourages:
+            return scores + MAX_NODE_SCORE
         return share_of_best(scores, reverse=True)
 
     def events_to_register(self) -> Sequence[EventWithHint]:
@@ -70,22 +97,19 @@ class TaintToleration:
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
         return fragments.tolerations(pod)
 
-    def _verdicts(self, pod: PodInfo, nodes: Nodes) -> _Verdicts:
-        tolerations = pod.pod.spec.tolerations
+    def _verdicts(self, pod: PodInfo, nodes: Nodes) -> Verdicts:
+        tolerations, taint_sets = pod.pod.spec.tolerations, nodes.taint_sets
         verdicts = self._remembered.get(tolerations)
-        if verdicts is None or len(verdicts.forbidden) < len(nodes.taint_sets):
-            if len(self._remembered) >= REMEMBERED:
-                self._remembered.clear()
-            verdicts = self._remembered[tolerations] = self._judge(tolerations, nodes.taint_sets)
+        if verdicts is None or not verdicts.cover(taint_sets):
+            verdicts = self._judged(tolerations, taint_sets)
+            self._remembered.put(tolerations, verdicts)
         return verdicts
 
-    def _judge(
-        self, tolerations: tuple[Toleration, ...], taint_sets: Sequence[tuple[Taint, ...]]
-    ) -> _Verdicts:
-        soft = tuple(t for t in tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
-        return _Verdicts(
-            np.array([self._forbids(taints, tolerations) for taints in taint_sets], np.bool_),
-            np.array([self._discourages(taints, soft) for taints in taint_sets], np.int64),
+    def _judged(self, tolerations: Tolerations, taint_sets: TaintSets) -> Verdicts:
+        return Verdicts(
+            taint_sets,
+            [self._forbids(taints, tolerations) for taints in taint_sets],
+            [self._discourages(taints, tolerations) for taints in taint_sets],
         )
 
     def _forbids(self, taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> bool:
