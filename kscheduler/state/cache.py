@@ -139,6 +139,7 @@ class Cache:
             self._occupancy.add(pod, row)
 
     def update_node(self, node: Node) -> None:
+        """Stores the node's new version, even if there was none before."""
         self.add_node(node)
 
     def remove_node(self, node: Node) -> None:

@@ -159,6 +159,8 @@ class LivePodIndex(PodIndex):
         for watch in by_use[: MAX_SELECTORS // 4]:
             del self._watches[watch.conditions, watch.terminating]
             self._lookup.remove(watch, *watch.conditions[0])
+            # Idle classes of pods still name it as a watcher, and would keep it alive.
+            watch.counts.drop()
 
     def _watchers(self, found: PodClass) -> tuple[RowCounts, ...]:
         """The counts in which a pod of this class appears."""

@@ -46,6 +46,10 @@ class RowCounts:
             self._view = read_only(self._array[:length])
         return self._view
 
+    def drop(self) -> None:
+        """Gives the memory back, whoever still holds on to this."""
+        self._use(np.zeros(0, np.int32))
+
     def _use(self, array: Counts) -> None:
         self._array = array
         self._view = read_only(array[:0])

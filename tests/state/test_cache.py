@@ -3,6 +3,7 @@ import pytest
 from kscheduler import logs
 from kscheduler.api.core import (
     Container,
+    ContainerImage,
     ContainerPort,
     Node,
     NodeStatus,
@@ -362,6 +363,20 @@ def test_a_malformed_pod_counts_as_one_that_asks_for_nothing(cache):
     assert cpu(cache) == {"n1": 0, "n2": 0}
     assert cache.snapshot().pod_count.tolist() == [1, 0]
     cache.remove_pod(make_pod())
+
+
+def test_a_node_that_alone_has_an_image_decides_its_size(cache):
+    def with_image(name, size):
+        return Node(
+            ObjectMeta(name=name), status=NodeStatus(images=(ContainerImage(("a",), size),))
+        )
+
+    cache.update_node(with_image("n1", 5))
+    cache.update_node(with_image("n2", 6))
+    cache.remove_node(with_image("n1", 5))
+    assert cache.snapshot().image("a").size == 5
+    cache.update_node(with_image("n2", 6))
+    assert cache.snapshot().image("a").size == 6
 
 
 def test_a_resource_nobody_names_any_more_has_no_column(cache):

@@ -122,6 +122,30 @@ def test_a_term_nobody_carries_is_forgotten(index):
     assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}) == []
 
 
+def test_counts_of_a_term_follow_its_carriers(index):
+    pods = [make_pod(away_from="web") for _ in range(3)]
+    index.add(pods[0], 0)
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {})
+    index.add(pods[1], 0)
+    index.add(pods[2], 1)
+    assert carried.counts.tolist() == [2, 1, 0]
+    index.remove(pods[0], 0)
+    assert carried.counts.tolist() == [1, 1, 0]
+
+
+def test_labels_of_the_namespace_are_told_apart(index):
+    by_team = PodAffinityTerm(
+        LabelSelector(), topology_key="zone", namespace_selector=LabelSelector({"team": "a"})
+    )
+    affinity = Affinity(pod_anti_affinity=PodAffinity((by_team,)))
+    index.add(PodInfo(Pod(ObjectMeta(name="p", namespace="x"), PodSpec(affinity=affinity))), 0)
+    found = [
+        len(index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), labels))
+        for labels in ({"team": "a"}, {"team": "b"}, {}, {"team": "a"})
+    ]
+    assert found == [1, 0, 0, 1]
+
+
 def test_a_pod_touches_only_the_counts_it_is_in(index):
     for number in range(50):
         matching(index, app(f"a{number}"))
@@ -140,6 +164,17 @@ def test_idle_selectors_make_room_and_come_back_right(index, monkeypatch):
                 wanted[known % 3] += known % 5 == other % 5
             assert matching(index, app(f"a{other % 5}")) == wanted
         assert len(index._watches) <= 4
+
+
+def test_a_forgotten_selector_keeps_no_memory_but_what_was_shown(index, monkeypatch):
+    monkeypatch.setattr(pod_index, "MAX_SELECTORS", 4)
+    index.add(make_pod("a0"), 0)
+    shown = index.matching(NS, app("a0"), terminating=True)
+    (watcher,) = index._watchers(index._classes.enter(make_pod("a0"), 1))
+    for number in range(1, 6):
+        matching(index, app(f"a{number}"))
+    assert len(watcher.cells) == 0
+    assert shown.tolist() == [1, 0, 0]
 
 
 def test_carriers_make_room_and_come_back_right(index, monkeypatch):
