@@ -133,8 +133,7 @@ class Cost:
 
 
 def measure(size: int, workload: str, pods: int, rounds: int) -> Cost:
-    # Each pod with anti-affinity takes a node for itself.
-    pods = min(pods, size // 2)
+    pods = workloads.at_most(workload, pods, size)
     cluster = Cluster(size, workload)
     gc.collect()
     gc.freeze()
@@ -147,7 +146,7 @@ def measure(size: int, workload: str, pods: int, rounds: int) -> Cost:
 
 def profile(size: int, workload: str, pods: int) -> None:
     cluster = Cluster(size, workload)
-    batch = cluster.decoded(workload, min(pods, size // 2))
+    batch = cluster.decoded(workload, workloads.at_most(workload, pods, size))
     profiler = cProfile.Profile()
     profiler.runcall(cluster.round, batch)
     stats = pstats.Stats(profiler, stream=sys.stdout).strip_dirs()

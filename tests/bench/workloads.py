@@ -16,6 +16,7 @@ HOSTNAME = "kubernetes.io/hostname"
 ZONES = ("moon-1", "moon-2", "moon-3")
 IMAGE = "registry.k8s.io/pause:3.10"
 
+REQUESTS = {"cpu": "100m", "memory": "500Mi"}
 ALLOCATABLE = {"cpu": "4", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
 
@@ -58,10 +59,7 @@ def pod(name: str, **spec: Any) -> Json:
                     "name": "pause",
                     "image": IMAGE,
                     "ports": [{"containerPort": 80}],
-                    "resources": {
-                        "requests": {"cpu": "100m", "memory": "500Mi"},
-                        "limits": {"cpu": "100m", "memory": "500Mi"},
-                    },
+                    "resources": {"requests": REQUESTS, "limits": REQUESTS},
                 }
             ],
             "tolerations": [
@@ -82,6 +80,39 @@ def pod(name: str, **spec: Any) -> Json:
 def placed(number: int, on: str) -> Json:
     """One of the pods that are there before anything is measured."""
     return pod(f"placed-{number}", nodeName=on)
+
+
+def running() -> Json:
+    """The status of a pod as its kubelet reports it."""
+    since = "2026-01-01T00:00:00Z"
+    true = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    return {
+        "phase": "Running",
+        "conditions": [
+            {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": since}
+            for kind in true
+        ],
+        "hostIP": "10.0.0.1",
+        "podIP": "10.1.0.1",
+        "podIPs": [{"ip": "10.1.0.1"}],
+        "startTime": since,
+        "qosClass": "Guaranteed",
+        "containerStatuses": [
+            {
+                "name": "pause",
+                "state": {"running": {"startedAt": since}},
+                "lastState": {},
+                "ready": True,
+                "started": True,
+                "restartCount": 0,
+                "image": IMAGE,
+                "imageID": f"{IMAGE}@sha256:{'0' * 64}",
+                "containerID": f"containerd://{'1' * 64}",
+                "allocatedResources": REQUESTS,
+                "resources": {"requests": REQUESTS, "limits": REQUESTS},
+            }
+        ],
+    }
 
 
 def _selecting(labels: Json) -> Json:
@@ -167,3 +198,9 @@ def pods(workload: str, prefix: str) -> Iterator[Json]:
     shapes = SHAPES.values() if workload == MIXED else (SHAPES[workload],)
     for number, shape in enumerate(cycle(shapes)):
         yield shape(f"{prefix}-{number}")
+
+
+def at_most(workload: str, count: int, nodes: int) -> int:
+    """As many of these pods as surely find a place: those with anti-affinity take a node each."""
+    room = {"anti-affinity": nodes // 2, MIXED: nodes * 4}
+    return min(count, room.get(workload, nodes * 20))
