@@ -1,4 +1,4 @@
-"""An informer that follows the scripted server's pods, and a handler that writes everything down."""
+"""An informer that follows the scripted server's pods, and a handler that writes it all down."""
 
 import asyncio
 from collections.abc import AsyncIterator

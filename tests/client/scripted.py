@@ -1,10 +1,11 @@
-"""An API server that does as it is told: scripted answers, streams that break where a test wants."""
+"""An API server that does as it is told: scripted answers, streams that break when they should."""
 
 import asyncio
 import json
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from itertools import count
 
 from aiohttp import web
 from multidict import CIMultiDictProxy
@@ -173,7 +174,9 @@ def bookmark(version: str | int, *, initial_end: bool = False) -> dict[str, obje
 async def eventually(condition: Callable[[], object], *, seconds: float = 5.0) -> None:
     """Returns as soon as the condition holds; fails if it never does."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        for _ in count():
+            if condition():
+                return
             await asyncio.sleep(0.001)
 
 

@@ -171,7 +171,7 @@ async def test_plugin_that_is_not_installed_is_told_with_its_hint():
 
 async def test_plugin_that_hangs_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr("kscheduler.client.exec_plugin.TIMEOUT_SECONDS", 0.2)
-    with pytest.raises(ConfigError, match="did not finish within 0.2s"):
+    with pytest.raises(ConfigError, match=r"did not finish within 0\.2s"):
         await ExecPlugin(plugin(tmp_path, "import time; time.sleep(60)")).authorization()
 
 

@@ -1,4 +1,4 @@
-"""Whatever happens on the way, a follower ends up where the server is, and its story makes sense."""
+"""Whatever happens on the way, a follower ends up where the server is, by a story that adds up."""
 
 import asyncio
 from collections import defaultdict

@@ -60,8 +60,11 @@ async def test_late_handler_gets_what_is_there_and_counts_as_synced(informer):
 async def test_handler_that_comes_during_the_first_list_misses_nothing(informer, monkeypatch):
     monkeypatch.setattr("kscheduler.client.pace.BUDGET_SECONDS", 0.0)
     listing = asyncio.create_task(informer.replace(by_key(*(make(f"p{n}", n) for n in range(9)))))
-    while len(informer) < 4:
+    for _ in range(100):
+        if len(informer) >= 4:
+            break
         await asyncio.sleep(0)
+    assert 4 <= len(informer) < 9
     story = Story()
     registration = informer.add_handler(story)
     assert not registration.has_synced

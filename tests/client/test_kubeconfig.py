@@ -1,5 +1,5 @@
 import base64
-import os
+import errno
 
 import pytest
 
@@ -50,7 +50,8 @@ def test_kubeconfig_gives_server_and_identity(load):
     [
         pytest.param(
             "a: [b\n",
-            "error loading config file \"@DIR@/kc\": yaml: line 1: did not find expected ',' or ']'",
+            'error loading config file "@DIR@/kc": yaml: line 1: '
+            "did not find expected ',' or ']'",
             id="no YAML",
         ),
         pytest.param(
@@ -154,7 +155,7 @@ def test_unusable_kubeconfig_is_refused_in_upstreams_words(load, tmp_path, text,
 
 
 def test_missing_kubeconfig_is_told_as_stat_does():
-    with pytest.raises(ConfigError, match="^stat /nonexistent/kc: no such file or directory$"):
+    with pytest.raises(ConfigError, match=r"^stat /nonexistent/kc: no such file or directory$"):
         load_rest_config("/nonexistent/kc")
 
 
@@ -166,12 +167,19 @@ def test_folder_is_no_kubeconfig(tmp_path):
     )
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root reads everything")
-def test_unreadable_kubeconfig_is_told(tmp_path):
+def test_unreadable_kubeconfig_is_told(tmp_path, monkeypatch):
     path = tmp_path / "kc"
-    path.touch(mode=0)
-    with pytest.raises(ConfigError, match=f"open {path}: permission denied"):
+    path.touch()
+
+    def refuse(self):
+        raise PermissionError(errno.EACCES, "denied", str(self))
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    with pytest.raises(ConfigError) as raised:
         load_rest_config(str(path))
+    assert (
+        str(raised.value) == f'error loading config file "{path}": open {path}: permission denied'
+    )
 
 
 def test_context_without_user_is_enough_for_a_plain_server(load):
@@ -234,7 +242,7 @@ def test_unknown_exec_version_is_refused(load):
 
 
 def test_nothing_said_and_no_pod_around_us(logged):
-    with pytest.raises(ConfigError, match="^invalid configuration: no configuration has been"):
+    with pytest.raises(ConfigError, match=r"^invalid configuration: no configuration has been"):
         load_rest_config("", "", environ={"KUBECONFIG": "/x", "KUBERNETES_MASTER": "http://x"})
     assert logged.messages == [
         "W Neither --kubeconfig nor --master was specified.  Using the inClusterConfig.  "

@@ -68,7 +68,7 @@ async def test_binding_fails_at_once_where_a_retry_could_harm_or_not_help(
 
 async def test_binding_is_tried_four_times(server, client):
     server.on("POST", BINDING, failing(500, "InternalError"))
-    with pytest.raises(InternalError, match="^fabricated$"):
+    with pytest.raises(InternalError, match=r"^fabricated$"):
         await client.bind(POD, "n1")
     assert len(server.requests) == 4
 

@@ -115,11 +115,9 @@ def test_following_costs_little_more_than_decoding():
 
     objects = [one[len(b'{"type":"ADDED","object":') : -2] for one in lines]
     decoding = _seconds(lambda: [SHAPE.decode(one) for one in objects])
-    splitting = _seconds(
-        lambda: [one for cut in [Lines()] for chunk in chunks for one in cut.feed(chunk)]
-    )
+    splitting = _seconds(lambda: _split(chunks))
     understanding = _seconds(lambda: [understand(one[:-1], SHAPE) for one in lines])
-    following_seconds = asyncio.run(_follow(chunks))
+    following_seconds = min(asyncio.run(_follow(chunks)) for _ in range(3))
 
     per_pod = 1e6 / PODS
     print(
@@ -131,16 +129,26 @@ def test_following_costs_little_more_than_decoding():
 
 
 def _seconds(work):
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+    """The best of three runs."""
+    best = float("inf")
+    for _ in range(3):
+        started = time.process_time()
+        work()
+        best = min(best, time.process_time() - started)
+    return best
+
+
+def _split(chunks):
+    lines = Lines()
+    for chunk in chunks:
+        lines.feed(chunk)
 
 
 async def _follow(chunks):
     async with following(MemoryClient(chunks)) as followed:
         followed.informer.add_handler(Story())
-        started = time.perf_counter()
+        started = time.process_time()
         await followed.informer.wait_for_sync()
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         assert len(followed.informer) == PODS
     return seconds

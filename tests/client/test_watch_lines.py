@@ -34,7 +34,7 @@ def test_bookmark_tells_its_version_and_whether_it_ends_the_list(written, end):
 
 @pytest.mark.parametrize("written", FORMS)
 def test_error_event_is_raised(written):
-    with pytest.raises(Expired, match="^too old$"):
+    with pytest.raises(Expired, match=r"^too old$"):
         understand(written(event("ERROR", status_body(410, "Expired", "too old"))), SHAPE)
 
 
@@ -73,7 +73,7 @@ def test_endless_line_is_given_up(monkeypatch):
 def test_untyped_object_needs_a_name():
     shape = untyped_shape("foos.v1.example.com")
     assert shape.key({"metadata": {"name": "a"}}) == "a"
-    with pytest.raises(DecodeError, match="it has no metadata.name"):
+    with pytest.raises(DecodeError, match=r"it has no metadata\.name"):
         shape.decode(b'{"metadata":{}}')
     with pytest.raises(DecodeError, match="cannot decode object"):
         shape.decode(b"[]")
