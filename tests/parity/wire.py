@@ -1,0 +1,170 @@
+"""Plays recorded scenarios against the sandbox, and compares what the scheduler sends.
+
+    python tests/parity/wire.py [SCENARIO…]
+
+A scenario (`cases/wire/*.json`) holds what was done to a cluster and every request kube-scheduler
+sent: method, path, query, headers, body with its keys in order, and when. Here the same is done
+with this program in its place. Requests of different pods, of events and bindings, and of different
+informers may come in any order; how often a lease is polled or renewed while somebody waits is
+chance, and leases are shorter than the recorded ones. Everything else must be equal, apart from
+what DELIBERATE lists.
+"""
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import uvloop
+
+sys.path.insert(0, str(Path(__file__).parent))
+from wire_compare import compare
+from wire_scenario import Request, Scenario, load, names
+from wire_stage import NeverHappenedError, Stage
+
+from kscheduler import logs
+from kscheduler.plugins import NOT_BUILT
+
+AT_ONCE = 12
+
+NOT_YET = {
+    "d": "preemption",
+    "g": "volumes",
+    "h": "dynamic resources",
+    "m": "extenders",
+    "j-startup-protobuf": "protobuf",
+}
+# Left out of j-startup: requests of clients other than the scheduler's own two.
+LATER_CLIENTS = {"other": "delegated authentication and authorization of the secure port"}
+
+
+class Deliberate(NamedTuple):
+    """Where we differ on purpose."""
+
+    what: str
+    why: str
+    changed: Callable[[list[Request]], list[Request]]
+
+
+def _without_status_patch(recorded: list[Request]) -> list[Request]:
+    return [request for request in recorded if not request.path.endswith("/status")]
+
+
+def _with_last_words(recorded: list[Request]) -> list[Request]:
+    """Whoever has told that it leads tells that it stopped."""
+    ends = {request.scheduler: request.after_step for request in recorded}
+    last_words = []
+    for request in recorded:
+        if request.path.endswith("/events"):
+            message = request.body["message"].replace("became leader", "stopped leading")
+            body = {**request.body, "message": message}
+            last_words.append(replace(request, body=body, after_step=ends[request.scheduler]))
+    return [*recorded, *last_words]
+
+
+_LAST_WORDS = Deliberate(
+    "the event that leadership ended is sent",
+    "kube-scheduler drops it, because it stops its recorder before it stops leading",
+    _with_last_words,
+)
+DELIBERATE = {
+    "i-acquire-renew-release": _LAST_WORDS,
+    "i-takeover-after-release": _LAST_WORDS,
+    "k-bind-conflict": Deliberate(
+        "no status is written onto the pod",
+        "somebody else has bound it: PodScheduled=False would be a lie",
+        _without_status_patch,
+    ),
+    "k-bind-lost-reply": Deliberate(
+        "no status is written onto the pod",
+        "it is bound: PodScheduled=False would be a lie",
+        _without_status_patch,
+    ),
+    "k-bind-pod-deleted": Deliberate(
+        "no status is written for the pod",
+        "it is gone, or another pod has its name by now",
+        _without_status_patch,
+    ),
+}
+
+
+def not_yet(name: str) -> str | None:
+    return NOT_YET.get(name) or NOT_YET.get(name.partition("-")[0])
+
+
+def expected(scenario: Scenario) -> list[Request]:
+    """What was recorded, as far as it is ours to reproduce."""
+    recorded = [request for request in scenario.requests if request.client not in LATER_CLIENTS]
+    deliberate = DELIBERATE.get(scenario.name)
+    return deliberate.changed(recorded) if deliberate else recorded
+
+
+async def replay(name: str, folder: Path) -> list[str]:
+    """The differences of one scenario."""
+    scenario = load(name, without_preemption="DefaultPreemption" in NOT_BUILT)
+    stage = Stage(scenario, expected(scenario), folder)
+    found = []
+    try:
+        await stage.play()
+    except NeverHappenedError as error:
+        found.append(str(error))
+    found += compare(scenario, stage.recorded, stage.seen, {"@APISERVER@": stage.api.url})
+    for scheduler, code in scenario.exit_codes.items():
+        if not found and stage.exit_codes.get(scheduler) != code:
+            found.append(f"exit code {stage.exit_codes.get(scheduler)} instead of {code}")
+    return found
+
+
+async def replay_all(wanted: list[str]) -> dict[str, list[str]]:
+    places = asyncio.Semaphore(AT_ONCE)
+    differences: dict[str, list[str]] = {}
+
+    async def one(name: str, folder: Path) -> None:
+        async with places:
+            started = time.monotonic()
+            differences[name] = await replay(name, folder)
+            verdict = "differs" if differences[name] else "ok"
+            if name in DELIBERATE:
+                verdict += f" (on purpose: {DELIBERATE[name].what})"
+            print(f"{name}: {verdict}, {time.monotonic() - started:.1f} s", flush=True)
+            for difference in differences[name]:
+                print(f"    {difference}", flush=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        async with asyncio.TaskGroup() as tasks:
+            for name in wanted:
+                tasks.create_task(one(name, Path(folder)))
+    return differences
+
+
+def main(arguments: list[str]) -> int:
+    wanted = arguments or names()
+    if unknown := set(wanted) - set(names()):
+        sys.exit(f"no such scenario: {', '.join(sorted(unknown))}")
+    for name in wanted:
+        if reason := not_yet(name):
+            print(f"{name}: not yet ({reason})")
+    logs.configure(logs.Logging(), stderr=_Silence())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        outcome = runner.run(replay_all([name for name in wanted if not not_yet(name)]))
+    differing = sum(bool(found) for found in outcome.values())
+    print(f"{len(outcome) - differing}/{len(outcome)} scenarios are reproduced")
+    return 1 if differing else 0
+
+
+class _Silence:
+    """What a dozen schedulers log at the same time helps nobody."""
+
+    def write(self, line: bytes, /) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
