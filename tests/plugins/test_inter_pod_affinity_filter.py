@@ -365,6 +365,12 @@ class TestWhatIf:
         attempt.add(away(term(WEB, HOST), name="other"), "b0")
         assert attempt.rejected == {"bare": AFFINITY, "b0": EXISTING}
 
+    def test_a_pod_that_avoids_namespaces_by_label_comes(self):
+        attempt = Following(away(term(DB), labels=WEB, namespace="subteam1.team1"))
+        attempt.add(away(term(WEB, HOST, namespaceSelector=TEAM1), name="x"), "b0")
+        attempt.add(away(term(WEB, HOST, namespaceSelector=NOT_TEAM1), name="y"), "a0")
+        assert attempt.rejected == {"b0": EXISTING}
+
     def test_a_pod_that_avoids_this_one_goes(self):
         avoiding = away(term(WEB), name="other", nodeName="a0")
         attempt = Following(make_pod(labels=WEB), avoiding)

@@ -5,6 +5,7 @@ import pytest
 from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
+from kscheduler.state.cache import Cache
 from tests.plugins.topologies import (
     HOST,
     ON_BY_DEFAULT,
@@ -197,6 +198,17 @@ def everyone_but(*names):
             id="the first constraint that fails gives the reason",
         ),
         pytest.param(
+            spread_pod(constraint("rack"), constraint(HOST)),
+            [
+                make_node("n0", {HOST: "h"}),
+                make_node("n1", {HOST: "h", "rack": "r"}),
+                make_node("n2", {HOST: "i", "rack": "r"}),
+            ],
+            foo_pods(0, 2),
+            {"n0": UNLABELLED, "n1": SKEWED},
+            id="be it a missing label",
+        ),
+        pytest.param(
             spread_pod(
                 constraint(HOST),
                 constraint(HOST, selector={"matchLabels": {"bar": ""}}, max_skew=9),
@@ -346,6 +358,26 @@ def test_tolerations_compare_numbers_only_behind_their_gate():
     assert rejections(plugin(gates), pod, cluster) == {"n0": SKEWED}
 
 
+def test_what_is_remembered_of_nodes_follows_their_changes():
+    asked = plugin()
+    pod = spread_pod(constraint(nodeTaintsPolicy="Honor"))
+    taint = {"key": "k", "effect": "NoSchedule"}
+    versions = [
+        make_node("n1", {ZONE: "b"}),
+        make_node("n1", {ZONE: "b"}, taints=[taint]),
+        make_node("n1", {ZONE: "a"}),
+        make_node("n1"),
+    ]
+    cache = Cache()
+    cache.add_node(make_node("n0", {ZONE: "a"}))
+    cache.add_pod(make_pod("foo", {"foo": ""}, nodeName="n0"))
+    seen = []
+    for node in versions:
+        cache.update_node(node)
+        seen.append(rejections(asked, pod, cache.snapshot()))
+    assert seen == [{"n0": SKEWED}, {}, {}, {"n1": UNLABELLED}]
+
+
 def test_a_pod_waiting_for_a_resize_is_left_alone_behind_its_gate():
     deferred = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
     pod = spread_pod(constraint("rack"), status={"conditions": [deferred]})
@@ -406,6 +438,15 @@ class TestWhatIf:
         for name in ("foo-3-0", "foo-3-1", "foo-3-2"):
             self.remove(cycle, make_pod(name, {"foo": ""}), 3)
         assert self.rejected(cycle) == everyone_but("n2", "n3")
+
+    def test_every_change_counts_at_once(self):
+        cycle, new = self.cycle(), make_pod("new", {"foo": ""})
+        seen = [self.rejected(cycle)]
+        self.add(cycle, new, 2)
+        seen.append(self.rejected(cycle))
+        self.remove(cycle, new, 2)
+        seen.append(self.rejected(cycle))
+        assert seen == [everyone_but("n2"), everyone_but("n1", "n2"), everyone_but("n2")]
 
     def test_a_clone_goes_its_own_way(self):
         cycle = self.cycle()

@@ -279,6 +279,7 @@ def test_pods_that_come_and_go_change_what_the_definition_says(world, pod, data)
         return
     untouched, cycle = cycle, cycle.clone()
     before = plain.rejections()
+    assert rejections(PLUGIN, pod, world.snapshot, cycle) == before
     node = data.draw(st.sampled_from(world.nodes))
     row = world.all_nodes.index(node)
     arrivals = [

@@ -112,6 +112,14 @@ TWO_ZONES = [make_node(f"n{i}", {ZONE: "ab"[i // 2], HOST: f"n{i}"}) for i in ra
             id="a node without a label is left out and gets nothing",
         ),
         pytest.param(
+            spread_pod(constraint(), constraint(HOST)),
+            # With the last node there would be 3 zones or 4 hosts, and 10 for the first either way.
+            [*TWO_ZONES[:3], make_node("n3", {ZONE: "c"})],
+            pods_on("foo", 3, 0, 0, 0),
+            ([9, 4, 0, 0], [0, 55, 100, 0]),
+            id="a node that is left out does not add to the number of domains",
+        ),
+        pytest.param(
             spread_pod(constraint("rack")),
             FOUR,
             pods_on("foo", 1),
