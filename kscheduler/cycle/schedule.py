@@ -26,6 +26,7 @@ from kscheduler.framework.verdict import (
     Charge,
     Code,
     Diagnosis,
+    Mask,
     Rows,
     Scores,
     Status,
@@ -137,7 +138,7 @@ class Scheduler:
             problems = [f'nodeinfo not found for node name "{name}"']
         else:
             filtered = _filter(cycle, framework, pod, nodes.take([row]))
-            if len(filtered.feasible):
+            if filtered.count:
                 return True
             _charge(diagnosis, filtered.charges)
             problems = [error.reason for error in filtered.errors]
@@ -156,10 +157,10 @@ class Scheduler:
     ) -> Feasible | Unschedulable | Failed:
         """What Filter's verdict on the candidates means, when few enough of them are wanted."""
         wanted = self._nodes_to_find(framework, len(candidates))
-        if len(filtered.feasible) <= wanted and not filtered.errors:
+        if filtered.count <= wanted and not filtered.errors:
             rows, processed = filtered.feasible, len(candidates)
         else:
-            rows, processed, error = self._cut(filtered, wanted, candidates, len(nodes))
+            rows, processed, error = self._cut(filtered, wanted, candidates, nodes)
             if error is not None:
                 self._move_on(processed, nodes)
                 return Failed(Status(Code.ERROR, (error.reason,), error.plugin))
@@ -177,19 +178,18 @@ class Scheduler:
         self.next_start_node_index = (self.next_start_node_index + processed) % nodes.total
 
     def _cut(
-        self, filtered: Filtered, wanted: int, candidates: Rows, table_size: int
+        self, filtered: Filtered, wanted: int, candidates: Rows, nodes: Nodes
     ) -> tuple[Rows, int, Charge | None]:
         """The first feasible rows in rotation order, how many nodes that took, any error there."""
         start = self.next_start_node_index % max(len(candidates), 1)
-        rotated = np.concatenate((candidates[start:], candidates[:start]))
-        if len(filtered.feasible) == len(candidates):
-            return rotated[:wanted], wanted, None
-        feasible = np.zeros(table_size, np.bool_)
-        feasible[filtered.feasible] = True
-        hits = np.flatnonzero(feasible[rotated])
-        processed = len(candidates) if len(hits) <= wanted else int(hits[wanted - 1]) + 1
-        rows = rotated[hits[:wanted]]
-        return rows, processed, _first_error(filtered.errors, rotated[:processed])
+        if filtered.count == len(candidates):
+            return _rotated(candidates, start, wanted), wanted, None
+        rows, last = _first_marked(_by_row(filtered, nodes), wanted, candidates, start)
+        processed = len(candidates) if filtered.count <= wanted else last + 1
+        if not filtered.errors:
+            return rows, processed, None
+        tried = _rotated(candidates, start, processed)
+        return rows, processed, _first_error(filtered.errors, tried)
 
     def _nodes_to_find(self, framework: Framework, num_nodes: int) -> int:
         """How many feasible nodes are enough; without scoring, the first one is."""
@@ -283,6 +283,38 @@ def _charged_outside(diagnosis: Diagnosis, candidates: Rows) -> int:
     if not diagnosis.charges:
         return 0
     return int(np.count_nonzero(np.isin(diagnosis.charged_rows, candidates, invert=True)))
+
+
+def _rotated(rows: Rows, start: int, count: int) -> Rows:
+    """So many rows from a start on; after the last comes the first."""
+    end = start + count
+    if end <= len(rows):
+        return rows[start:end]
+    return np.concatenate((rows[start:], rows[: end - len(rows)]))
+
+
+def _by_row(filtered: Filtered, nodes: Nodes) -> Mask:
+    """Which rows of the table passed."""
+    if filtered.rows is nodes.rows and filtered.passed is not None:
+        return filtered.passed
+    passed = np.zeros(len(nodes), np.bool_)
+    passed[filtered.feasible] = True
+    return passed
+
+
+def _first_marked(marked: Mask, wanted: int, candidates: Rows, start: int) -> tuple[Rows, int]:
+    """The first so many marked rows, and at which of the candidates the last of them is found.
+
+    As a rule most candidates are marked, so that looking at a few of them is enough.
+    """
+    count = 2 * wanted
+    while True:
+        count = min(count, len(candidates))
+        rotated = _rotated(candidates, start, count)
+        hits = marked.take(rotated).nonzero()[0][:wanted]
+        if len(hits) == wanted or count == len(candidates):
+            return rotated.take(hits), int(hits[-1]) if len(hits) else -1
+        count *= 4
 
 
 def _first_error(errors: Sequence[Charge], rows: Rows) -> Charge | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from kscheduler import logs
 from kscheduler.errors import KschedulerError
@@ -18,6 +18,7 @@ from kscheduler.state.pod_info import PodInfo
 log = logs.logger(__name__)
 
 A = TypeVar("A")
+P = ParamSpec("P")
 
 
 class ExtensionPoint:
@@ -44,6 +45,21 @@ class ExtensionPoint:
         family = self._metrics.plugin_execution_duration_seconds
         series = family.labels(plugin, part or self.name, code.text)
         series.observe(perf_counter() - started)
+
+    def timed(self, plugin: str, ask: Callable[P, A], part: str = "") -> Callable[P, A]:
+        """The same call for sampled attempts, so that the others need not ask whether they are."""
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> A:
+            started = perf_counter()
+            code = Code.ERROR
+            try:
+                answer = ask(*args, **kwargs)
+                code = _code(answer)
+                return answer
+            finally:
+                self.plugin_took(plugin, code, started, part)
+
+        return call
 
     def evaluations(self, plugin: str) -> Counter:
         """The series that counts what a plugin judged; it is there from the start."""

@@ -8,7 +8,6 @@ it is in play (its columns are then views, not copies) and is narrowed once few 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
@@ -30,27 +29,56 @@ NARROW_FROM = 256
 NARROW_BELOW = 8
 
 
-@dataclass(slots=True)
+class _Hit(NamedTuple):
+    """Rows that one sentence of a plugin speaks against."""
+
+    plugin: str
+    rows: Rows
+    mask: Mask
+    code: Code
+    reason: str
+
+
 class Filtered:
     """The rows that passed, and for the others who rejected them and why.
 
-    An error is a plugin that could not judge a row; its reason is the whole text.
+    Kept as masks and told when asked: most pods find a place, and then nobody asks why a node was
+    rejected.
     """
 
-    feasible: Rows
-    charges: list[Charge] = field(default_factory=list)
-    errors: list[Charge] = field(default_factory=list)
+    __slots__ = ("_hits", "count", "errors", "passed", "rows")
 
-    def charge(self, plugin: str, rows: Rows, code: Code, reason: str) -> None:
+    def __init__(self, rows: Rows, passed: Mask | None = None, count: int | None = None) -> None:
+        """`passed` marks some of these rows, None stands for all of them."""
+        self.rows = rows
+        self.passed = passed
+        self.count = len(rows) if count is None else count
+        # Plugins that could not judge a row; the reason is the whole text.
+        self.errors: list[Charge] = []
+        self._hits: list[_Hit] = []
+
+    @property
+    def feasible(self) -> Rows:
+        return self.rows if self.passed is None else self.rows[self.passed]
+
+    @property
+    def charges(self) -> list[Charge]:
+        return [
+            Charge(plugin, rows[mask], code, reason)
+            for plugin, rows, mask, code, reason in self._hits
+        ]
+
+    def charge(self, plugin: str, rows: Rows, mask: Mask, code: Code, reason: str) -> None:
+        """The marked ones of these rows did not pass."""
         if code.rejected:
-            self.charges.append(Charge(plugin, rows, code, reason))
+            self._hits.append(_Hit(plugin, rows, mask, code, reason))
         else:
             text = f'running "{plugin}" filter plugin: {reason}'
-            self.errors.append(Charge(plugin, rows, Code.ERROR, text))
+            self.errors.append(Charge(plugin, rows[mask], Code.ERROR, text))
 
     def also(self, other: Filtered) -> None:
         """Take over what was found out about rows that are not ours."""
-        self.charges += other.charges
+        self._hits += other._hits
         self.errors += other.errors
 
 
@@ -92,8 +120,8 @@ class Filtering:
                 continue
             if not left:
                 break
-            if (left * NARROW_BELOW < size and size >= NARROW_FROM) or (
-                plugin.per_node and left < size
+            if left < size and (
+                plugin.per_node or (left * NARROW_BELOW < size and size >= NARROW_FROM)
             ):
                 nodes, size = nodes.take(alive), left
                 alive = np.ones(left, np.bool_)
@@ -101,7 +129,8 @@ class Filtering:
             remaining = self._judge(plugin, cycle, pod, nodes, alive, result)
             if remaining is not alive:
                 alive, left = remaining, _count(remaining)
-        result.feasible = nodes.rows if left == size else nodes.rows[alive]
+        result.rows, result.count = nodes.rows, left
+        result.passed = None if left == size else alive
         return result
 
     def _judge(
@@ -117,18 +146,18 @@ class Filtering:
         started = perf_counter() if cycle.sampled else 0.0
         remaining, worst = alive, Code.SUCCESS
         try:
-            for rejection in plugin.ask(cycle, pod, nodes):
-                if not _count(rejection.mask):
+            for mask, code, reason in plugin.ask(cycle, pod, nodes):
+                if not _count(mask):
                     continue
-                hit = rejection.mask & alive
+                hit = mask & alive
                 if not _count(hit):
                     continue
                 remaining = remaining & ~hit
-                worst = max(worst, rejection.code)
-                result.charge(plugin.name, nodes.rows[hit], rejection.code, rejection.reason)
+                worst = max(worst, code)
+                result.charge(plugin.name, nodes.rows, hit, code, reason)
         except Exception as error:
             status = self._point.raised(plugin.name, error)
-            result.charge(plugin.name, nodes.rows[alive], Code.ERROR, status.message)
+            result.charge(plugin.name, nodes.rows, alive, Code.ERROR, status.message)
             remaining, worst = np.zeros_like(alive), Code.ERROR
         if cycle.sampled:
             self._point.plugin_took(plugin.name, worst, started)

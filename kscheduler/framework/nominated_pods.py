@@ -110,4 +110,6 @@ class FilteringWithNominated:
 def _unjudged(row: int, status: Status) -> Filtered:
     nothing = np.empty(0, np.intp)
     error = Charge("", np.array([row], np.intp), Code.ERROR, status.message)
-    return Filtered(nothing, errors=[error])
+    result = Filtered(nothing)
+    result.errors.append(error)
+    return result

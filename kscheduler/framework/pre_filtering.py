@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extension_point import ExtensionPoint
 from kscheduler.framework.plugin import NodeNames, PreFilterExtensions, PreFilterPlugin
-from kscheduler.framework.verdict import Code, Status
+from kscheduler.framework.verdict import SKIP, Code, Status
 from kscheduler.metrics import Counter, Metrics
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -36,18 +36,25 @@ class PreFilterOutcome:
 GO_ON = PreFilterOutcome()
 
 
+_Ask = Callable[[CycleState, PodInfo, Nodes], Status | NodeNames | None]
+
+
 class _Call(NamedTuple):
     name: str
-    ask: Callable[[CycleState, PodInfo, Nodes], Status | NodeNames | None]
+    ask: _Ask
     evaluations: Counter
 
 
 class PreFiltering:
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PreFilterPlugin]) -> None:
         self._point = ExtensionPoint("PreFilter", profile, metrics)
+        point = self._point
         self._calls = [
-            _Call(plugin.name, plugin.pre_filter, self._point.evaluations(plugin.name))
+            _Call(plugin.name, plugin.pre_filter, point.evaluations(plugin.name))
             for plugin in plugins
+        ]
+        self._timed_calls = [
+            call._replace(ask=point.timed(call.name, call.ask)) for call in self._calls
         ]
         self._extensions = [one for one in plugins if isinstance(one, PreFilterExtensions)]
 
@@ -58,48 +65,38 @@ class PreFiltering:
         return outcome
 
     def _ask_all(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterOutcome:
-        cycle.skip_filter = set()
+        skipping = cycle.skip_filter = set()
         names: frozenset[str] | None = None
         restricting: set[str] = set()
         refusal: Status | None = None
-        for plugin in self._calls:
-            answer = self._ask(plugin, cycle, pod, nodes)
+        for name, ask, evaluations in self._timed_calls if cycle.sampled else self._calls:
+            answer: Status | NodeNames | None
+            try:
+                answer = ask(cycle, pod, nodes)
+            except Exception as error:
+                answer = self._point.raised(name, error)
+            if answer is SKIP or (isinstance(answer, Status) and answer.code is Code.SKIP):
+                skipping.add(name)
+                continue
+            evaluations.value += 1
             if answer is None:
                 continue
             if isinstance(answer, NodeNames):
-                restricting.add(plugin.name)
+                restricting.add(name)
                 names = answer.names if names is None else names & answer.names
                 if not names:
                     return PreFilterOutcome(_nowhere(restricting), names, frozenset(restricting))
-            elif answer.code is Code.SKIP:
-                cycle.skip_filter.add(plugin.name)
             elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return PreFilterOutcome(answer.by(plugin.name))
+                return PreFilterOutcome(answer.by(name))
             elif answer.code is Code.UNSCHEDULABLE:
                 # Preemption may help, and needs what the remaining plugins prepare.
-                refusal = answer.by(plugin.name)
+                refusal = answer.by(name)
             elif answer.code is not Code.SUCCESS:
-                text = f'running PreFilter plugin "{plugin.name}": {answer.message}'
-                return PreFilterOutcome(Status(Code.ERROR, (text,), plugin.name))
+                text = f'running PreFilter plugin "{name}": {answer.message}'
+                return PreFilterOutcome(Status(Code.ERROR, (text,), name))
         if refusal is None and names is None:
             return GO_ON
         return PreFilterOutcome(refusal, names, frozenset(restricting))
-
-    def _ask(
-        self, plugin: _Call, cycle: CycleState, pod: PodInfo, nodes: Nodes
-    ) -> Status | NodeNames | None:
-        started = perf_counter() if cycle.sampled else 0.0
-        answer: Status | NodeNames | None
-        try:
-            answer = plugin.ask(cycle, pod, nodes)
-        except Exception as error:
-            answer = self._point.raised(plugin.name, error)
-        code = answer.code if isinstance(answer, Status) else Code.SUCCESS
-        if code is not Code.SKIP:
-            plugin.evaluations.value += 1
-        if cycle.sampled:
-            self._point.plugin_took(plugin.name, code, started)
-        return answer
 
     def has_extensions(self, cycle: CycleState) -> bool:
         """Whether an added or removed pod changes anything that was prepared."""

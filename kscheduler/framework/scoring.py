@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extension_point import ExtensionPoint
 from kscheduler.framework.plugin import NormalizeScore, PreScorePlugin, ScorePlugin
-from kscheduler.framework.verdict import MAX_NODE_SCORE, MIN_NODE_SCORE, Code, Scores, Status
+from kscheduler.framework.verdict import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    SKIP,
+    Code,
+    Scores,
+    Status,
+)
 from kscheduler.metrics import Counter, Metrics
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -96,6 +103,10 @@ class Scoring:
             _PreScore(one.name, one.pre_score, self._pre_score_point.evaluations(one.name))
             for one in pre_score
         ]
+        self._timed_pre_scores = [
+            one._replace(ask=self._pre_score_point.timed(one.name, one.ask))
+            for one in self._pre_scores
+        ]
         self._scores = [
             _Score(
                 one.name,
@@ -106,40 +117,30 @@ class Scoring:
             )
             for one in score
         ]
-        self._panels: dict[frozenset[str], _Panel] = {}
+        self._panels: dict[tuple[frozenset[str], bool], _Panel] = {}
 
     def run_pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """None, or the error of the plugin that could not prepare."""
         started = perf_counter()
-        cycle.skip_score = set()
-        status = None
-        for plugin in self._pre_scores:
-            answer = self._prepare(plugin, cycle, pod, nodes)
-            if answer is None:
-                continue
-            if answer.code is Code.SKIP:
-                cycle.skip_score.add(plugin.name)
-            elif answer.code is not Code.SUCCESS:
-                text = f'running PreScore plugin "{plugin.name}": {answer.message}'
-                status = Status(Code.ERROR, (text,))
-                break
+        status = self._prepare_all(cycle, pod, nodes)
         self._pre_score_point.took(status, started)
         return status
 
-    def _prepare(
-        self, plugin: _PreScore, cycle: CycleState, pod: PodInfo, nodes: Nodes
-    ) -> Status | None:
-        started = perf_counter() if cycle.sampled else 0.0
-        try:
-            answer = plugin.ask(cycle, pod, nodes)
-        except Exception as error:
-            answer = self._pre_score_point.raised(plugin.name, error)
-        code = Code.SUCCESS if answer is None else answer.code
-        if code is not Code.SKIP:
-            plugin.evaluations.value += 1
-        if cycle.sampled:
-            self._pre_score_point.plugin_took(plugin.name, code, started)
-        return answer
+    def _prepare_all(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        skipping = cycle.skip_score = set()
+        for name, ask, evaluations in self._timed_pre_scores if cycle.sampled else self._pre_scores:
+            try:
+                answer = ask(cycle, pod, nodes)
+            except Exception as error:
+                answer = self._pre_score_point.raised(name, error)
+            if answer is SKIP or (answer is not None and answer.code is Code.SKIP):
+                skipping.add(name)
+                continue
+            evaluations.value += 1
+            if answer is not None and answer.code is not Code.SUCCESS:
+                text = f'running PreScore plugin "{name}": {answer.message}'
+                return Status(Code.ERROR, (text,))
+        return None
 
     def run_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard | Status:
         started = perf_counter()
@@ -152,67 +153,50 @@ class Scoring:
         return result
 
     def _board(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard:
-        plugins, names, weights = self._taking_part(cycle.skip_score)
+        plugins, names, weights = self._taking_part(cycle)
         size = len(nodes)
-        raw = [self._score(plugin, cycle, pod, nodes, size) for plugin in plugins]
+        raw = []
+        for plugin in plugins:
+            plugin.evaluations.value += size
+            try:
+                raw.append(_whole_numbers(plugin.ask(cycle, pod, nodes), size))
+            except Exception as error:
+                raise self._failed("running Score plugins", plugin, error) from error
         normalized = np.empty((len(plugins), size), _INT64)
         for index, plugin in enumerate(plugins):
             scores = raw[index]
             if plugin.normalize is not None:
-                scores = self._normalize(plugin, plugin.normalize, cycle, pod, scores, nodes)
+                try:
+                    scores = _whole_numbers(plugin.normalize(cycle, pod, scores, nodes), size)
+                except Exception as error:
+                    what = "running Normalize on Score plugins"
+                    raise self._failed(what, plugin, error) from error
             normalized[index] = scores
         _check_range(names, normalized)
         return ScoreBoard(names, weights, raw, normalized, weights.dot(normalized))
 
-    def _taking_part(self, skipped: set[str]) -> _Panel:
+    def _failed(self, what: str, plugin: _Score, error: Exception) -> ScoringError:
+        status = self._score_point.raised(plugin.name, error)
+        return ScoringError(f'{what}: plugin "{plugin.name}" failed with: {status.message}')
+
+    def _taking_part(self, cycle: CycleState) -> _Panel:
         """Those who were not skipped; the few combinations that occur are kept."""
-        key = frozenset(skipped)
+        key = (frozenset(cycle.skip_score), cycle.sampled)
         panel = self._panels.get(key)
         if panel is None:
-            plugins = [one for one in self._scores if one.name not in skipped]
+            plugins = [one for one in self._scores if one.name not in cycle.skip_score]
             names = [one.name for one in plugins]
             weights = np.array([one.weight for one in plugins], _INT64)
+            if cycle.sampled:
+                plugins = [self._timed(one) for one in plugins]
             panel = self._panels[key] = _Panel(plugins, names, weights)
         return panel
 
-    def _score(
-        self, plugin: _Score, cycle: CycleState, pod: PodInfo, nodes: Nodes, size: int
-    ) -> Scores:
-        started = perf_counter() if cycle.sampled else 0.0
-        plugin.evaluations.value += size
-        try:
-            scores = _whole_numbers(plugin.ask(cycle, pod, nodes), size)
-        except Exception as error:
-            status = self._score_point.raised(plugin.name, error)
-            text = f'running Score plugins: plugin "{plugin.name}" failed with: {status.message}'
-            raise ScoringError(text) from error
-        if cycle.sampled:
-            self._score_point.plugin_took(plugin.name, Code.SUCCESS, started)
-        return scores
-
-    def _normalize(
-        self,
-        plugin: _Score,
-        normalize: _Normalize,
-        cycle: CycleState,
-        pod: PodInfo,
-        scores: Scores,
-        nodes: Nodes,
-    ) -> Scores:
-        started = perf_counter() if cycle.sampled else 0.0
-        try:
-            scores = _whole_numbers(normalize(cycle, pod, scores, nodes), len(scores))
-        except Exception as error:
-            status = self._score_point.raised(plugin.name, error)
-            text = (
-                "running Normalize on Score plugins: "
-                f'plugin "{plugin.name}" failed with: {status.message}'
-            )
-            raise ScoringError(text) from error
-        if cycle.sampled:
-            part = "ScoreExtensionNormalize"
-            self._score_point.plugin_took(plugin.name, Code.SUCCESS, started, part)
-        return scores
+    def _timed(self, plugin: _Score) -> _Score:
+        point, name, normalize = self._score_point, plugin.name, plugin.normalize
+        if normalize is not None:
+            normalize = point.timed(name, normalize, "ScoreExtensionNormalize")
+        return plugin._replace(ask=point.timed(name, plugin.ask), normalize=normalize)
 
 
 def _whole_numbers(scores: Scores, size: int) -> Scores:

@@ -6,6 +6,8 @@ from types import SimpleNamespace as Plugin
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kscheduler.api.core import Node, Pod, PodSpec, PodStatus
 from kscheduler.api.meta import ObjectMeta
@@ -192,6 +194,34 @@ def test_only_nodes_within_the_cut_are_scored():
     )
     decide(plugin, nodes=400, scheduler=scheduler)
     assert scored == [f"n{number}" for number in range(120, 220)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 799),
+    st.sets(st.integers(0, 799), max_size=40),
+    st.sampled_from([1, 2, 3, 50]),
+    st.booleans(),
+)
+def test_the_cut_is_the_first_feasible_nodes_in_turn(start, few, every, most_are_refused):
+    refused = {row for row in range(800) if (row % every != 0) == most_are_refused} | few
+    scheduler = make_scheduler(percentage_of_nodes_to_score=1)
+    scheduler.next_start_node_index = start
+    nodes = make_nodes(800)
+    plugin = Plugin(
+        name="A", filter=lambda c, p, nodes: [unschedulable(np.isin(nodes.rows, [*refused]), "r")]
+    )
+    scored = []
+    score = Plugin(
+        name="B", score=lambda c, p, nodes: scored.extend(nodes.rows.tolist()) or [0] * len(nodes)
+    )
+    decide(plugin, score, nodes=nodes, scheduler=scheduler)
+    turn = [*range(start, 800), *range(start)]
+    feasible = [row for row in turn if row not in refused]
+    processed = 800 if len(feasible) <= 100 else turn.index(feasible[99]) + 1
+    assert scheduler.next_start_node_index == (start + processed) % 800
+    if len(feasible) > 100:
+        assert scored == feasible[:100]
 
 
 def test_without_scoring_the_first_feasible_node_will_do():
