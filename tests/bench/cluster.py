@@ -18,7 +18,6 @@ import workloads
 
 from kscheduler.sandbox import ApiServer
 
-POLL_SECONDS = 0.01
 # Pods made before others get their turn.
 BATCH = 100
 TIMEOUT_SECONDS = 120.0
@@ -27,7 +26,8 @@ TIMEOUT_SECONDS = 120.0
 class Cluster:
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        self._bound = 0
+        self._to_go = 0
+        self._all_bound = asyncio.Event()
         self._batches = 0
         api.hooks.append(self._count)
         api.objects.create(
@@ -36,7 +36,9 @@ class Cluster:
 
     def _count(self, exchange) -> None:
         if exchange.path.endswith("/binding") and exchange.status == 201:
-            self._bound += 1
+            self._to_go -= 1
+            if not self._to_go:
+                self._all_bound.set()
 
     async def fill(self, nodes: int, pods: int) -> dict:
         names = []
@@ -58,19 +60,17 @@ class Cluster:
     async def backlog(self, workload: str, count: int) -> dict:
         """The clock starts when the last pod is there; most of them wait by then."""
         self._batches += 1
-        wanted = self._bound + count
-        for number, pod in enumerate(
-            islice(workloads.pods(workload, f"batch-{self._batches}"), count)
-        ):
+        self._to_go = count
+        self._all_bound.clear()
+        pods = islice(workloads.pods(workload, f"batch-{self._batches}"), count)
+        for number, pod in enumerate(pods):
             self._api.objects.create(pod)
             if number % BATCH == BATCH - 1:
                 await asyncio.sleep(0)
-        started, already = time.monotonic(), self._bound - (wanted - count)
+        started, left = time.monotonic(), self._to_go
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            while self._bound < wanted:
-                await asyncio.sleep(POLL_SECONDS)
-        seconds = time.monotonic() - started
-        return {"workload": workload, "count": count - already, "seconds": seconds}
+            await self._all_bound.wait()
+        return {"workload": workload, "count": left, "seconds": time.monotonic() - started}
 
 
 async def main() -> None:

@@ -137,9 +137,7 @@ def measure(size: int, workload: str, pods: int, rounds: int) -> Cost:
     cluster = Cluster(size, workload)
     gc.collect()
     gc.freeze()
-    costs = []
-    for _ in range(rounds):
-        costs.append(cluster.round(cluster.decoded(workload, pods)) / pods * 1e6)
+    costs = [cluster.round(cluster.decoded(workload, pods)) / pods * 1e6 for _ in range(rounds)]
     gc.unfreeze()
     return Cost(size, workload, pods, rounds, median(costs), min(costs))
 

@@ -196,6 +196,9 @@ def test_only_nodes_within_the_cut_are_scored():
     assert scored == [f"n{number}" for number in range(120, 220)]
 
 
+EIGHT_HUNDRED = make_nodes(800)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 799),
@@ -207,7 +210,7 @@ def test_the_cut_is_the_first_feasible_nodes_in_turn(start, few, every, most_are
     refused = {row for row in range(800) if (row % every != 0) == most_are_refused} | few
     scheduler = make_scheduler(percentage_of_nodes_to_score=1)
     scheduler.next_start_node_index = start
-    nodes = make_nodes(800)
+    nodes = EIGHT_HUNDRED
     plugin = Plugin(
         name="A", filter=lambda c, p, nodes: [unschedulable(np.isin(nodes.rows, [*refused]), "r")]
     )
