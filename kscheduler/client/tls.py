@@ -140,7 +140,7 @@ def _identify(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         raise ConfigError("tls: failed to find any PEM data in certificate input")
     if b"-----BEGIN" not in key:
         raise ConfigError("tls: failed to find any PEM data in key input")
-    with _as_file(certificate + b"\n" + key) as path:
+    with as_file(certificate + b"\n" + key) as path:
         try:
             context.load_cert_chain(path)
         except ssl.SSLError as error:
@@ -148,14 +148,14 @@ def _identify(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 
 @contextmanager
-def _as_file(data: bytes) -> Iterator[str]:
-    """A path under which `data` can be read once; OpenSSL takes client keys from files only.
+def as_file(data: bytes) -> Iterator[str]:
+    """A path under which `data` can be read once; OpenSSL takes keys from files only.
 
     In memory where the system can: the root file system may be read-only, and a key has no
     business on a disk.
     """
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
+        descriptor = os.memfd_create("key-pair", os.MFD_CLOEXEC)
         try:
             os.write(descriptor, data)
             yield f"/proc/self/fd/{descriptor}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from urllib.parse import parse_qs
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -45,12 +46,13 @@ async def _like_an_api_server(request: web.Request, handler: Handler) -> web.Str
 
 def _health(endpoint: str, checks: Sequence[Check]) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
+        # Not request.query: in a request a # starts no fragment.
+        asked = parse_qs(request.raw_path.partition("?")[2], keep_blank_values=True)
         report = examine(
             endpoint,
             checks,
-            # An empty name excludes nothing and is not worth a warning.
-            exclude=frozenset(request.query.getall("exclude", [])) - {""},
-            verbose="verbose" in request.query,
+            exclude=frozenset(asked.get("exclude", ())),
+            verbose="verbose" in asked,
         )
         return _report(report, NO_SNIFF)
 

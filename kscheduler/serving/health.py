@@ -4,8 +4,12 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from kscheduler import logs
+
+log = logs.logger(__name__)
 
 # A check answers None when all is well, otherwise why not.
 Probe = Callable[[], str | None]
@@ -37,24 +41,31 @@ def examine(
 ) -> Report:
     """Run an endpoint's checks; a failure is always told in full, success only on request."""
     lines: list[str] = []
-    healthy = True
+    failures: dict[str, str] = {}
     for check in checks:
         if check.name in exclude:
             lines.append(f"[+]{check.name} excluded: ok\n")
-        elif check.probe() is None:
+        elif (reason := check.probe()) is None:
             lines.append(f"[+]{check.name} ok\n")
         else:
-            healthy = False
+            failures[check.name] = reason
             lines.append(f"[-]{check.name} failed: reason withheld\n")
     unknown = sorted(exclude - {check.name for check in checks})
     if unknown:
-        names = ",".join(f'"{name}"' for name in unknown)
+        names = ",".join(map(logs.quote, unknown))
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
-    if not healthy:
+    if failures:
+        _tell(endpoint, failures)
         return Report(healthy=False, text="".join(lines) + f"{endpoint} check failed\n")
     if verbose:
         return Report(healthy=True, text="".join(lines) + f"{endpoint} check passed\n")
     return Report(healthy=True, text="ok")
+
+
+def _tell(endpoint: str, failures: Mapping[str, str]) -> None:
+    """The endpoint is public, so reasons are for the log only."""
+    reasons = "".join(f"[-]{name} failed: {reason}\n" for name, reason in failures.items())
+    log.v(2).text_info(f"{','.join(failures)} check failed: {endpoint}\n{reasons}")
 
 
 def examine_one(check: Check) -> Report:

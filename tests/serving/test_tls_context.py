@@ -1,0 +1,104 @@
+"""Who is greeted with which certificate, and who is not greeted at all."""
+
+import datetime
+import ssl
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+NOW = datetime.datetime.now(datetime.UTC)
+
+
+def pair_for(common_name, *dns_names):
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - datetime.timedelta(hours=1))
+        .not_valid_after(NOW + datetime.timedelta(hours=1))
+    )
+    if dns_names:
+        names = x509.SubjectAlternativeName([x509.DNSName(dns) for dns in dns_names])
+        builder = builder.add_extension(names, critical=False)
+    certificate = builder.sign(key, hashes.SHA256())
+    return certificate.public_bytes(Encoding.PEM), key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+
+
+async def greeted(client, trusting, server_name=None, **limits):
+    """The common name of the certificate a client is shown."""
+    context = trusting()
+    for name, value in limits.items():
+        setattr(context, name, value)
+    client.context, client.server_name = context, server_name or "127.0.0.1"
+    _, writer = await client.connect()
+    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    subject = x509.load_der_x509_certificate(shown).subject
+    return subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value.partition("@")[0]
+
+
+async def test_hosts_get_the_certificate_made_for_them(serving, trusting):
+    sni_pairs = (
+        (pair_for("first", "a.example", "*.wild.example"), ()),
+        (pair_for("second", "a.example", "b.example"), ()),
+        (pair_for("given", "c.example"), ("b.example", "*.given.example")),
+    )
+    wanted = {
+        None: "localhost",
+        "other.example": "localhost",
+        "a.example": "first",  # of two certificates for a name the first one counts
+        "A.Example": "first",
+        "x.wild.example": "first",
+        "x.y.wild.example": "localhost",
+        "second": "second",  # a common name is a name
+        "b.example": "given",  # names on the command line beat names in certificates
+        "c.example": "localhost",  # and replace them
+        "x.given.example": "given",
+    }
+    async with serving(sni_pairs=sni_pairs) as client:
+        shown = {name: await greeted(client, trusting, name) for name in wanted}
+    assert shown == wanted
+
+
+async def test_the_chain_can_be_verified(serving, trusting, pair):
+    async with serving() as client:
+        for name in ("localhost", "127.0.0.1"):
+            client.context, client.server_name = trusting(pair[0]), name
+            assert (await client.ask())[0] == 404
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_old_versions_are_refused(serving, trusting, version):
+    async with serving(min_version=version) as client:
+        assert await greeted(client, trusting) == "localhost"
+        if version is ssl.TLSVersion.TLSv1_3:
+            with pytest.raises(OSError):
+                await greeted(client, trusting, maximum_version=ssl.TLSVersion.TLSv1_2)
+
+
+async def test_listed_ciphers_are_the_only_ones_and_fit_the_made_certificate(serving, trusting):
+    async with serving(ciphers="ECDHE-RSA-AES128-GCM-SHA256", curves=("prime256v1",)) as client:
+        client.context, client.server_name = trusting(), "localhost"
+        client.context.maximum_version = ssl.TLSVersion.TLSv1_2
+        _, writer = await client.connect()
+        assert writer.get_extra_info("ssl_object").cipher()[0] == "ECDHE-RSA-AES128-GCM-SHA256"
+        client.context.set_ciphers("ECDHE-RSA-AES256-GCM-SHA384")
+        with pytest.raises(OSError):
+            await client.connect()
+
+
+async def test_http_1_1_is_what_we_speak(serving, trusting):
+    async with serving() as client:
+        client.context, client.server_name = trusting(), "localhost"
+        client.context.set_alpn_protocols(["h2", "http/1.1"])
+        _, writer = await client.connect()
+        assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "http/1.1"
