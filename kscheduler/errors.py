@@ -2,12 +2,17 @@
 
 KschedulerError
 ├── ConfigError            the configuration file, a flag or a gate is wrong
+├── MissingError           what was to be changed is not there (any more)
 └── ApiError               the API server answered with a failure (see client.errors)
 """
 
 
 class KschedulerError(Exception):
     """Something outside went wrong; the text is fit to be shown to the user."""
+
+
+class MissingError(KschedulerError):
+    """Raised for an object that is gone; who wanted it gone has no reason to complain."""
 
 
 class ConfigError(KschedulerError):

@@ -20,7 +20,7 @@ from typing import ClassVar
 import msgspec
 
 from kscheduler.api.meta import Status, StatusCause
-from kscheduler.errors import KschedulerError
+from kscheduler.errors import KschedulerError, MissingError
 
 # Proxies answer with whole web pages; so much of one is enough to recognise it.
 MAX_FOREIGN_TEXT_BYTES = 2048
@@ -68,7 +68,7 @@ class Forbidden(StatusError):
     remedy = "grant the scheduler's user the rights of system:kube-scheduler"
 
 
-class NotFound(StatusError):
+class NotFound(StatusError, MissingError):
     reason = "NotFound"
 
 

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from kscheduler import logs
 from kscheduler.api.core import Pod, PodCondition, PodStatus
+from kscheduler.api.pod_conditions import with_condition
 from kscheduler.errors import KschedulerError
 
 log = logs.logger(__name__)
@@ -40,28 +41,6 @@ class StatusReport:
         if self.nominated_node is not None:
             status = structs.replace(status, nominated_node_name=self.nominated_node)
         return status
-
-
-def with_condition(
-    conditions: tuple[PodCondition, ...], condition: PodCondition
-) -> tuple[PodCondition, ...]:
-    """A condition of the same type is replaced in its place; its clock restarts only if the status
-    changed.
-    """
-    for position, before in enumerate(conditions):
-        if before.type == condition.type:
-            if before.status == condition.status:
-                since = before.last_transition_time
-                condition = structs.replace(condition, last_transition_time=since)
-            if _same(before, condition):
-                return conditions
-            return (*conditions[:position], condition, *conditions[position + 1 :])
-    return (*conditions, condition)
-
-
-def _same(before: PodCondition, after: PodCondition) -> bool:
-    """A new generation alone is not worth a write."""
-    return structs.replace(after, observed_generation=before.observed_generation) == before
 
 
 class StatusApi(Protocol):

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 SMALLEST_CAPACITY = 16
 _INT64_SPAN = 1 << 64
@@ -76,6 +76,10 @@ class Column:
         twin._show(len(twin._array))
         return twin
 
+    def add_to_rows(self, rows: NDArray[np.intp], amounts: ArrayLike) -> None:
+        """One amount per row; no row comes twice."""
+        self._array[rows] += amounts
+
     def _show(self, length: int) -> None:
         self.cells = memoryview(self._array)  # type: ignore[arg-type]
         self.view = read_only(self._array[:length])
@@ -119,6 +123,10 @@ class Matrix:
             cells[column, row] = total
         except ValueError:
             cells[column, row] = wrap_int64(total)
+
+    def add_to_rows(self, rows: NDArray[np.intp], amounts: NDArray[np.int64]) -> None:
+        """Amounts are [columns, rows], wrapping around like any other; no row comes twice."""
+        self._array[: len(amounts), rows] += amounts
 
     def _show(self, length: int, width: int) -> None:
         self.cells = memoryview(self._array)  # type: ignore[arg-type]

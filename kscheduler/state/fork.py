@@ -16,7 +16,7 @@ from kscheduler.state.columns import read_only
 from kscheduler.state.generations import next_generation
 from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.occupancy import Occupancy
+from kscheduler.state.occupancy import ChangingOccupancy, Occupancy
 from kscheduler.state.pod_index import CarriedTerm, Condition, PodIndex, meets
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts
@@ -50,7 +50,7 @@ class Fork:
         return self._shown
 
 
-class _ForkedOccupancy(Occupancy):
+class _ForkedOccupancy(ChangingOccupancy):
     def __init__(self, base: Occupancy, columns: Mapping[str, int]) -> None:
         self._base = base
         self._columns = columns
@@ -58,7 +58,7 @@ class _ForkedOccupancy(Occupancy):
         self.nonzero_requested = base.nonzero_requested.copy()
         self.pod_count = base.pod_count.copy()
         self.ports = base.ports
-        self.index = _ForkedPodIndex(base.index, len(self.pod_count.view))
+        self.index = ForkedPodIndex(base.index, len(self.pod_count.view))
         self._pods: dict[int, list[PodInfo]] = {}
         self._claims: dict[str, int] = {}
         self.generation = next_generation()
@@ -99,7 +99,7 @@ class _ForkedOccupancy(Occupancy):
         self._claims[claim] = self._claims.get(claim, 0) + by
 
 
-class _ForkedPodIndex(PodIndex):
+class ForkedPodIndex(PodIndex):
     """The base's answers, corrected by what changed since. Arrays given out stay as they are."""
 
     def __init__(self, base: PodIndex, length: int) -> None:

@@ -16,7 +16,7 @@ from kscheduler.state.resources import Resources
 
 
 class Occupancy(ABC):
-    """Pods enter and leave rows, and every column follows at once."""
+    """Which pods are on which rows, and what they take there."""
 
     requested: Matrix
     nonzero_requested: Matrix
@@ -24,6 +24,17 @@ class Occupancy(ABC):
     ports: HostPorts
     index: PodIndex
     generation: int
+
+    @abstractmethod
+    def pods(self, row: int) -> Sequence[PodInfo]: ...
+
+    @abstractmethod
+    def claim_users(self, claim: str) -> int:
+        """How often pods on any row name the claim `namespace/name`."""
+
+
+class ChangingOccupancy(Occupancy):
+    """Pods enter and leave rows, and every column follows at once."""
 
     def add(self, pod: PodInfo, row: int) -> None:
         self.generation = next_generation()
@@ -49,13 +60,6 @@ class Occupancy(ABC):
         self.index.remove(pod, row)
 
     @abstractmethod
-    def pods(self, row: int) -> Sequence[PodInfo]: ...
-
-    @abstractmethod
-    def claim_users(self, claim: str) -> int:
-        """How often pods on any row name the claim `namespace/name`."""
-
-    @abstractmethod
     def _writable_pods(self, row: int) -> list[PodInfo]: ...
 
     @abstractmethod
@@ -78,7 +82,7 @@ class Occupancy(ABC):
             self._count_claim(claim, by)
 
 
-class LiveOccupancy(Occupancy):
+class LiveOccupancy(ChangingOccupancy):
     """The pods that are there."""
 
     index: LivePodIndex
