@@ -55,14 +55,14 @@ def _image_names(pod: Pod) -> list[str]:
     return names
 
 
-def _counted_bytes(image: ImageOnNodes, total_nodes: int) -> np.int64:
+def _counted_bytes(image: ImageOnNodes, total_nodes: int) -> int:
     """An image that few nodes have counts less, so that pods do not pile up there."""
-    return np.int64(float(image.size) * (float(image.node_count) / float(total_nodes)))
+    return int(image.size * (image.node_count / total_nodes))
 
 
-def _score_of(present: np.int64, most_bytes: int) -> np.int64:
-    within = min(max(int(present), LEAST_BYTES), most_bytes) - LEAST_BYTES
-    return np.int64(within * MAX_NODE_SCORE // (most_bytes - LEAST_BYTES))
+def _score_of(present: int, most_bytes: int) -> int:
+    within = min(max(present, LEAST_BYTES), most_bytes) - LEAST_BYTES
+    return within * MAX_NODE_SCORE // (most_bytes - LEAST_BYTES)
 
 
 def normalized(name: str) -> str:

@@ -74,7 +74,7 @@ class NodeResourcesFit:
         assert strategy is not None  # Defaulting fills it in.
         self._resources = tuple(spec.name for spec in strategy.resources)
         self._cpu_and_memory = self._resources == (CPU, MEMORY)
-        self._weights = np.array([spec.weight for spec in strategy.resources], np.int64)
+        self._weights = tuple(spec.weight for spec in strategy.resources)
         self._strategy = _formula(strategy)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -117,7 +117,8 @@ class NodeResourcesFit:
         names = [name for _, name in counted]
         requested = _used(nodes, names) + np.array(amounts, np.int64)[positions, None]
         allocatable = nodes.allocatable.T[[nodes.resources[name] for name in names]]
-        return self._strategy(requested, allocatable, self._weights[positions])
+        weights = [self._weights[position] for position in positions]
+        return self._strategy(requested, allocatable, weights)
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         return [

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
 
 Matrix = NDArray[np.int64]  # [resources, nodes]
-Weights = NDArray[np.int64]  # [resources]
+Weights = Sequence[int]  # [resources]
 Fractions = NDArray[np.float64]
 # Requested with the pod, allocatable, weights.
 Strategy = Callable[[Matrix, Matrix, Weights], Scores]
@@ -43,14 +43,14 @@ def _weighted_percentage(part: Matrix, allocatable: Matrix, weights: Weights) ->
         return _weighted_mean(part, weights)
     exists = allocatable > 0
     part //= np.where(exists, allocatable, 1)
-    weight = exists * weights[:, None]
+    weight = exists * np.array(weights)[:, None]
     return (part * weight).sum(axis=0) // np.maximum(weight.sum(axis=0), 1)
 
 
 def _weighted_mean(points: Matrix, weights: Weights) -> Scores:
     if len(weights) == 2 and weights[0] == weights[1]:
-        return (points[0] + points[1]) // 2
-    return weights.dot(points) // max(int(weights.sum()), 1)
+        return (points[0] + points[1]) >> 1
+    return np.array(weights).dot(points) // sum(weights)
 
 
 def _all_exist(allocatable: Matrix) -> bool:
@@ -69,7 +69,7 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
         utilisation = np.where(requested > allocatable, 100, requested * 100 // capacity)
         points = curve[np.clip(utilisation, 0, 100)]
         # Resources that score nothing do not dilute the others.
-        weight = (exists & (points > 0)) * weights[:, None]
+        weight = (exists & (points > 0)) * np.array(weights)[:, None]
         total = np.maximum(weight.sum(axis=0), 1)
         # Rounded half up.
         return (2 * (points * weight).sum(axis=0) + total) // (2 * total)
@@ -93,31 +93,30 @@ def balance_gain(used: Matrix, asked: Matrix, allocatable: Matrix) -> Scores:
     improves it. `asked` is one column: what the pod asks of each resource.
     """
     fractions = np.empty((2, *used.shape))
+    fractions[0] = used
+    fractions[1] = used + asked
     if len(used) == 2 and _all_exist(allocatable):
-        np.divide(used, allocatable, out=fractions[0])
-        np.divide(used + asked, allocatable, out=fractions[1])
+        fractions /= allocatable.astype(np.float64)
         np.minimum(fractions, 1.0, out=fractions)
         spread = _half_the_distance(fractions)
     else:
         exists = allocatable > 0
-        capacity = np.where(exists, allocatable, 1)
-        np.divide(used, capacity, out=fractions[0])
-        np.divide(used + asked, capacity, out=fractions[1])
+        fractions /= np.where(exists, allocatable, 1.0)
         np.minimum(fractions, 1.0, out=fractions)
         spread = np.stack([_spread(one, exists) for one in fractions])
     np.subtract(1.0, spread, out=spread)
     spread *= MAX_NODE_SCORE
     before, after = spread.astype(np.int64)
+    # 50 and half of 50..100 after less 50..100 before, which is never negative.
     after -= before
-    after += 50
-    after //= 2
-    after += 50
+    after += 150
+    after >>= 1
     return after
 
 
 def _half_the_distance(fractions: Fractions) -> Fractions:
     """Between two resources, before and after: what the standard deviation comes to."""
-    distance = fractions[:, 0] - fractions[:, 1]
+    distance: Fractions = fractions[:, 0] - fractions[:, 1]
     np.abs(distance, out=distance)
     distance *= 0.5
     return distance
