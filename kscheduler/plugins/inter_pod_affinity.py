@@ -72,7 +72,7 @@ class InterPodAffinity:
         existing = nodes.index.carried(TermKind.REQUIRED_ANTI_AFFINITY, pod, labels)
         if not existing and not pod.required_affinity and not pod.required_anti_affinity:
             return SKIP
-        terms = RequiredTerms(
+        terms = RequiredTerms.of(
             pod,
             nodes,
             self._topology,

@@ -7,6 +7,7 @@ are there already. A node is rejected by the first it breaks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kscheduler.api.meta import EMPTY
 from kscheduler.framework.verdict import Mask, Rejection, unresolvable, unschedulable
@@ -16,27 +17,32 @@ from kscheduler.state.affinity_term import AffinityTerm
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_index import CarriedTerm
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.row_counts import Counts
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
+@dataclass(slots=True)
 class RequiredTerms:
-    """The rules of one attempt; follows pods that are added or removed to see what if."""
+    """The rules of one attempt; follows pods that are added or removed to see what if.
 
-    __slots__ = (
-        "_affinity",
-        "_affinity_terms",
-        "_anti_affinity",
-        "_anti_affinity_terms",
-        "_existing",
-        "_namespace_labels",
-        "_pod",
-    )
+    The pod's own terms name the namespaces they are about.
+    """
 
-    def __init__(
-        self,
+    pod: PodInfo
+    namespace_labels: Mapping[str, str]
+    affinity: Sequence[AffinityTerm]
+    anti_affinity: Sequence[AffinityTerm]
+    # Pods that affinity is about, pods that anti-affinity is about, and pods whose is about this.
+    wanted: DomainCounts
+    unwanted: DomainCounts
+    avoiding: DomainCounts
+
+    @classmethod
+    def of(
+        cls,
         pod: PodInfo,
         nodes: Nodes,
         topology: Topology,
@@ -45,66 +51,53 @@ class RequiredTerms:
         anti_affinity: Sequence[AffinityTerm],
         existing: Sequence[CarriedTerm],
         namespace_labels: Mapping[str, str],
-    ) -> None:
-        """The pod's own terms name their namespaces; `existing` are others' terms that mean it."""
-        self._pod = pod
-        self._affinity_terms = affinity
-        self._anti_affinity_terms = anti_affinity
-        self._namespace_labels = namespace_labels
-        near = nodes.index.matching_all(affinity) if affinity else None
-        self._affinity = DomainCounts(
-            topology,
-            nodes,
-            # One pod must meet all terms; it counts once for each key.
-            ((key, near) for key in {term.topology_key for term in affinity} if near is not None),
-        )
-        self._anti_affinity = DomainCounts(
-            topology,
-            nodes,
-            ((term.topology_key, nodes.index.matching_all((term,))) for term in anti_affinity),
-        )
-        self._existing = DomainCounts(
-            topology, nodes, ((carried.term.topology_key, carried.counts) for carried in existing)
+    ) -> RequiredTerms:
+        """`existing` are the required anti-affinity terms of other pods that mean this one."""
+        unwanted = ((t.topology_key, nodes.index.matching_all((t,))) for t in anti_affinity)
+        avoiding = ((carried.term.topology_key, carried.counts) for carried in existing)
+        return cls(
+            pod,
+            namespace_labels,
+            affinity,
+            anti_affinity,
+            DomainCounts(topology, nodes, _wanted(affinity, nodes)),
+            DomainCounts(topology, nodes, unwanted),
+            DomainCounts(topology, nodes, avoiding),
         )
 
     @property
     def reject_nothing(self) -> bool:
-        return (
-            not self._affinity_terms and not self._anti_affinity_terms and self._existing.are_none
-        )
+        return not self.affinity and not self.anti_affinity and self.avoiding.are_none
 
     def clone(self) -> RequiredTerms:
-        twin = RequiredTerms.__new__(RequiredTerms)
-        twin._pod = self._pod
-        twin._affinity_terms = self._affinity_terms
-        twin._anti_affinity_terms = self._anti_affinity_terms
-        twin._namespace_labels = self._namespace_labels
-        twin._affinity = self._affinity.clone()
-        twin._anti_affinity = self._anti_affinity.clone()
-        twin._existing = self._existing.clone()
-        return twin
+        return replace(
+            self,
+            wanted=self.wanted.clone(),
+            unwanted=self.unwanted.clone(),
+            avoiding=self.avoiding.clone(),
+        )
 
     def change(self, other: PodInfo, row: int, by: int, nodes: Nodes) -> None:
         """As if the other pod came to the row, or left it."""
-        pod = self._pod
+        pod = self.pod
         for term in other.required_anti_affinity:
-            if term.matches(pod.namespace, pod.labels, self._namespace_labels):
-                self._existing.change(term.topology_key, row, by, nodes)
-        if self._affinity_terms and means_all(self._affinity_terms, other):
-            for key in {term.topology_key for term in self._affinity_terms}:
-                self._affinity.change(key, row, by, nodes)
-        for term in self._anti_affinity_terms:
+            if term.matches(pod.namespace, pod.labels, self.namespace_labels):
+                self.avoiding.change(term.topology_key, row, by, nodes)
+        if self.affinity and means_all(self.affinity, other):
+            for key in _keys(self.affinity):
+                self.wanted.change(key, row, by, nodes)
+        for term in self.anti_affinity:
             if term.matches(other.namespace, other.labels, EMPTY):
-                self._anti_affinity.change(term.topology_key, row, by, nodes)
+                self.unwanted.change(term.topology_key, row, by, nodes)
 
     def rejections(self, nodes: Nodes) -> Iterator[Rejection]:
         broken: Mask | None = None
-        if self._affinity_terms:
+        if self.affinity:
             broken = ~self._near_enough(nodes)
             yield unresolvable(broken, REASON_AFFINITY)
         for counts, reason in (
-            (self._anti_affinity, REASON_ANTI_AFFINITY),
-            (self._existing, REASON_EXISTING),
+            (self.unwanted, REASON_ANTI_AFFINITY),
+            (self.avoiding, REASON_EXISTING),
         ):
             too_near = counts.around(nodes)
             if too_near is None:
@@ -114,9 +107,21 @@ class RequiredTerms:
 
     def _near_enough(self, nodes: Nodes) -> Mask:
         """The first pod of a group that wants to be together may go wherever there are domains."""
-        if self._affinity.are_none and means_all(self._affinity_terms, self._pod):
-            return self._affinity.within(nodes)
-        return self._affinity.all_around(nodes)
+        if self.wanted.are_none and means_all(self.affinity, self.pod):
+            return self.wanted.within(nodes)
+        return self.wanted.all_around(nodes)
+
+
+def _wanted(affinity: Sequence[AffinityTerm], nodes: Nodes) -> list[tuple[str, Counts]]:
+    """One pod must meet all terms; it then counts once in the domains of each key."""
+    if not affinity:
+        return []
+    counts = nodes.index.matching_all(affinity)
+    return [(key, counts) for key in _keys(affinity)]
+
+
+def _keys(terms: Sequence[AffinityTerm]) -> set[str]:
+    return {term.topology_key for term in terms}
 
 
 def means_all(terms: Sequence[AffinityTerm], pod: PodInfo) -> bool:
