@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kscheduler import logs
 from kscheduler.api.timestamps import format_micro_time
+from kscheduler.client.errors import Conflict
 from kscheduler.errors import ConfigError, KschedulerError
 
 log = logs.logger(__name__)
@@ -114,13 +115,13 @@ class LeaderElector:
         return self._observed_at + float(self._observed.get("leaseDurationSeconds") or 0)
 
     def overdue(self) -> str | None:
-        """Why this leader must be taken for stuck: its lease ran out well ago and it still leads."""
+        """Why this leader must be taken for stuck: its lease ran out long ago and it still leads."""
         if self.is_leader and self._clock() > self.valid_until + WATCHDOG_SECONDS:
             lock = self._config.lock.rpartition("/")[2]
             return f"failed election to renew leadership on lease {lock}"
         return None
 
-    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Campaign, lead while the lease can be renewed, give it back; returns when leadership is
         lost.
 
@@ -129,7 +130,7 @@ class LeaderElector:
         """
         self._observers.standing_by()
         await self._acquire()
-        leading = asyncio.ensure_future(lead())
+        leading = asyncio.create_task(lead(), name="leading")
         try:
             await self._renew_until_lost(leading)
         finally:
@@ -144,13 +145,14 @@ class LeaderElector:
         while True:
             if await self._try_acquire_or_renew():
                 break
+            log.v(4).info("Failed to acquire lease", lock=lock)
             jitter = 1 + self._rng.random() * JITTER_FACTOR
             await asyncio.sleep(self._config.retry_seconds * jitter)
         self._observers.event(f"{self._config.identity} became leader")
         self._observers.leading()
         log.info("Successfully acquired lease", lock=lock)
 
-    async def _renew_until_lost(self, leading: asyncio.Future[None]) -> None:
+    async def _renew_until_lost(self, leading: asyncio.Task[None]) -> None:
         """Renew at once, then every retry period; the work ending by itself ends leadership too."""
         while await self._renew_before_deadline():
             log.v(5).info("Successfully renewed lease", lock=self._config.lock)
@@ -241,24 +243,32 @@ class LeaderElector:
         """Give the lease back so that another can lead at once; somebody else's is left alone."""
         try:
             async with asyncio.timeout(self._config.renew_deadline_seconds):
-                await self._give_back()
+                while not await self._give_back():
+                    log.v(4).info("Conflict when releasing lease, retrying", lock=self._config.lock)
         except (KschedulerError, TimeoutError) as error:
             log.error(error, "Failed to release lease", lock=self._config.lock)
 
-    async def _give_back(self) -> None:
+    async def _give_back(self) -> bool:
+        """False if the lease changed meanwhile: a renewal we no longer waited for may have come
+        through.
+        """
         lease = await self._api.get()
         if lease is None:
-            return
+            return True
         self._observe(lease)
         if not self.is_leader:
-            return
+            return True
         now = _now()
         transitions = int(lease["spec"].get("leaseTransitions") or 0)
         released = self._spec(acquired=now, renewed=now, transitions=transitions) | {
             "holderIdentity": "",
             "leaseDurationSeconds": 1,
         }
-        self._keep(await self._api.update(lease | {"spec": released}))
+        try:
+            self._keep(await self._api.update(lease | {"spec": released}))
+        except Conflict:
+            return False
+        return True
 
     def _spec(self, *, acquired: str, renewed: str, transitions: int) -> dict[str, Any]:
         return {
@@ -281,12 +291,12 @@ class LeaderElector:
         self._observed_at = self._clock()
 
 
-async def _cancelled(task: asyncio.Future[None]) -> None:
-    """Cancel and wait for the end; what the work failed with, if it did, is for our caller."""
-    if task.done():
-        return
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    """Cancel and wait for the end; a failure is told, and the lease is given back all the same."""
     task.cancel()
     await asyncio.wait({task})
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error(error, "Leading ended with an error")
 
 
 def _now() -> str:
