@@ -115,7 +115,7 @@ class LeaderElector:
         return self._observed_at + float(self._observed.get("leaseDurationSeconds") or 0)
 
     def overdue(self) -> str | None:
-        """Why this leader must be taken for stuck: its lease ran out long ago and it still leads."""
+        """Why this leader counts as stuck: its lease ran out long ago and it still leads."""
         if self.is_leader and self._clock() > self.valid_until + WATCHDOG_SECONDS:
             lock = self._config.lock.rpartition("/")[2]
             return f"failed election to renew leadership on lease {lock}"
