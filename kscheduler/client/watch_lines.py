@@ -10,6 +10,7 @@ import msgspec
 from kscheduler import logs
 from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.meta import ApiObject, PartialObject, Status, WatchEvent
+from kscheduler.api.sharing import sharing_of
 from kscheduler.client.errors import from_status
 
 T = TypeVar("T")
@@ -41,10 +42,18 @@ class Shape(Generic[T]):
 def shape_of(struct: type[A], name: str) -> Shape[A]:
     return Shape(
         name,
-        decoder_for(struct),
+        _sharing_decoder(struct),
         attrgetter("key"),
         attrgetter("metadata.resource_version"),
     )
+
+
+def _sharing_decoder(struct: type[A]) -> Callable[[Json], A]:
+    """Whoever follows a collection keeps all of it, so its objects share what they repeat."""
+    decode, share = decoder_for(struct), sharing_of(struct)
+    if share is None:
+        return decode
+    return lambda data: share(decode(data))
 
 
 def untyped_shape(name: str) -> Shape[dict[str, Any]]:

@@ -3,20 +3,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.core import (
+    Affinity,
     Container,
     ContainerImage,
     ContainerPort,
+    ContainerStatus,
+    Namespace,
     Node,
     NodeCondition,
     NodeStatus,
+    PersistentVolumeClaimSource,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodCondition,
     PodSpec,
+    PodStatus,
     ResourceClaimReference,
     ResourceRequirements,
     Toleration,
+    Volume,
 )
-from kscheduler.api.meta import EMPTY, ObjectMeta, OwnerReference
-from kscheduler.api.sharing import share_node, share_pod
+from kscheduler.api.meta import (
+    EMPTY,
+    LabelSelector,
+    LabelSelectorRequirement,
+    ObjectMeta,
+    OwnerReference,
+)
+from kscheduler.api.sharing import share_node, share_pod, sharing_of
 
 texts = st.sampled_from(["", "a", "b"])
 label_sets = st.dictionaries(texts, texts, max_size=2)
@@ -35,6 +50,42 @@ containers = st.builds(
     resources=resources,
     restart_policy=st.none() | texts,
 )
+volumes = st.builds(
+    Volume,
+    name=texts,
+    persistent_volume_claim=st.builds(PersistentVolumeClaimSource, claim_name=texts),
+)
+selectors = st.builds(
+    LabelSelector,
+    match_labels=label_sets,
+    match_expressions=st.lists(
+        st.builds(LabelSelectorRequirement, key=texts, values=st.tuples(texts)), max_size=1
+    ).map(tuple),
+)
+affinities = st.builds(
+    Affinity,
+    pod_affinity=st.none()
+    | st.builds(
+        PodAffinity,
+        required=st.tuples(
+            st.builds(PodAffinityTerm, label_selector=st.none() | selectors, topology_key=texts)
+        ),
+    ),
+)
+statuses = st.builds(
+    PodStatus,
+    phase=texts,
+    conditions=st.lists(st.builds(PodCondition, type=texts, status=texts), max_size=2).map(tuple),
+    container_statuses=st.lists(
+        st.builds(
+            ContainerStatus,
+            name=texts,
+            allocated_resources=st.none() | quantity_maps,
+            resources=st.none() | resources,
+        ),
+        max_size=2,
+    ).map(tuple),
+)
 pods = st.builds(
     Pod,
     metadata=st.builds(
@@ -50,7 +101,13 @@ pods = st.builds(
         containers=st.lists(containers, max_size=2).map(tuple),
         init_containers=st.lists(containers, max_size=2).map(tuple),
         tolerations=st.lists(st.builds(Toleration, key=texts), max_size=2).map(tuple),
+        volumes=st.lists(volumes, max_size=2).map(tuple),
+        node_selector=st.none() | label_sets,
+        affinity=st.none() | affinities,
+        overhead=quantity_maps,
+        priority=st.none() | st.integers(-(2**31), 2**31 - 1),
     ),
+    status=statuses,
 )
 
 
@@ -75,8 +132,51 @@ def test_pods_of_one_workload_hold_one_copy():
     assert first.metadata.labels is second.metadata.labels
     assert first.metadata.owner_references is second.metadata.owner_references
     assert first.spec.tolerations is second.spec.tolerations
-    assert first.spec.containers[0].resources is second.spec.containers[0].resources
-    assert first.spec.containers[0].image is second.spec.containers[0].image
+    assert first.spec is second.spec
+
+
+def test_pods_of_one_workload_that_are_placed_differ_in_their_node_only():
+    def placed(name, node):
+        pod = decoded_pod(name)
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        return share_pod(msgspec.structs.replace(pod, spec=spec))
+
+    first, second, pending = placed(b"p1", "n1"), placed(b"p2", "n2"), share_pod(decoded_pod(b"p3"))
+    assert (first.spec.node_name, second.spec.node_name) == ("n1", "n2")
+    for field in msgspec.structs.fields(PodSpec):
+        if field.name != "node_name":
+            parts = [getattr(pod.spec, field.name) for pod in (first, second, pending)]
+            assert parts[0] is parts[1] is parts[2], field.name
+
+
+def test_the_volume_of_a_token_does_not_tell_pods_apart():
+    def pod(token):
+        claim = PersistentVolumeClaimSource(claim_name="data")
+        volumes = (Volume("data", persistent_volume_claim=claim), Volume(token))
+        return share_pod(Pod(spec=PodSpec(volumes=volumes)))
+
+    first, second = pod("kube-api-access-x7x7x"), pod("kube-api-access-y8y8y")
+    assert first.spec is second.spec
+    assert [volume.name for volume in first.spec.volumes] == ["data"]
+
+
+def test_running_pods_hold_one_copy_of_what_their_containers_were_given():
+    def running(time):
+        allocated = ContainerStatus("c", allocated_resources={"cpu": "1"})
+        condition = PodCondition("Ready", "True", last_transition_time=time)
+        return share_pod(
+            Pod(status=PodStatus("Running", (condition,), container_statuses=(allocated,)))
+        )
+
+    first, second = running("2026-01-01T00:00:00Z"), running("2026-01-01T00:00:01Z")
+    assert first.status.container_statuses is second.status.container_statuses
+    assert first.status.conditions != second.status.conditions
+
+
+def test_only_kinds_that_repeat_themselves_are_shared():
+    assert sharing_of(Pod) is share_pod
+    assert sharing_of(Node) is share_node
+    assert sharing_of(Namespace) is None
 
 
 def test_what_is_absent_stays_absent():
