@@ -5,21 +5,30 @@ that fields we do not know survive.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 
 from kscheduler.api.core import Binding, ObjectReference, Pod, PodStatus
+from kscheduler.api.decode import decoder_for
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.resources import BINDINGS, PODS, Resource
 from kscheduler.client.errors import (
     ApiError,
     Conflict,
     ConnectionRefused,
+    ConnectionReset,
+    DeadlineExceeded,
+    Forbidden,
     InternalError,
+    NotFound,
+    ServerTimeout,
     ServiceUnavailable,
+    Timeout,
+    Unauthorized,
 )
 from kscheduler.client.patches import pod_status_patch
-from kscheduler.client.throttle import brief_retries
+from kscheduler.client.throttle import Backoff, brief_retries
 from kscheduler.client.transport import Transport
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -28,6 +37,10 @@ DELETE_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1"}'
 
 # Failures that a moment's patience may cure, and that left nothing behind.
 RETRIABLE = (InternalError, ServiceUnavailable, ConnectionRefused)
+# Failures after which nobody knows whether the server did what it was asked to.
+UNANSWERED = (ConnectionReset, DeadlineExceeded, ServerTimeout, Timeout)
+
+_decode_pod = decoder_for(Pod)
 
 Query = Mapping[str, str]
 
@@ -105,15 +118,42 @@ class KubeClient:
         return True
 
     async def bind(self, pod: Pod, node: str) -> None:
-        """Assigns the pod to the node; what only hiccuped is tried again, a conflict is final."""
+        """Assigns the pod to the node; what only hiccuped is tried again, a conflict is final.
+
+        Differs from upstream where the answer got lost: the server is asked what it did, because
+        room that the pod may have taken must not be given to another.
+        """
         metadata = ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid)
         target = ObjectReference(kind="Node", name=node)
         body = BINDINGS.encode(Binding(metadata=metadata, target=target))
+        tries = 0
 
         async def post() -> bytes:
+            nonlocal tries
+            tries += 1
             return await self._send("POST", PODS, pod.namespace, pod.name, "binding", body)
 
-        await _persist(post, RETRIABLE)
+        try:
+            await _persist(post, RETRIABLE)
+        except Conflict:
+            if tries == 1 or not await self._is_on(pod, node):
+                raise
+        except UNANSWERED:
+            if not await self._is_on(pod, node):
+                raise
+
+    async def _is_on(self, pod: Pod, node: str) -> bool:
+        """Whether the server has the pod on the node; asked until it answers."""
+        pauses = Backoff(first_seconds=0.05, cap_seconds=5.0)
+        while True:
+            try:
+                stored = _decode_pod(await self.get(PODS, pod.name, pod.namespace))
+            except (NotFound, Forbidden, Unauthorized):
+                return False
+            except ApiError:
+                await asyncio.sleep(pauses.next(time.monotonic()))
+            else:
+                return stored.uid == pod.uid and stored.spec.node_name == node
 
     async def patch_pod_status(self, pod: Pod, status: PodStatus) -> None:
         """Makes the server's status of this pod `status`; no request when nothing differs."""

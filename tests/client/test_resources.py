@@ -13,6 +13,7 @@ from kscheduler.client.errors import (
     Forbidden,
     InternalError,
     NotFound,
+    Timeout,
 )
 from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.client.resources import MERGE_PATCH, KubeClient
@@ -54,7 +55,6 @@ async def test_binding_survives_a_hiccup(server, client, hiccup):
         pytest.param(failing(403, "Forbidden"), Forbidden, id="403"),
         pytest.param(failing(404, "NotFound"), NotFound, id="404"),
         pytest.param(failing(409, "Conflict"), Conflict, id="409"),
-        pytest.param(Broken(), ConnectionReset, id="lost reply"),
     ],
 )
 async def test_binding_fails_at_once_where_a_retry_could_harm_or_not_help(
@@ -64,6 +64,66 @@ async def test_binding_fails_at_once_where_a_retry_could_harm_or_not_help(
     with pytest.raises(error):
         await client.bind(POD, "n1")
     assert len(server.requests) == 1
+
+
+def stored(*, uid="u1", node=""):
+    return Reply(200, {"metadata": {"name": "p1", "uid": uid}, "spec": {"nodeName": node}})
+
+
+UNANSWERED = [
+    pytest.param(Broken(), ConnectionReset, id="lost reply"),
+    pytest.param(failing(504, "Timeout"), Timeout, id="504"),
+]
+
+
+@pytest.mark.parametrize(("reply", "_error"), UNANSWERED)
+async def test_binding_that_took_effect_without_an_answer_is_one(server, client, reply, _error):
+    server.on("POST", BINDING, reply)
+    server.on("GET", "/api/v1/namespaces/default/pods/p1", Broken(), stored(node="n1"))
+    await client.bind(POD, "n1")
+    assert [one.method for one in server.requests] == ["POST", "GET", "GET"]
+
+
+@pytest.mark.parametrize(("reply", "error"), UNANSWERED)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(stored(), id="on no node"),
+        pytest.param(stored(node="n2"), id="on another node"),
+        pytest.param(stored(node="n1", uid="u2"), id="another pod of that name"),
+        pytest.param(failing(404, "NotFound"), id="gone"),
+        pytest.param(failing(403, "Forbidden"), id="not allowed to look"),
+    ],
+)
+async def test_binding_without_an_answer_that_took_no_effect_fails(
+    server, client, reply, error, answer
+):
+    server.on("POST", BINDING, reply)
+    server.on("GET", "/api/v1/namespaces/default/pods/p1", answer)
+    with pytest.raises(error):
+        await client.bind(POD, "n1")
+    assert [one.method for one in server.requests] == ["POST", "GET"]
+
+
+async def test_conflict_with_our_own_earlier_try_is_a_success(server, client):
+    server.on("POST", BINDING, failing(500, "InternalError"), failing(409, "Conflict"))
+    server.on("GET", "/api/v1/namespaces/default/pods/p1", stored(node="n1"))
+    await client.bind(POD, "n1")
+    assert [one.method for one in server.requests] == ["POST", "POST", "GET"]
+
+
+async def test_server_is_asked_until_it_answers(server, client):
+    server.on("POST", BINDING, Broken())
+    server.on(
+        "GET",
+        "/api/v1/namespaces/default/pods/p1",
+        failing(500, "InternalError"),
+        failing(429, "TooManyRequests"),
+        failing(503, "ServiceUnavailable"),
+        stored(node="n1"),
+    )
+    await client.bind(POD, "n1")
+    assert len(server.requests) == 5
 
 
 async def test_binding_is_tried_four_times(server, client):

@@ -66,6 +66,33 @@ def _with_last_words(recorded: list[Request]) -> list[Request]:
     return [*recorded, *last_words]
 
 
+def _asking_what_became_of_it(recorded: list[Request]) -> list[Request]:
+    """After a binding without an answer the pod is read."""
+    asked = []
+    for request in recorded:
+        asked.append(request)
+        if request.path.endswith("/binding") and not isinstance(request.status, int):
+            path = request.path.removesuffix("/binding")
+            asked.append(Request("A", "scheduler", "GET", path, request.after_step, status=200))
+    return asked
+
+
+def _finding_it_bound(recorded: list[Request]) -> list[Request]:
+    """What was carried out counts, and is told like any other binding."""
+    told = {
+        "action": "Binding",
+        "reason": "Scheduled",
+        "note": "Successfully assigned default/p1 to n1",
+        "type": "Normal",
+    }
+    return [
+        replace(request, body={**request.body, **told})
+        if request.path.endswith("/events")
+        else request
+        for request in _asking_what_became_of_it(_without_status_patch(recorded))
+    ]
+
+
 _LAST_WORDS = Deliberate(
     "the event that leadership ended is sent",
     "kube-scheduler drops it, because it stops its recorder before it stops leading",
@@ -80,14 +107,19 @@ DELIBERATE = {
         _without_status_patch,
     ),
     "k-bind-lost-reply": Deliberate(
-        "no status is written onto the pod",
-        "it is bound: PodScheduled=False would be a lie",
-        _without_status_patch,
+        "the pod is read, found bound and told as scheduled",
+        "it is bound: PodScheduled=False would be a lie, and its room must not be given away",
+        _finding_it_bound,
     ),
     "k-bind-pod-deleted": Deliberate(
         "no status is written for the pod",
         "it is gone, or another pod has its name by now",
         _without_status_patch,
+    ),
+    "k-bind-reset": Deliberate(
+        "the pod is read before the attempt is given up",
+        "without an answer nobody knows whether it is bound; see k-bind-lost-reply",
+        _asking_what_became_of_it,
     ),
 }
 

@@ -1,0 +1,301 @@
+"""Is this a cluster that a scheduler may leave behind? Asked in plain Python, of plain JSON.
+
+Shares nothing with the program it judges: quantities, selectors and rules are written down here
+once more, as their documentation has them. `violations` judges the final state,
+`binding_violations` the requests that led to it.
+
+Final states say everything about resources, ports, taints, node selection and anti-affinity. Two
+rules hold at the moment of a decision only; of them the checker asks what must also hold afterwards
+if all pods that a term or constraint selects carry it themselves: affinity finds a partner in its
+domain, and spread stays within its skew.
+"""
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+Json = Mapping[str, Any]
+
+SUFFIXES = {
+    "": Fraction(1),
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    **{letter: Fraction(1000**power) for power, letter in enumerate("kMGTPE", 1)},
+    **{f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", 1)},
+}
+BLOCKING = ("NoSchedule", "NoExecute")
+UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+FINISHED = ("Succeeded", "Failed")
+
+
+class Sent(NamedTuple):
+    """One request and how it was answered."""
+
+    method: str
+    path: str
+    body: bytes
+    status: int
+
+
+def violations(nodes: Iterable[Json], pods: Iterable[Json]) -> list[str]:
+    """Every rule that is broken, one sentence each."""
+    state = State(nodes, pods)
+    return [problem for pod in state.placed for problem in state.problems(pod)] + [
+        problem for node in state.nodes.values() for problem in state.overfull(node)
+    ]
+
+
+def binding_violations(
+    sent: Iterable[Sent], pods: Iterable[Json], scheduler_names: Iterable[str]
+) -> list[str]:
+    """Each pod of these schedulers, and no other, is bound exactly once, and where it is now."""
+    bound = defaultdict(list)
+    for request in sent:
+        if request.path.endswith("/binding") and request.status == 201:
+            binding = json.loads(request.body)
+            key = (binding["metadata"]["namespace"], binding["metadata"]["name"])
+            bound[key].append((binding["metadata"].get("uid"), binding["target"]["name"]))
+    found = []
+    for pod in pods:
+        metadata, node = pod["metadata"], pod["spec"].get("nodeName")
+        bindings = bound.pop((metadata["namespace"], metadata["name"]), [])
+        if pod["spec"].get("schedulerName") not in scheduler_names:
+            wanted = []
+        else:
+            wanted = [(metadata["uid"], node)] if node else []
+        if bindings != wanted:
+            found.append(f"pod {name_of(pod)} on {node} was bound by {bindings}")
+    return found + [f"pod {key} was bound and is unknown" for key in bound]
+
+
+class State:
+    """Nodes, and pods that stand on them."""
+
+    def __init__(self, nodes: Iterable[Json], pods: Iterable[Json]) -> None:
+        self.nodes = {node["metadata"]["name"]: node for node in nodes}
+        self.placed = [
+            pod
+            for pod in pods
+            if pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") not in FINISHED
+        ]
+
+    def problems(self, pod: Json) -> Iterator[str]:
+        """What speaks against this pod where it is."""
+        name, node_name = name_of(pod), pod["spec"]["nodeName"]
+        node = self.nodes.get(node_name)
+        if node is None:
+            yield f"pod {name} is on node {node_name}, which does not exist"
+            return
+        if not tolerated(pod, node):
+            yield f"pod {name} does not tolerate the taints of {node_name}"
+        if not selected(pod, node):
+            yield f"pod {name} did not select {node_name}"
+        yield from self._misplaced_among_pods(pod, node)
+
+    def _misplaced_among_pods(self, pod: Json, node: Json) -> Iterator[str]:
+        name, where = name_of(pod), node["metadata"]["name"]
+        for term in terms(pod, "podAntiAffinity"):
+            if others := self._partners(pod, term, node):
+                yield f"pod {name} on {where} is too near to {name_of(others[0])}"
+        for term in terms(pod, "podAffinity"):
+            if term["topologyKey"] not in labels_of(node):
+                yield f"pod {name} is on {where}, which has no {term['topologyKey']}"
+            elif not self._partners(pod, term, node) and not self._is_first(pod, term):
+                yield f"pod {name} on {where} is far from all it wants to be near to"
+        for constraint in pod["spec"].get("topologySpreadConstraints") or ():
+            if constraint["whenUnsatisfiable"] == "DoNotSchedule":
+                yield from self._skewed(pod, node, constraint)
+
+    def _partners(self, pod: Json, term: Json, node: Json) -> list[Json]:
+        """Other pods that the term selects, in the domain of this node."""
+        key = term["topologyKey"]
+        domain = labels_of(node).get(key)
+        return [
+            other
+            for other in self.placed
+            if other is not pod
+            and term_selects(term, pod, other)
+            and domain is not None
+            and labels_of(self.nodes.get(other["spec"]["nodeName"], {})).get(key) == domain
+        ]
+
+    def _is_first(self, pod: Json, term: Json) -> bool:
+        """A pod that would be its own partner may be the first of its kind."""
+        return term_selects(term, pod, pod) and not any(
+            term_selects(term, pod, other) for other in self.placed if other is not pod
+        )
+
+    def _skewed(self, pod: Json, node: Json, constraint: Json) -> Iterator[str]:
+        key, where = constraint["topologyKey"], node["metadata"]["name"]
+        counts: Counter[str] = Counter()
+        for candidate in self.nodes.values():
+            if key in labels_of(candidate) and selected(pod, candidate):
+                counts[labels_of(candidate)[key]] += 0
+        for other in self.placed:
+            domain = labels_of(self.nodes.get(other["spec"]["nodeName"], {})).get(key)
+            if domain in counts and namespace_of(other) == namespace_of(pod):
+                counts[domain] += matches(constraint.get("labelSelector"), labels_of(other))
+        own = labels_of(node).get(key)
+        if own not in counts:
+            yield f"pod {name_of(pod)} is on {where}, which is in no domain of {key}"
+            return
+        least = 0 if len(counts) < (constraint.get("minDomains") or 1) else min(counts.values())
+        if counts[own] - least > constraint["maxSkew"]:
+            yield f"pod {name_of(pod)} on {where}: skew {counts[own] - least} in {dict(counts)}"
+
+    def overfull(self, node: Json) -> Iterator[str]:
+        """Resources that do not suffice, and ports that are used twice."""
+        name = node["metadata"]["name"]
+        here = [pod for pod in self.placed if pod["spec"]["nodeName"] == name]
+        used: Counter[str] = Counter({"pods": len(here)})
+        for pod in here:
+            used.update(requests(pod))
+        for resource, amount in used.items():
+            room = quantity(node["status"]["allocatable"].get(resource, "0"))
+            if amount > room:
+                yield f"node {name}: {float(amount)} of {resource} used, {float(room)} there"
+        ports = [(name_of(pod), port) for pod in here for port in host_ports(pod)]
+        for position, (pod, port) in enumerate(ports):
+            for other, other_port in ports[:position]:
+                if pod != other and collide(port, other_port):
+                    yield f"node {name}: {pod} and {other} both use port {port}"
+
+
+def name_of(pod: Json) -> str:
+    return f"{namespace_of(pod)}/{pod['metadata']['name']}"
+
+
+def namespace_of(pod: Json) -> str:
+    return pod["metadata"].get("namespace") or "default"
+
+
+def labels_of(item: Json) -> Mapping[str, str]:
+    return item.get("metadata", {}).get("labels") or {}
+
+
+def quantity(text: str) -> Fraction:
+    number, exponent, suffix = re.fullmatch(
+        r"([+-]?[0-9.]+)(?:[eE]([+-]?[0-9]+))?([A-Za-z]*)", text
+    ).groups()
+    return Fraction(number) * Fraction(10) ** int(exponent or 0) * SUFFIXES[suffix]
+
+
+def requests(pod: Json) -> Counter[str]:
+    """The sum over containers, or one init container's more; plus overhead."""
+    spec = pod["spec"]
+    total: Counter[str] = Counter()
+    for container in spec["containers"]:
+        for resource, amount in _requested(container).items():
+            total[resource] += quantity(amount)
+    for container in spec.get("initContainers") or ():
+        for resource, amount in _requested(container).items():
+            total[resource] = max(total[resource], quantity(amount))
+    for resource, amount in (spec.get("overhead") or {}).items():
+        total[resource] += quantity(amount)
+    return total
+
+
+def _requested(container: Json) -> Mapping[str, str]:
+    return (container.get("resources") or {}).get("requests") or {}
+
+
+def host_ports(pod: Json) -> list[tuple[str, str, int]]:
+    return [
+        (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])
+        for container in pod["spec"]["containers"]
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    ]
+
+
+def collide(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
+    same_address = one[0] == other[0] or "0.0.0.0" in (one[0], other[0])
+    return same_address and one[1:] == other[1:]
+
+
+def tolerated(pod: Json, node: Json) -> bool:
+    spec = node.get("spec") or {}
+    taints = [taint for taint in spec.get("taints") or () if taint["effect"] in BLOCKING]
+    taints += [UNSCHEDULABLE] if spec.get("unschedulable") else []
+    tolerations = pod["spec"].get("tolerations") or ()
+    return all(any(tolerates(one, taint) for one in tolerations) for taint in taints)
+
+
+def tolerates(toleration: Json, taint: Json) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("key") not in (None, "", taint["key"]):
+        return False
+    return toleration.get("operator") == "Exists" or (toleration.get("value") or "") == (
+        taint.get("value") or ""
+    )
+
+
+def selected(pod: Json, node: Json) -> bool:
+    """By nodeSelector and required node affinity."""
+    labels = labels_of(node)
+    plain = pod["spec"].get("nodeSelector") or {}
+    if any(labels.get(key) != value for key, value in plain.items()):
+        return False
+    required = _affinity(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return any(
+        (term.get("matchExpressions") or term.get("matchFields"))
+        and all(holds(one, labels) for one in term.get("matchExpressions") or ())
+        and all(holds(one, fields) for one in term.get("matchFields") or ())
+        for term in required["nodeSelectorTerms"]
+    )
+
+
+def holds(requirement: Json, values: Mapping[str, str]) -> bool:
+    """One expression of a label or node selector."""
+    key, wanted = requirement["key"], requirement.get("values") or ()
+    value = values.get(key)
+    match requirement["operator"]:
+        case "In":
+            return value in wanted
+        case "NotIn":
+            return value not in wanted
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt":
+            return value is not None and int(value) > int(wanted[0])
+        case "Lt":
+            return value is not None and int(value) < int(wanted[0])
+    raise ValueError(f"unknown operator in {requirement}")
+
+
+def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:
+    """A label selector: none matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    plain = selector.get("matchLabels") or {}
+    return all(labels.get(key) == value for key, value in plain.items()) and all(
+        holds(one, labels) for one in selector.get("matchExpressions") or ()
+    )
+
+
+def terms(pod: Json, kind: str) -> list[Json]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return _affinity(pod, kind).get(required) or []
+
+
+def _affinity(pod: Json, kind: str) -> Json:
+    return (pod["spec"].get("affinity") or {}).get(kind) or {}
+
+
+def term_selects(term: Json, carrier: Json, other: Json) -> bool:
+    if "namespaceSelector" in term:
+        raise ValueError("this checker does not know namespaces by their labels")
+    namespaces = term.get("namespaces") or [namespace_of(carrier)]
+    return namespace_of(other) in namespaces and matches(
+        term.get("labelSelector"), labels_of(other)
+    )

@@ -1,0 +1,212 @@
+"""A cluster for tests: the sandbox's API server, schedulers beside it, and objects to put in."""
+
+import asyncio
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from kscheduler.app.daemon import Daemon, build
+from kscheduler.app.startup import setup
+from kscheduler.cli.command_line import parse
+from kscheduler.errors import KschedulerError
+from kscheduler.sandbox import ApiServer, Exchange, User
+from tests.integration.checker import Sent
+
+SCHEDULER = User("system:kube-scheduler").authenticated()
+PATIENCE_SECONDS = 60.0
+
+Object = dict[str, Any]
+
+
+async def until(condition: Callable[[], Any], *, seconds: float = PATIENCE_SECONDS) -> None:
+    """Returns as soon as the condition holds; fails if it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {condition.__code__}"
+        await asyncio.sleep(0.01)
+
+
+def node(name: str, *, cpu: str = "4", pods: str = "110", **fields: Any) -> Object:
+    """A node; `fields` are `labels` and members of its spec, like `taints`."""
+    room = {"cpu": cpu, "memory": "16Gi", "pods": pods}
+    labels = {"kubernetes.io/hostname": name, **fields.pop("labels", {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": fields,
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def pod(name: str, *, cpu: str = "100m", namespace: str = "default", **fields: Any) -> Object:
+    """A pod of one container; `fields` are `labels`, `ports` and members of its spec."""
+    container = {"name": "c", "image": "example.com/app:1", "resources": {"requests": {"cpu": cpu}}}
+    if "ports" in fields:
+        container["ports"] = fields.pop("ports")
+    metadata = {"name": name, "namespace": namespace, "labels": fields.pop("labels", {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [container], **fields},
+    }
+
+
+class Cluster:
+    """An API server as tests look at it: who is where, and what was asked of it."""
+
+    def __init__(self, api: ApiServer, folder: Path) -> None:
+        self.api = api
+        self.folder = folder
+        self.sent: list[Sent] = []
+        api.hooks.append(self._note)
+
+    def _note(self, exchange: Exchange) -> None:
+        if exchange.method != "GET":
+            self.sent.append(Sent(exchange.method, exchange.path, exchange.body, exchange.status))
+
+    def create(self, *items: Object) -> None:
+        for item in items:
+            self.api.objects.create(item)
+
+    def pod(self, name: str, namespace: str = "default") -> Object:
+        return self.api.objects.get("pods", name, namespace)
+
+    def pods(self) -> list[Object]:
+        return self.api.objects.list("pods")
+
+    def nodes(self) -> list[Object]:
+        return self.api.objects.list("nodes")
+
+    def place(self, name: str, namespace: str = "default") -> str | None:
+        """The node a pod is bound to, if it is."""
+        found = self.api.objects.find("pods", name, namespace)
+        return found["spec"].get("nodeName") if found else None
+
+    def places(self) -> dict[str, str | None]:
+        return {one["metadata"]["name"]: one["spec"].get("nodeName") for one in self.pods()}
+
+    def waiting(self) -> list[str]:
+        return [name for name, where in self.places().items() if where is None]
+
+    def complaint(self, name: str) -> str:
+        """What the scheduler says in the pod's status about why it is not placed."""
+        return next(
+            (
+                condition.get("message", "")
+                for condition in self.pod(name).get("status", {}).get("conditions", ())
+                if condition["type"] == "PodScheduled" and condition["status"] == "False"
+            ),
+            "",
+        )
+
+    def events(self, name: str) -> list[tuple[str, str]]:
+        """Reason and text of what was told about a pod."""
+        return [
+            (event["reason"], event["message"])
+            for event in self.api.objects.list("events")
+            if event["involvedObject"]["name"] == name
+        ]
+
+    def store(self, resource: str, item: Object) -> None:
+        """Puts an object in as it is, valid or not."""
+        metadata = item["metadata"]
+        metadata.setdefault("uid", f"uid-of-{metadata['name']}")
+        metadata.setdefault("creationTimestamp", "2026-01-02T03:04:05Z")
+        key = (metadata.get("namespace", ""), metadata["name"])
+        self.api.store[resource].put(key, item)
+
+    def kubeconfig(self) -> Path:
+        path = self.folder / f"{len(list(self.folder.iterdir()))}.kubeconfig"
+        path.write_text(json.dumps(self.api.kubeconfig()))
+        return path
+
+    def arguments(self, *, args: Sequence[str] = (), **config: Any) -> list[str]:
+        """A command line with a config file; `config` holds the file's fields."""
+        connection = {"kubeconfig": str(self.kubeconfig()), **config.pop("clientConnection", {})}
+        written = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "podMaxBackoffSeconds": 2,
+            **config,
+            "clientConnection": {"qps": -1, **connection},
+        }
+        path = self.folder / f"{len(list(self.folder.iterdir()))}.yaml"
+        path.write_text(json.dumps(written))
+        return ["--config", str(path), "--secure-port", "0", *args]
+
+    @asynccontextmanager
+    async def scheduler(
+        self, *, args: Sequence[str] = (), ready: bool = True, **config: Any
+    ) -> AsyncIterator["Running"]:
+        """A scheduler in this process, in sync if `ready`; it is ended without ceremony."""
+        running = Running(self.arguments(args=args, **config))
+        try:
+            if ready:
+                await until(lambda: running.synced)
+            yield running
+        finally:
+            await running.kill()
+
+
+class Running:
+    """A scheduler that runs beside the test."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.daemon: Daemon | None = None
+        self.task = asyncio.create_task(self._run(arguments), name="scheduler")
+
+    async def _run(self, arguments: Sequence[str]) -> int:
+        options, _ = parse(arguments)
+        try:
+            async with setup(options, options.gates()) as made:
+                self.daemon = build(made)
+                return await self.daemon.run()
+        except KschedulerError:
+            return 1
+
+    @property
+    def synced(self) -> bool:
+        if self.task.done():
+            self.task.result()
+        return self.daemon is not None and self.daemon.synced
+
+    async def stop(self) -> int:
+        """As a signal would; returns the exit code."""
+        assert self.daemon is not None
+        self.daemon.stopping.set()
+        return await self.task
+
+    async def kill(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+        # A daemon keeps what it has read at start out of the collector's way; it is gone now.
+        gc.unfreeze()
+        gc.set_threshold(700, 10, 10)
+
+
+@asynccontextmanager
+async def program(arguments: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The scheduler as a process of its own, killed at the end if it still runs."""
+    started = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "from kscheduler.cli import main; main()",
+        *arguments,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    try:
+        yield started
+    finally:
+        if started.returncode is None:
+            started.kill()
+        await started.communicate()
