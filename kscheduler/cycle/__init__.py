@@ -1,5 +1,6 @@
 """One attempt at one pod: decide, assume, bind; or find out why not.
- In: pods popped from the queue and a snapshot of the cache. Out: a Placement that is assumed at
+
+In: pods popped from the queue and a snapshot of the cache. Out: a Placement that is assumed at
 once and bound by a task beside the loop, or a failure that goes into the pod's status, an event
 and back into the queue. Invariant: a decision (`schedule.py`) is one synchronous call, and every
 popped pod ends in exactly one of `bind.py` and `failure.py`.

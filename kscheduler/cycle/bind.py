@@ -1,7 +1,8 @@
 """The binding cycle: what follows a placement, beside the loop, one task per pod.
 
     pre-flight → nomination if it may take long → wait for Permit → PreBind → Bind → PostBind
- Whatever fails on the way gives back what was reserved and assumed, lets waiting pods know that
+
+Whatever fails on the way gives back what was reserved and assumed, lets waiting pods know that
 room came free, and ends in the failure handler.
 """
 
@@ -28,6 +29,9 @@ from kscheduler.state.cache import Cache, CacheError
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
+
+# Bindings on their way to the API server; beyond it deciding more would only make decisions older.
+MAX_BINDING = 512
 
 ROOM_CAME_FREE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
 
@@ -71,11 +75,19 @@ class Binder:
         # Gate NominatedNodeNameForExpectation: say where a pod is headed when that may take long.
         self._nominates = nominates
         self._clock = clock
+        self._slots = asyncio.Semaphore(MAX_BINDING)
+
+    async def caught_up(self) -> None:
+        """Return when there is room for another binding. Pods that plugins hold back take none:
+        they may be waiting for those still to be decided.
+        """
+        async with self._slots:
+            pass
 
     async def run(self, attempt: Attempt) -> None:
         """The whole binding cycle of one pod; it fails alone."""
         try:
-            status = await self._bind(attempt)
+            failure = await self._bind(attempt)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
@@ -85,33 +97,35 @@ class Binder:
                 pod=attempt.pod.key,
                 stack=traceback.format_exc(),
             )
-            status = failed(error)
-        if status is not None:
-            self._give_up(attempt, status)
+            failure = Failure(failed(error))
+        if failure is not None:
+            self._give_up(attempt, failure)
 
-    async def _bind(self, attempt: Attempt) -> Status | None:
+    async def _bind(self, attempt: Attempt) -> Failure | None:
         framework, cycle = attempt.framework, attempt.cycle
         pod, node = attempt.pod, attempt.node
         pre_flight = (
             framework.run_pre_bind_pre_flight(cycle, pod, node) if self._nominates else None
         )
         if pre_flight is not None and pre_flight is not SKIP:
-            return pre_flight
+            return Failure(pre_flight)
         if self._nominates and (pre_flight is None or framework.is_waiting(pod)):
-            self._writer.report(StatusReport(attempt.queued.pod.pod, None, node))
+            await self._writer.write(StatusReport(attempt.queued.pod.pod, None, node))
         status = await framework.wait_on_permit(pod)
         if status is not None:
-            return status
-        # From here on events need no longer be kept for this pod.
+            return rejection(status) if status.rejected else Failure(status)
+        # From here on events need no longer be kept for this pod, and no plugin can reject it for
+        # good: whatever fails is tried again.
         self._queue.done(pod.uid)
         if pre_flight is None:
             status = await self._pre_bind(attempt)
             if status is not None:
-                return Status(status.code, status.reasons)
-        await self._writer.settle(pod.uid)
-        status = await framework.run_bind(cycle, pod, node)
+                return Failure(status)
+        async with self._slots:
+            await self._writer.settle(pod.uid)
+            status = await framework.run_bind(cycle, pod, node)
         if status is not None:
-            return Status(status.code, status.reasons)
+            return Failure(status)
         self._bound(attempt)
         return None
 
@@ -154,13 +168,12 @@ class Binder:
         if queued.was_flushed_from_unschedulable:
             metrics.pod_scheduled_after_flush_total.inc()
 
-    def _give_up(self, attempt: Attempt, status: Status) -> None:
+    def _give_up(self, attempt: Attempt, failure: Failure) -> None:
         """Give back what the pod held. Those who wait hear of it; the pod itself only if it failed
         by error.
         """
         pod, now = attempt.pod, self._clock()
         freed = self.release(attempt)
-        failure = permit_failure(status) if status.plugin and status.rejected else Failure(status)
         if freed and not failure.rejected:
             self._queue.move_all(ROOM_CAME_FREE, pod, None, now=now)
         self._failures.handle(attempt.queued, failure, started=attempt.started, now=now)
@@ -168,7 +181,8 @@ class Binder:
             self._queue.move_all(ROOM_CAME_FREE, pod, None, now=now, pre_check=_other_than(pod))
 
     def release(self, attempt: Attempt) -> bool:
-        """Undo Reserve and the assumption; False if the cache had moved on."""
+        """Undo Permit, Reserve and the assumption; False if the cache had moved on."""
+        attempt.framework.let_go(attempt.pod)
         attempt.framework.run_unreserve(attempt.cycle, attempt.pod, attempt.node)
         try:
             self._cache.forget(attempt.pod)
@@ -182,8 +196,8 @@ def _other_than(pod: PodInfo) -> Callable[[PodInfo], bool]:
     return lambda waiting: waiting.uid != pod.uid
 
 
-def permit_failure(status: Status) -> Failure:
-    """A rejection after the decision, told like a decision about that one node."""
+def rejection(status: Status) -> Failure:
+    """Reserve or Permit said no: told like a decision in a cluster of that one node."""
     diagnosis = Diagnosis(absent=Status(status.code, status.reasons, status.plugin))
     diagnosis.blame(status)
     return Failure(

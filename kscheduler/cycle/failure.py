@@ -12,6 +12,7 @@ from typing import Protocol
 from kscheduler import logs
 from kscheduler.api.core import Pod, PodCondition
 from kscheduler.api.timestamps import format_time
+from kscheduler.cycle.schedule import NO_NODES
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
 from kscheduler.framework.verdict import Status
 from kscheduler.metrics import Metrics
@@ -83,11 +84,17 @@ class FailureHandler:
         queued.pending_plugins = set(failure.pending_plugins)
         current = self._pods.get(pod.key)
         if current is not None and current.metadata.uid != pod.uid:
-            # Deleted and created again under the same name: nothing here concerns the new one.
+            log.v(2).info(
+                "Pod was recreated while handling scheduling failure. "
+                "Skip requeueing and status updates.",
+                pod=logs.ref(pod.pod),
+                oldUID=pod.uid,
+                newUID=current.uid,
+            )
             self._queue.done(pod.uid)
             return
         self._requeue(queued, current, failure, now=now)
-        self._tell(queued, failure, pod, now=now)
+        self._tell(queued, failure, now=now)
 
     def _count(self, profile: str, failure: Failure, seconds: float) -> None:
         result = "unschedulable" if failure.rejected else "error"
@@ -99,7 +106,11 @@ class FailureHandler:
         self, queued: QueuedPod, current: Pod | None, failure: Failure, *, now: float
     ) -> None:
         if current is None:
-            log.v(2).info("Pod doesn't exist in informer cache", pod=logs.ref(queued.pod.pod))
+            log.info(
+                "Pod doesn't exist in informer cache",
+                pod=logs.ref(queued.pod.pod),
+                err=f'pod "{queued.pod.name}" not found',
+            )
             self._queue.done(queued.pod.uid)
         elif current.spec.node_name:
             log.info(
@@ -109,27 +120,33 @@ class FailureHandler:
             )
             self._queue.done(queued.pod.uid)
         else:
-            queued.pod = PodInfo(current)
+            if current is not queued.pod.pod:
+                queued.pod = PodInfo(current)
             self._queue.add_unschedulable_if_not_present(queued, now=now)
             self._queue.nominator.add(queued.pod, failure.nominated_node)
 
-    def _tell(self, queued: QueuedPod, failure: Failure, pod: PodInfo, *, now: float) -> None:
-        message = failure.status.message
+    def _tell(self, queued: QueuedPod, failure: Failure, *, now: float) -> None:
+        pod, message = queued.pod.pod, failure.status.message
         self._recorder(queued.profile).event(
-            pod.pod, "Warning", "FailedScheduling", "Scheduling", message
+            pod, "Warning", "FailedScheduling", "Scheduling", message
         )
         condition = PodCondition(
             type=POD_SCHEDULED,
             status="False",
             reason=failure.reason,
             message=message,
-            observed_generation=pod.pod.metadata.generation,
+            observed_generation=pod.metadata.generation,
             last_transition_time=format_time(now),
         )
-        self._writer.report(StatusReport(pod.pod, condition, failure.nominated_node))
+        self._writer.report(StatusReport(pod, condition, failure.nominated_node))
 
     def _log(self, pod: PodInfo, failure: Failure) -> None:
-        if failure.rejected:
+        if failure.status == NO_NODES:
+            log.v(2).info(
+                "Unable to schedule pod; no nodes are registered to the cluster; waiting",
+                pod=logs.ref(pod.pod),
+            )
+        elif failure.rejected:
             log.v(2).info(
                 "Unable to schedule pod; no fit; waiting",
                 pod=logs.ref(pod.pod),

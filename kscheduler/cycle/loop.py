@@ -1,6 +1,7 @@
 """The scheduling loop: pop a pod, decide, assume, hand it over to a binding task; the daemon's
 only `while True`.
- Deciding is synchronous, so nothing changes under it; between two pods the loop yields, so that
+
+Deciding is synchronous, so nothing changes under it; between two pods the loop yields, so that
 watches and bindings advance. An exception anywhere in an attempt costs that pod the attempt, with
 the traceback in the log, and nothing else.
 """
@@ -14,7 +15,7 @@ import traceback
 from collections.abc import Callable, Mapping
 
 from kscheduler import logs
-from kscheduler.cycle.bind import Attempt, Binder, permit_failure
+from kscheduler.cycle.bind import Attempt, Binder, rejection
 from kscheduler.cycle.failure import CLEAR, Failure, FailureHandler, Recorder
 from kscheduler.cycle.schedule import Failed, Placement, Scheduler, Unschedulable
 from kscheduler.framework.cycle_state import CycleState
@@ -30,8 +31,6 @@ log = logs.logger(__name__)
 
 # Share of attempts whose plugin calls are timed one by one.
 SAMPLED = 0.1
-# Bindings under way; beyond it deciding more would only make decisions older.
-MAX_BINDING = 512
 BACKOFF_FLUSH_SECONDS = 1.0
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 CACHE_METRICS_SECONDS = 1.0
@@ -63,7 +62,6 @@ class SchedulingLoop:
         self._rng = rng
         self._clock = clock
         self._ready = asyncio.Event()
-        self._slots = asyncio.Semaphore(MAX_BINDING)
 
     async def run(self) -> None:
         """Until cancelled. Bindings under way are then abandoned: their pods show up bound, or
@@ -81,6 +79,7 @@ class SchedulingLoop:
 
     async def _schedule_forever(self, tasks: asyncio.TaskGroup) -> None:
         while True:
+            await self._binder.caught_up()
             queued = self._queue.pop()
             if queued is None:
                 self._ready.clear()
@@ -89,7 +88,6 @@ class SchedulingLoop:
                 continue
             attempt = self.schedule(queued)
             if attempt is not None:
-                await self._slots.acquire()
                 tasks.create_task(self._bind(attempt), name=f"bind/{attempt.pod.key}")
             await asyncio.sleep(0)
 
@@ -100,7 +98,6 @@ class SchedulingLoop:
             await self._binder.run(attempt)
         finally:
             binding.dec()
-            self._slots.release()
 
     def schedule(self, queued: QueuedPod) -> Attempt | None:
         """One scheduling cycle: a pod that got a node and is assumed there, or None and it was
@@ -145,15 +142,28 @@ class SchedulingLoop:
     def _attempt(
         self, queued: QueuedPod, framework: Framework, started: float
     ) -> Attempt | Failure:
-        pod = queued.pod
         cycle = CycleState(sampled=self._rng.random() < SAMPLED)
-        nodes = self._cache.snapshot()
-        match self._scheduler.decide(cycle, framework, pod, nodes):
-            case Placement(node=node):
-                return self._take(Attempt(queued, pod, node, framework, cycle, started))
+        try:
+            decided = self._decide(cycle, framework, queued)
+        finally:
+            took = self._metrics.scheduling_algorithm_duration_seconds
+            took.observe(time.perf_counter() - started)
+        if isinstance(decided, Failure):
+            return decided
+        return self._take(Attempt(queued, queued.pod, decided.node, framework, cycle, started))
+
+    def _decide(
+        self, cycle: CycleState, framework: Framework, queued: QueuedPod
+    ) -> Placement | Failure:
+        pod = queued.pod
+        match self._scheduler.decide(cycle, framework, pod, self._cache.snapshot()):
+            case Placement() as placement:
+                return placement
             case Unschedulable() as refusal:
                 return self._refused(cycle, framework, queued, refusal)
             case Failed(status=status):
+                if not status.rejected:
+                    log.error(status.message, "Error selecting node for pod", pod=logs.ref(pod.pod))
                 return Failure(status)
 
     def _refused(
@@ -178,24 +188,35 @@ class SchedulingLoop:
         Permit.
         """
         pod = attempt.pod = attempt.pod.assigned_to(attempt.node)
-        framework, cycle = attempt.framework, attempt.cycle
         try:
             self._cache.assume(pod)
         except CacheError as error:
             return Failure(failed(error))
         self._queue.nominator.remove(pod.uid)
+        try:
+            failure = self._reserve(attempt)
+        except BaseException:
+            # Or else the pod would count as on its way for ever.
+            self._binder.release(attempt)
+            raise
+        if failure is not None:
+            self._binder.release(attempt)
+            return failure
+        return attempt
+
+    def _reserve(self, attempt: Attempt) -> Failure | None:
+        framework, cycle, pod = attempt.framework, attempt.cycle, attempt.pod
         status: Status | Hold | None = framework.run_reserve(cycle, pod, attempt.node)
         if status is None:
             status = framework.run_permit(cycle, pod, attempt.node)
         if isinstance(status, Hold):
             framework.hold(pod, status)
         elif status is not None:
-            self._binder.release(attempt)
-            return permit_failure(status) if status.rejected else Failure(status)
+            return rejection(status) if status.rejected else Failure(status)
         if cycle.pods_to_activate:
             self._queue.activate(cycle.pods_to_activate.values(), self._clock())
             cycle.pods_to_activate.clear()
-        return attempt
+        return None
 
     async def _flush_backoff(self) -> None:
         while True:

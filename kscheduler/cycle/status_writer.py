@@ -1,5 +1,6 @@
 """Writes what became of a pod into its status, beside the scheduling loop and never in its way.
- One report per pod is kept: a newer one replaces an older one that has not been sent. A pod about
+
+One report per pod is kept: a newer one replaces an older one that has not been sent. A pod about
 to be bound first settles: what is unsent is dropped and what is under way is awaited, so that no
 stale `PodScheduled=False` can land on a pod after its binding. For the same reason nothing is
 written about a pod that somebody else has bound meanwhile.
@@ -22,6 +23,8 @@ from kscheduler.errors import KschedulerError
 log = logs.logger(__name__)
 
 WRITERS = 8
+# Pods whose status we wrote and remember until we hear of it; older ones surely have been heard of.
+MOST_REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,17 @@ class StatusWriter:
         self._unsent: OrderedDict[str, StatusReport] = OrderedDict()
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._work = asyncio.Event()
+        # By pod, what the informer may not have heard yet: the version written to, and the status.
+        self._written: OrderedDict[str, tuple[str, PodStatus]] = OrderedDict()
 
     def report(self, report: StatusReport) -> None:
         self._unsent[report.pod.uid] = report
         self._work.set()
+
+    async def write(self, report: StatusReport) -> None:
+        """A report that its sender waits for; a failure is only logged."""
+        await self.settle(report.pod.uid)
+        await self._write(report)
 
     async def settle(self, uid: str) -> None:
         """Return once nothing will be written about this pod any more."""
@@ -99,8 +109,11 @@ class StatusWriter:
         if current is None or current.uid != pod.uid or current.spec.node_name:
             return
         done = self._under_way[pod.uid] = asyncio.get_running_loop().create_future()
+        latest = self._latest(current)
+        status = report.applied_to(latest.status)
         try:
-            await self._api.patch_pod_status(current, report.applied_to(current.status))
+            await self._api.patch_pod_status(latest, status)
+            self._remember(current, status)
         except KschedulerError as error:
             log.error(error, "Error updating pod", pod=logs.ref(pod))
         finally:
@@ -108,3 +121,16 @@ class StatusWriter:
             done.set_result(None)
             if self._unsent:
                 self._work.set()
+
+    def _latest(self, current: Pod) -> Pod:
+        """The pod with what we wrote to this very version of it ourselves."""
+        version, status = self._written.get(current.uid, ("", current.status))
+        if version != current.metadata.resource_version:
+            return current
+        return structs.replace(current, status=status)
+
+    def _remember(self, current: Pod, status: PodStatus) -> None:
+        self._written[current.uid] = current.metadata.resource_version, status
+        self._written.move_to_end(current.uid)
+        if len(self._written) > MOST_REMEMBERED:
+            self._written.popitem(last=False)

@@ -121,6 +121,10 @@ class Framework:
     def is_waiting(self, pod: PodInfo) -> bool:
         return self._handle.waiting_pods.get(pod.uid) is not None
 
+    def let_go(self, pod: PodInfo) -> None:
+        """The pod waits no longer, whoever held it."""
+        self._handle.waiting_pods.remove(pod.uid)
+
     async def wait_on_permit(self, pod: PodInfo) -> Status | None:
         """At once None for a pod that nobody holds; else what became of the waiting."""
         handle = self._handle
