@@ -22,7 +22,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.verdict import Rejection, unresolvable
+from kscheduler.framework.verdict import Rejection, Status, unresolvable
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -34,6 +34,10 @@ class NodeUnschedulable:
 
     def __init__(self, args: object, handle: Handle) -> None:
         self._numeric = handle.gates.enabled("TaintTolerationComparisonOperators")
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Nothing to prepare; asked and counted as upstream's is."""
+        return None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         if np.count_nonzero(nodes.unschedulable) and not self._tolerates(pod):

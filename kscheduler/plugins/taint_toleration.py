@@ -63,6 +63,10 @@ class TaintToleration:
         self._numeric = handle.gates.enabled("TaintTolerationComparisonOperators")
         self._remembered: Memo[Tolerations, Verdicts] = Memo(REMEMBERED)
 
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Nothing to prepare; asked and counted as upstream's is."""
+        return None
+
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         verdicts = self._verdicts(pod, nodes)
         if verdicts.any_forbids:

@@ -31,7 +31,9 @@ A family that is about such plugins is `not yet`: what can be compared is, but i
 import gzip
 import io
 import json
+import re
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,7 +42,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from vector_attempt import Attempt
 from vector_cluster import Cluster
-from vector_compare import Mismatch, compare_attempt, compare_profiles, compare_queue_order
+from vector_compare import (
+    Mismatch,
+    compare_attempt,
+    compare_profiles,
+    compare_queue_order,
+    compare_reserve,
+)
 
 from kscheduler import logs
 from kscheduler.plugins import NOT_BUILT
@@ -82,16 +90,22 @@ class Family:
     @property
     def missing(self) -> list[str]:
         """Plugins the family is about that are not built."""
-        return sorted(SUBJECT.get(self.name, set()) & NOT_BUILT.keys())
+        family = re.split("[^a-z]", self.name)[0]
+        return sorted(SUBJECT.get(family, set()) & NOT_BUILT.keys())
 
     def add(self, scenario: dict, result: dict) -> None:
         """Replays one more scenario."""
         found = []
-        for one in replay(scenario, result):
-            if isinstance(one, Mismatch):
-                found.append(one)
-            else:
-                self.attempts += 1
+        try:
+            for one in replay(scenario, result):
+                if isinstance(one, Mismatch):
+                    found.append(one)
+                else:
+                    self.attempts += 1
+        except Exception as error:
+            # The scenario is lost, the others need not be.
+            where = traceback.format_exception(error)[-2:]
+            found.append(Mismatch("", "", "", "replay", "no exception", "".join(where)))
         self.scenarios += 1
         self.scenarios_equal += not found
         self.attempts_different += len({one.pod for one in found} - {""})
@@ -144,12 +158,14 @@ def replay(scenario: dict, result: dict) -> Iterator[Mismatch | Attempt]:
 def follow(record: dict, attempt: Attempt, *, applied: bool) -> Iterator[Mismatch]:
     """Lets the recorded outcome happen; Reserve is asked on the way."""
     cluster, pod = attempt.cluster, attempt.pod
-    if record["outcome"] == "scheduled":
+    if record["outcome"] in ("scheduled", "reserveFailed"):
         node = record["chosen"]
         placed = cluster.place(pod, node)
         status = attempt.framework.run_reserve(attempt.cycle, placed, node)
-        if status is not None:
-            yield Mismatch(pod.key, node, status.plugin, "reserve", "Success", status.message)
+        yield from compare_reserve(record, status)
+        if record["outcome"] == "reserveFailed":
+            attempt.framework.run_unreserve(attempt.cycle, placed, node)
+            cluster.take_back(pod)
     elif applied and record["outcome"] in ("unschedulable", "error"):
         answer = record.get("postFilter")
         node = answer.get("nominatedNode", "") if answer else ""

@@ -97,6 +97,11 @@ class Cluster:
         self._bound[pod.key] = placed
         return placed
 
+    def take_back(self, pod: PodInfo) -> None:
+        """The pod could not be reserved for: it is pending again."""
+        self.evict([pod.key])
+        self.pending[pod.key] = pod
+
     def evict(self, keys: Collection[str]) -> None:
         for key in keys:
             victim = self._bound.pop(key)

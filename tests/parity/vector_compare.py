@@ -7,11 +7,12 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vector_attempt import Attempt, Filtered
+from vector_attempt import Attempt, Filtered, as_recorded
 
 from kscheduler.config.catalog import Point
 from kscheduler.config.profiles import Completed, EffectivePlugins
 from kscheduler.cycle.schedule import Failed, Feasible, Unschedulable
+from kscheduler.framework.verdict import Status
 from kscheduler.plugins import NOT_BUILT
 
 POINTS = (
@@ -65,6 +66,13 @@ def compare_queue_order(result: dict, got: list[str]) -> Iterator[Mismatch]:
         yield Mismatch("", "", "", "queueOrder", wanted, order)
 
 
+def compare_reserve(record: dict, status: Status | None) -> Iterator[Mismatch]:
+    wanted = record.get("reserve", {}).get("status")
+    got = None if status is None else as_recorded(status)
+    if wanted != got and (wanted is None or _ours(wanted)):
+        yield Mismatch(record["pod"], record["chosen"], "", "reserve", wanted, got)
+
+
 def compare_attempt(record: dict, attempt: Attempt) -> Iterator[Mismatch]:
     for about, what, wanted, got in _Comparison(record, attempt).differences():
         node, plugin = about
@@ -72,7 +80,6 @@ def compare_attempt(record: dict, attempt: Attempt) -> Iterator[Mismatch]:
 
 
 Difference = tuple[tuple[str, str], str, object, object]
-WHOLE = ("", "")
 
 
 class _Comparison:
@@ -105,7 +112,7 @@ class _Comparison:
             yield from differ("nominated", self.record["feasible"], self._found_names(found))
         elif not self._ended():
             yield from self._filter(seen)
-        if not self._depends_on_others(seen):
+        if not self._depends_on_others():
             yield from self._found(found, seen)
         if "feasible" in self.record:
             yield from self._scores()
@@ -136,7 +143,8 @@ class _Comparison:
     def _asked_before(self, plugin: str) -> list[str]:
         profile = self.attempt.pod.pod.spec.scheduler_name
         order = self.attempt.cluster.completed.plugins[profile][Point.PRE_FILTER]
-        return [name for name in order[: order.index(plugin)] if name not in NOT_BUILT]
+        before = order[: order.index(plugin)] if plugin in order else ()
+        return [name for name in before if name not in NOT_BUILT]
 
     def _filter(self, seen: Filtered) -> Iterator[Difference]:
         """Node by node: who rejects it first, and who would have rejected it as well."""
@@ -187,7 +195,7 @@ class _Comparison:
     def _promised(self) -> set[str]:
         return set(self.attempt.cluster.nominator.nodes)
 
-    def _depends_on_others(self, seen: Filtered) -> bool:
+    def _depends_on_others(self) -> bool:
         """Whether the outcome of Filter owes anything to a plugin that is not built."""
         record = self.record
         statuses = [*record.get("rejected", {}).values(), self._ended() or {}]
@@ -197,7 +205,6 @@ class _Comparison:
             not all(map(_ours, statuses))
             or not all(map(_says_ours, errors))
             or bool(narrowed & NOT_BUILT.keys())
-            or bool(seen.ended is None and not seen.feasible and "feasible" in record)
         )
 
     def _found(self, found: object, seen: Filtered) -> Iterator[Difference]:
@@ -264,7 +271,7 @@ class _Comparison:
         record = self.record
         names: list[str] = record["feasible"]
         scored = self.attempt.choose(names)
-        yield from differ("error", "", scored.error)
+        yield from differ("error", record.get("error", ""), scored.error)
         if scored.error:
             return
         skipped = {name for name in record.get("skipScore", ()) if name not in NOT_BUILT}
