@@ -117,9 +117,13 @@ class LivePodIndex(PodIndex):
     def carried(
         self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str]
     ) -> list[CarriedTerm]:
+        terms = self._carried[kind]
+        # Most clusters have no term of some kind, and every decision asks for all four.
+        if not len(terms):
+            return []
         return [
             CarriedTerm(carriers.term, carriers.weight, self._counts_of(carriers))
-            for carriers in self._carried[kind].meaning(pod, namespace_labels)
+            for carriers in terms.meaning(pod, namespace_labels)
         ]
 
     def _counts_of(self, carriers: Carriers) -> Counts:
