@@ -28,6 +28,7 @@ from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import Scheduler as Decider
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
+from kscheduler.framework.background import Background
 from kscheduler.framework.handle import Factory, Handle
 from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
 from kscheduler.framework.profile import build_frameworks
@@ -77,6 +78,7 @@ class Scheduler:
     queue: SchedulingQueue
     loop: SchedulingLoop
     writer: StatusWriter
+    background: Background
     handlers: Sequence[Registration[Any]]
 
     @property
@@ -96,6 +98,7 @@ class Scheduler:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.writer.run(), name="status-writer")
+                tasks.create_task(self.background.run(), name="background")
                 tasks.create_task(self.loop.run(), name="scheduling-loop")
         finally:
             for framework in self.frameworks.values():
@@ -128,8 +131,9 @@ class Assembler:
         }
         nominations = Nominations()
         waiting_pods, in_pre_bind = WaitingPods(), PodsInPreBind()
+        background = Background()
         frameworks = self._frameworks(
-            following, cache, recorders, nominations, waiting_pods, in_pre_bind
+            following, cache, recorders, nominations, waiting_pods, in_pre_bind, background
         )
         queue = nominations.queue = self._queue(frameworks, following)
         writer = StatusWriter(self.client, following.pods)
@@ -159,7 +163,7 @@ class Assembler:
         )
         events = EventHandlers(cache, queue, frameworks, self.metrics, waiting_pods=waiting_pods)
         handlers = subscribe(following, events)
-        return Scheduler(following, frameworks, cache, queue, loop, writer, handlers)
+        return Scheduler(following, frameworks, cache, queue, loop, writer, background, handlers)
 
     @property
     def _config(self) -> KubeSchedulerConfiguration:
@@ -173,6 +177,7 @@ class Assembler:
         nominations: Nominations,
         waiting_pods: WaitingPods,
         in_pre_bind: PodsInPreBind,
+        background: Background,
     ) -> dict[str, Framework]:
         def handle_for(profile: str) -> Handle:
             return Handle(
@@ -186,6 +191,7 @@ class Assembler:
                 metrics=self.metrics,
                 waiting_pods=waiting_pods,
                 pods_in_pre_bind=in_pre_bind,
+                background=background,
                 rng=self.rng,
             )
 

@@ -12,7 +12,8 @@ import asyncio
 import random
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from kscheduler import logs
 from kscheduler.cycle.bind import Attempt, Binder, rejection
@@ -34,6 +35,17 @@ SAMPLED = 0.1
 BACKOFF_FLUSH_SECONDS = 1.0
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 CACHE_METRICS_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """An attempt that found no node. It ends when the room is made that PostFilter promised."""
+
+    queued: QueuedPod
+    refusal: Unschedulable
+    node: str | None
+    work: Callable[[], Awaitable[Status | None]]
+    started: float
 
 
 class SchedulingLoop:
@@ -86,9 +98,11 @@ class SchedulingLoop:
                 if not self._queue.ready:
                     await self._ready.wait()
                 continue
-            attempt = self.schedule(queued)
-            if attempt is not None:
-                tasks.create_task(self._bind(attempt), name=f"bind/{attempt.pod.key}")
+            match self.schedule(queued):
+                case Attempt() as attempt:
+                    tasks.create_task(self._bind(attempt), name=f"bind/{attempt.pod.key}")
+                case Preparing() as preparing:
+                    await self._prepare(preparing)
             await asyncio.sleep(0)
 
     async def _bind(self, attempt: Attempt) -> None:
@@ -99,9 +113,23 @@ class SchedulingLoop:
         finally:
             binding.dec()
 
-    def schedule(self, queued: QueuedPod) -> Attempt | None:
-        """One scheduling cycle: a pod that got a node and is assumed there, or None and it was
-        dealt with.
+    async def _prepare(self, preparing: Preparing) -> None:
+        """Wait for the room that PostFilter makes; only then the attempt is over."""
+        queued, refusal = preparing.queued, preparing.refusal
+        try:
+            problem = await preparing.work()
+            nominated = preparing.node if problem is None else None
+        except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
+            self._log_exception(queued, error)
+            problem, nominated = failed(error), None
+        if problem is not None:
+            refusal.diagnosis.post_filter_message = problem.message
+        failure = _refusal_failure(refusal, nominated)
+        self._failures.handle(queued, failure, started=preparing.started, now=self._clock())
+
+    def schedule(self, queued: QueuedPod) -> Attempt | Preparing | None:
+        """One scheduling cycle: a pod that got a node and is assumed there, one for which room is
+        made first, or None and it was dealt with.
         """
         started = time.perf_counter()
         framework = self._frameworks.get(queued.profile)
@@ -116,17 +144,16 @@ class SchedulingLoop:
         try:
             outcome = self._attempt(queued, framework, started)
         except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
-            log.error(
-                error,
-                "Scheduling failed unexpectedly",
-                pod=queued.key,
-                stack=traceback.format_exc(),
-            )
+            self._log_exception(queued, error)
             outcome = Failure(failed(error))
         if isinstance(outcome, Failure):
             self._failures.handle(queued, outcome, started=started, now=self._clock())
             return None
         return outcome
+
+    def _log_exception(self, queued: QueuedPod, error: Exception) -> None:
+        stack = traceback.format_exc()
+        log.error(error, "Scheduling failed unexpectedly", pod=queued.key, stack=stack)
 
     def _skips(self, queued: QueuedPod, framework: Framework) -> bool:
         """Pods being deleted are not placed any more, and assumed ones are on their way already."""
@@ -141,47 +168,48 @@ class SchedulingLoop:
 
     def _attempt(
         self, queued: QueuedPod, framework: Framework, started: float
-    ) -> Attempt | Failure:
+    ) -> Attempt | Preparing | Failure:
         cycle = CycleState(sampled=self._rng.random() < SAMPLED)
         try:
-            decided = self._decide(cycle, framework, queued)
+            decided = self._decide(cycle, framework, queued, started)
         finally:
             took = self._metrics.scheduling_algorithm_duration_seconds
             took.observe(time.perf_counter() - started)
-        if isinstance(decided, Failure):
+        if not isinstance(decided, Placement):
             return decided
         return self._take(Attempt(queued, queued.pod, decided.node, framework, cycle, started))
 
     def _decide(
-        self, cycle: CycleState, framework: Framework, queued: QueuedPod
-    ) -> Placement | Failure:
+        self, cycle: CycleState, framework: Framework, queued: QueuedPod, started: float
+    ) -> Placement | Preparing | Failure:
         pod = queued.pod
         match self._scheduler.decide(cycle, framework, pod, self._cache.snapshot()):
             case Placement() as placement:
                 return placement
             case Unschedulable() as refusal:
-                return self._refused(cycle, framework, queued, refusal)
+                return self._refused(cycle, framework, queued, refusal, started)
             case Failed(status=status):
                 if not status.rejected:
                     log.error(status.message, "Error selecting node for pod", pod=logs.ref(pod.pod))
                 return Failure(status)
 
     def _refused(
-        self, cycle: CycleState, framework: Framework, queued: QueuedPod, refusal: Unschedulable
-    ) -> Failure:
-        """No node fits. PostFilter may make room; either way this attempt is over."""
-        diagnosis = refusal.diagnosis
+        self,
+        cycle: CycleState,
+        framework: Framework,
+        queued: QueuedPod,
+        refusal: Unschedulable,
+        started: float,
+    ) -> Preparing | Failure:
+        """No node fits. PostFilter may make room; either way this attempt comes to its end."""
         nominated: str | None = CLEAR
         if framework.has_post_filter_plugins:
-            result = framework.run_post_filter(cycle, queued.pod, diagnosis)
-            diagnosis.post_filter_message = result.status.message
+            result = framework.run_post_filter(cycle, queued.pod, refusal.diagnosis)
+            refusal.diagnosis.post_filter_message = result.status.message
             nominated = result.nominated_node
-        return Failure(
-            Status(Code.UNSCHEDULABLE, (refusal.message,)),
-            frozenset(diagnosis.unschedulable_plugins),
-            frozenset(diagnosis.pending_plugins),
-            nominated,
-        )
+            if result.preparation is not None:
+                return Preparing(queued, refusal, nominated, result.preparation, started)
+        return _refusal_failure(refusal, nominated)
 
     def _take(self, attempt: Attempt) -> Attempt | Failure:
         """Assume the pod on its node, so that the next decision sees it there, and ask Reserve and
@@ -236,3 +264,13 @@ class SchedulingLoop:
             sizes.labels("nodes").set(self._cache.node_count)
             sizes.labels("pods").set(self._cache.pod_count)
             sizes.labels("assumed_pods").set(self._cache.assumed_pod_count)
+
+
+def _refusal_failure(refusal: Unschedulable, nominated: str | None) -> Failure:
+    diagnosis = refusal.diagnosis
+    return Failure(
+        Status(Code.UNSCHEDULABLE, (refusal.message,)),
+        frozenset(diagnosis.unschedulable_plugins),
+        frozenset(diagnosis.pending_plugins),
+        nominated,
+    )

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Pod, PodStatus
+from kscheduler.framework.background import Background
 from kscheduler.framework.listers import Listers
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
@@ -39,9 +40,16 @@ class Nominator(Protocol):
 
 
 class ApiCalls(Protocol):
-    """The writes of plugins."""
+    """The writes of plugins.
+
+    They raise KschedulerError when they fail, MissingError if that is because the pod is gone.
+    """
 
     async def bind(self, pod: Pod, node: str, /) -> None: ...
+
+    async def patch_pod_status(self, pod: Pod, status: PodStatus, /) -> None: ...
+
+    async def delete_pod(self, pod: Pod, /) -> None: ...
 
 
 class Recorder(Protocol):
@@ -65,6 +73,7 @@ class Handle:
     metrics: Metrics
     waiting_pods: WaitingPods = field(default_factory=WaitingPods)
     pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)
+    background: Background = field(default_factory=Background)
     rng: Random = field(default_factory=Random)
     clock: Callable[[], float] = time.monotonic
     profile_name: str = ""

@@ -10,7 +10,7 @@ Everything here is synchronous except what may wait for the network: pre_bind an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -85,10 +85,15 @@ class FilterPlugin(Plugin, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """`nominated_node` None leaves the pod's nomination alone, "" clears it."""
+    """`nominated_node` None leaves the pod's nomination alone, "" clears it.
+
+    A success may depend on a `preparation`, which the attempt then waits for. Should it come back
+    with a status, that is the answer, and the nomination stays as it was.
+    """
 
     status: Status
     nominated_node: str | None = None
+    preparation: Callable[[], Awaitable[Status | None]] | None = None
 
 
 @runtime_checkable

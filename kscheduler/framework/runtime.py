@@ -57,6 +57,7 @@ class Framework:
         self.run_pre_filter = pre_filtering.run_pre_filter
         self.run_add_pod = pre_filtering.run_add_pod
         self.run_remove_pod = pre_filtering.run_remove_pod
+        self.has_extensions = pre_filtering.has_extensions
 
         filtering = Filtering(profile, metrics, at("filter"))
         self.run_filter = filtering.run_filter

@@ -1,0 +1,133 @@
+"""Preemption: would the pod fit somewhere if pods of lower priority went, and whose going is best?
+
+    may it preempt? → nodes where that could help → dry run on them → the best candidate
+
+Nothing is evicted here; see `preemption_executor`.
+
+Mirrors the Evaluator of pkg/scheduler/framework/preemption without pod groups and extenders.
+Differs: among equally good candidates the first by name is taken, not a random one; a pod that was
+replaced by another of its name preempts nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kscheduler import logs
+from kscheduler.api.core import Pod
+from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.preemption_choice import best
+from kscheduler.framework.preemption_dry_run import Candidate, DryRun, Rehearsal
+from kscheduler.framework.preemption_victims import Budgets, is_going_by_preemption
+from kscheduler.framework.verdict import Code, Diagnosis, Rows, Status, failed, fit_error, rejected
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+WAITS_FOR_VICTIMS = "not eligible due to a terminating pod on the nominated node."
+NOT_HELPFUL = Status(
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Preemption is not helpful for scheduling",)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NoCandidate:
+    """Why nobody is evicted; `nominated_node` as in PostFilterResult."""
+
+    status: Status
+    nominated_node: str | None = None
+
+
+class Evaluator:
+    """Of the nodes where preemption may help, `percentage` but at least `absolute` are enough."""
+
+    def __init__(self, handle: Handle, *, percentage: int, absolute: int) -> None:
+        self._handle = handle
+        self._percentage = percentage
+        self._absolute = absolute
+
+    def evaluate(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> Candidate | NoCandidate:
+        current = self._handle.listers.lister(Pod).get(pod.key)
+        if current is None or current.uid != pod.uid:
+            problem = f'pod "{pod.name}" not found'
+            log.error(problem, "Could not get the updated preemptor pod object", pod=pod.key)
+            return NoCandidate(failed(problem))
+        if current is not pod.pod:
+            pod = PodInfo(current)
+        nodes = self._handle.snapshot()
+        codes = _codes(diagnosis, nodes)
+        ineligible = _ineligible(pod, nodes, codes)
+        if ineligible:
+            log.v(5).info(
+                "Pod is not eligible for preemption", pod=logs.ref(pod.pod), reason=ineligible
+            )
+            return NoCandidate(rejected(ineligible))
+        now_ns = time.time_ns()
+        found = self._dry_run(cycle, pod, nodes, codes, now_ns)
+        if found.candidates:
+            return best(found.candidates, now_ns)[0]
+        if found.errors:
+            return NoCandidate(failed(_aggregate(found.errors)))
+        return self._not_helpful(pod, nodes, found)
+
+    def _dry_run(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, codes: Rows, now_ns: int
+    ) -> DryRun:
+        rows = nodes.order[codes[nodes.order] == Code.UNSCHEDULABLE]
+        if not len(rows):
+            return DryRun(0)
+        offset = self._handle.rng.randrange(len(rows))
+        budgets = Budgets(self._handle.listers.lister(PodDisruptionBudget).items())
+        rehearsal = Rehearsal(
+            self._handle.framework, cycle, pod, nodes, budgets=budgets, now_ns=now_ns
+        )
+        return rehearsal.run(np.roll(rows, -offset), self._enough_of(len(rows)))
+
+    def _enough_of(self, num_nodes: int) -> int:
+        share = num_nodes * self._percentage // 100
+        return min(max(share, self._absolute), num_nodes)
+
+    def _not_helpful(self, pod: PodInfo, nodes: Nodes, found: DryRun) -> NoCandidate:
+        log.v(2).info(
+            "No preemption candidate is found; preemption is not helpful for scheduling",
+            pod=logs.ref(pod.pod),
+        )
+        diagnosis = Diagnosis(found.charges, absent=NOT_HELPFUL)
+        return NoCandidate(rejected(fit_error(nodes.total, diagnosis)), "")
+
+
+def _codes(diagnosis: Diagnosis, nodes: Nodes) -> Rows:
+    """Per row the code of its verdict; what speaks for the absent ones included."""
+    codes = np.full(len(nodes), Code.SUCCESS, np.intp)
+    for charge in diagnosis.charges:
+        codes[charge.rows] = np.maximum(codes[charge.rows], charge.code)
+    codes[codes == Code.SUCCESS] = diagnosis.absent.code
+    return codes
+
+
+def _ineligible(pod: PodInfo, nodes: Nodes, codes: Rows) -> str:
+    """Why the pod must not preempt; empty if it may."""
+    if pod.pod.spec.preemption_policy == "Never":
+        return NEVER
+    row = nodes.row_of(pod.pod.status.nominated_node_name)
+    # A nominated node that will never do is no reason to wait.
+    if row is None or codes[row] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return ""
+    victims = (other for other in nodes.occupancy.pods(row) if other.priority < pod.priority)
+    return WAITS_FOR_VICTIMS if any(map(is_going_by_preemption, victims)) else ""
+
+
+def _aggregate(errors: Iterable[str]) -> str:
+    """Each text once; several in brackets, as upstream's aggregates write them."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

@@ -1,0 +1,92 @@
+"""DefaultPreemption: makes room for a pod that fits nowhere, at the cost of less important ones.
+
+Mirrors pkg/scheduler/framework/plugins/defaultpreemption without pod groups. Differs: nothing
+beyond what `framework.preemption` and `framework.preemption_executor` say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from kscheduler import logs
+from kscheduler.config.plugin_args import DefaultPreemptionArgs
+from kscheduler.framework.cluster_event import (
+    ASSIGNED_POD,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Hint,
+)
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin import PostFilterResult
+from kscheduler.framework.preemption import Evaluator, NoCandidate
+from kscheduler.framework.preemption_dry_run import Candidate
+from kscheduler.framework.preemption_executor import Executor
+from kscheduler.framework.verdict import Code, Diagnosis, Status, rejected_for_good
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+STILL_PREEMPTING = rejected_for_good("waiting for the preemption for this pod to be finished")
+
+
+class DefaultPreemption:
+    name = "DefaultPreemption"
+
+    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+        self._evictions_aside = handle.gates.enabled("SchedulerAsyncPreemption")
+        self._attempts = handle.metrics.preemption_attempts_total
+        self._evaluator = Evaluator(
+            handle,
+            percentage=args.min_candidate_nodes_percentage,
+            absolute=args.min_candidate_nodes_absolute,
+        )
+        self._executor = Executor(handle, self.name)
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        return STILL_PREEMPTING if self._executor.is_preempting(pod.uid) else None
+
+    def post_filter(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> PostFilterResult:
+        self._attempts.inc()
+        match self._evaluator.evaluate(cycle, pod, diagnosis):
+            case NoCandidate(status, nominated):
+                return PostFilterResult(_told(status), nominated)
+            case Candidate() as candidate:
+                return self._preempt(pod, candidate)
+
+    def _preempt(self, pod: PodInfo, candidate: Candidate) -> PostFilterResult:
+        node = candidate.node
+        log.v(2).info(
+            "the target node for the preemption is determined", node=node, pod=logs.ref(pod.pod)
+        )
+        found = f"found a potential placement for pod on node {node}"
+        success = f"{found}, preempting {len(candidate.victims)} victims"
+        status = _told(Status(Code.SUCCESS, (success,)))
+        if self._evictions_aside:
+            self._executor.start(pod, candidate)
+            return PostFilterResult(status, node)
+        return PostFilterResult(status, node, partial(self._prepare, pod, candidate))
+
+    async def _prepare(self, pod: PodInfo, candidate: Candidate) -> Status | None:
+        problem = await self._executor.prepare(pod, candidate)
+        return None if problem is None else _told(problem)
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        """Whom this plugin gates was rejected by others as well; when to try it is theirs to say.
+        But only events that are registered here reach it at all.
+        """
+        if not self._evictions_aside:
+            return []
+        return [EventWithHint(ClusterEvent(ASSIGNED_POD, Action.DELETE), _leave_it_to_others)]
+
+
+def _leave_it_to_others(pod: PodInfo, old: object, new: object) -> Hint:
+    return Hint.SKIP
+
+
+def _told(status: Status) -> Status:
+    return Status(status.code, tuple(f"preemption: {reason}" for reason in status.reasons))
