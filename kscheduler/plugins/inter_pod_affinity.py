@@ -108,7 +108,10 @@ class InterPodAffinity:
             return SKIP
         if pod.affinity_error:
             return failed(f"failed to parse pod: {pod.affinity_error}")
-        preferences = Preferences(self._opinions(pod, nodes), nodes, self._topology)
+        opinions = list(self._opinions(pod, nodes))
+        if not opinions:
+            return SKIP
+        preferences = Preferences(opinions, nodes, self._topology)
         if not preferences.exist:
             return SKIP
         cycle.put(preferences)
