@@ -2,14 +2,14 @@
 
 Pods leave many rows at once and come back one per row at a time. What they take is laid out in
 arrays first, so that each step costs a few additions whatever the number of rows. What is seldom
-asked for (the pods of a row, ports, claims, the index) is worked out when it is.
+asked for (the pods of a row, claims, the index) is worked out when it is.
 
 Like a fork, an eviction never writes to its base and is good while its base does not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from kscheduler.state.columns import Matrix, wrap_int64
 from kscheduler.state.fork import ForkedPodIndex
 from kscheduler.state.generations import next_generation
-from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.occupancy import Occupancy
 from kscheduler.state.pod_info import PodInfo
@@ -80,6 +79,9 @@ class _Thinned(Occupancy):
         self.pod_count = base.pod_count.copy()
         counts = np.diff(eviction.first_of_row, append=len(eviction.pods))
         self.pod_count.add_to_rows(eviction.rows, -counts)
+        self._with_ports = {n for n, pod in enumerate(eviction.pods) if pod.host_ports}
+        self.ports = base.ports.copy() if self._with_ports else base.ports
+        self._shift_ports(self._with_ports, -1)
         self.generation = next_generation()
 
     def shift(self, which: Numbers, by: int) -> None:
@@ -87,9 +89,19 @@ class _Thinned(Occupancy):
         self._gone[which] = by < 0
         self.requested.add_to_rows(rows, by * self._requests[:, which])
         self.pod_count.add_to_rows(rows, by)
+        if self._with_ports:
+            self._shift_ports(which.tolist(), by)
         for outdated in _WHEN_ASKED_FOR:
             self.__dict__.pop(outdated, None)
         self.generation = next_generation()
+
+    def _shift_ports(self, which: Iterable[int], by: int) -> None:
+        """Step by step: of two pods that claim the same port, the last to move decides."""
+        eviction, ports = self._eviction, self.ports
+        move = ports.add if by > 0 else ports.remove
+        for number in which:
+            for port in eviction.pods[number].host_ports if number in self._with_ports else ():
+                move(port, int(eviction.row_of_pod[number]))
 
     if not TYPE_CHECKING:
 
@@ -131,15 +143,6 @@ class _Thinned(Occupancy):
         amounts = [[pod.nonzero_cpu for pod in pods], [pod.nonzero_memory for pod in pods]]
         return self._less(self._base.nonzero_requested, np.array(amounts, np.int64))
 
-    def _ports(self) -> HostPorts:
-        ports = self._base.ports
-        for pod, row in self._gone_pods():
-            if pod.host_ports and ports is self._base.ports:
-                ports = ports.copy()
-            for port in pod.host_ports:
-                ports.remove(port, row)
-        return ports
-
     def _index(self) -> ForkedPodIndex:
         index = ForkedPodIndex(self._base.index, len(self.pod_count.view))
         for pod, row in self._gone_pods():
@@ -149,7 +152,6 @@ class _Thinned(Occupancy):
 
 _WHEN_ASKED_FOR: Mapping[str, Callable[[_Thinned], object]] = {
     "nonzero_requested": _Thinned._nonzero_requested,
-    "ports": _Thinned._ports,
     "index": _Thinned._index,
 }
 
