@@ -31,6 +31,7 @@ from rich.table import Table
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
+from kscheduler.api.sharing import share_pod
 from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
@@ -81,7 +82,7 @@ class Cluster:
     def _decoded(self, pod: workloads.Json) -> Pod:
         self._serial += 1
         pod["metadata"]["uid"] = f"00000000-0000-0000-0000-{self._serial:012d}"
-        return _decode_pod(json.dumps(pod))
+        return share_pod(_decode_pod(json.dumps(pod)))
 
     def place(self, pod: Pod) -> PodInfo:
         """What is measured: one pod from its struct to its node."""
