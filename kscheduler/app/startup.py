@@ -17,6 +17,7 @@ from kscheduler.client.errors import ApiError
 from kscheduler.client.files import reason
 from kscheduler.client.kubeconfig import RestConfig, load_rest_config
 from kscheduler.client.observation import RestClientMetrics
+from kscheduler.client.reachability import Reachability
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config
@@ -189,6 +190,7 @@ async def open_clients(
             "and QPS is set to greater than 0"
         )
     observer = RestClientMetrics(metrics)
+    reachability = Reachability()
 
     async def transport(agent: str, timeout_seconds: float | None = None) -> Transport:
         return await held.enter_async_context(
@@ -199,6 +201,7 @@ async def open_clients(
                 burst=connection.burst,
                 timeout_seconds=timeout_seconds,
                 observer=observer,
+                reachability=reachability,
             )
         )
 

@@ -20,6 +20,10 @@ PAGE_SIZE = 500
 class ListError(ApiError):
     """The collection could not be listed."""
 
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
 
 @dataclass(frozen=True, slots=True)
 class Collection(Generic[T]):

@@ -237,7 +237,7 @@ class Reflector(Generic[T]):
                     raise
                 listing = await self._lister.list_all("")
         except ApiError as error:
-            raise ListError(f"failed to list {self._shape.name}: {error}") from error
+            raise ListError(f"failed to list {self._shape.name}: {error}", error.remedy) from error
         await self._take_over(listing.items, listing.version)
 
     async def _take_over(self, items: Mapping[str, T], version: str) -> None:
@@ -271,4 +271,5 @@ class Reflector(Generic[T]):
         elif isinstance(error, ShortWatchError):
             log.info("Warning: watch ended with error", type=kind, err=str(error))
         else:
-            unhandled.error(error, "Failed to watch", reflector=REFLECTOR, type=kind)
+            remedy = {"remedy": error.remedy} if error.remedy else {}
+            unhandled.error(error, "Failed to watch", reflector=REFLECTOR, type=kind, **remedy)

@@ -31,6 +31,7 @@ from kscheduler.client.errors import (
 )
 from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.client.observation import Observer, Unobserved
+from kscheduler.client.reachability import Reachability
 from kscheduler.client.throttle import bucket_for
 from kscheduler.client.tls import TlsContexts
 from kscheduler.errors import ConfigError
@@ -95,6 +96,7 @@ class Transport:
         timeout_seconds: float | None = None,
         max_connections: int = 100,
         observer: Observer | None = None,
+        reachability: Reachability | None = None,
     ) -> None:
         self.host = config.host
         self._server = config.server
@@ -108,6 +110,7 @@ class Transport:
         self._timeout_seconds = timeout_seconds
         self._max_connections = max_connections
         self._observer = observer or Unobserved()
+        self._reachability = reachability or Reachability()
         self._headers = [
             ("User-Agent", agent),
             ("Accept", "application/json, */*"),
@@ -208,12 +211,14 @@ class Transport:
                 response = await self._sent(call, idle_seconds)
             except TransportError as error:
                 self._observer.attempted(call.method, self.host, "<error>", again=attempt > 0)
+                self._reachability.failed(error)
                 if last or not call.may_be_repeated(error):
                     raise (error.after(previous) if previous else error) from error.__cause__
                 previous, pause = error, BROKEN_PAUSE_SECONDS
             else:
                 code = str(response.status)
                 self._observer.attempted(call.method, self.host, code, again=attempt > 0)
+                self._reachability.answered()
                 if 200 <= response.status <= 206:
                     return response
                 wanted = _retry_after(response)

@@ -414,7 +414,7 @@ async def test_failing_list_is_told_and_tried_again(server, client, logged):
     assert (
         'E "Failed to watch" err="failed to list *v1.Pod: pods is forbidden" '
         'logger="UnhandledError" reflector="k8s.io/client-go/informers/factory.go:161" '
-        'type="*v1.Pod"'
+        'type="*v1.Pod" remedy="grant the scheduler\'s user the rights of system:kube-scheduler"'
     ) in logged.messages
 
 
