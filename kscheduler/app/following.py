@@ -85,7 +85,7 @@ class Following:
 
     def lister(self, kind: type[T], /) -> Lister[T]:
         """What is followed of this kind; nothing, if no plugin that runs has asked for it."""
-        return self._by_kind.get(kind) or FixedLister({})
+        return self._by_kind.get(kind, FixedLister({}))
 
     def of_event(self, resource: str) -> Informer[Any] | None:
         """The informer of a kind as plugins name it in events: `storage.k8s.io/CSINode`,
