@@ -22,6 +22,7 @@ from kscheduler.config.catalog import Point
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.profiles import Completed, EffectivePlugins
+from kscheduler.cycle.batching import Batching
 from kscheduler.cycle.bind import Binder
 from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
@@ -212,7 +213,12 @@ class Assembler:
 
     def _decider(self) -> Decider:
         percentage = self._config.percentage_of_nodes_to_score or 0
-        return Decider(rng=self.rng, percentage_of_nodes_to_score=percentage)
+        batches = self.gates.enabled("OpportunisticBatching")
+        return Decider(
+            rng=self.rng,
+            percentage_of_nodes_to_score=percentage,
+            batching=Batching(self.metrics) if batches else None,
+        )
 
 
 def without(completed: Completed, missing: Collection[str]) -> Completed:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from kscheduler import logs
 from kscheduler.cycle.bind import Attempt, Binder, rejection
 from kscheduler.cycle.failure import CLEAR, Failure, FailureHandler, Recorder
-from kscheduler.cycle.schedule import Failed, Placement, Scheduler, Unschedulable
+from kscheduler.cycle.schedule import Failed, Placement, Scheduler, Turn, Unschedulable
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.reserving import Hold
 from kscheduler.framework.runtime import Framework
@@ -183,7 +183,8 @@ class SchedulingLoop:
         self, cycle: CycleState, framework: Framework, queued: QueuedPod, started: float
     ) -> Placement | Preparing | Failure:
         pod = queued.pod
-        match self._scheduler.decide(cycle, framework, pod, self._cache.snapshot()):
+        turn = Turn(self._queue.scheduling_cycle, queued.signature)
+        match self._scheduler.decide(cycle, framework, pod, self._cache.snapshot(), turn):
             case Placement() as placement:
                 return placement
             case Unschedulable() as refusal:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kscheduler import logs
+from kscheduler.cycle.batching import Batching
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.filtering import Filtered
 from kscheduler.framework.runtime import Framework
@@ -78,7 +79,18 @@ class Feasible(NamedTuple):
 
     rows: Rows
     evaluated: int
+    # The node that was tried first because the pod before got on well with its like.
+    hint: str = ""
 
+
+class Turn(NamedTuple):
+    """Which attempt this is, and what tells the pod from others, if that can be said."""
+
+    number: int = 0
+    signature: bytes | None = None
+
+
+FIRST_TURN = Turn()
 
 Outcome = Placement | Unschedulable | Failed
 
@@ -86,22 +98,50 @@ Outcome = Placement | Unschedulable | Failed
 class Scheduler:
     """Decides for one pod at a time. Where the last search stopped is where the next one starts."""
 
-    def __init__(self, *, rng: Random, percentage_of_nodes_to_score: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        rng: Random,
+        percentage_of_nodes_to_score: int = 0,
+        batching: Batching | None = None,
+    ) -> None:
         self._rng = rng
         self._percentage = percentage_of_nodes_to_score
+        self._batching = batching
         self.next_start_node_index = 0
 
     def decide(
-        self, cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes
+        self,
+        cycle: CycleState,
+        framework: Framework,
+        pod: PodInfo,
+        nodes: Nodes,
+        turn: Turn = FIRST_TURN,
     ) -> Outcome:
         """`nodes` is a whole snapshot: a position in it is a row."""
-        found = self.find(cycle, framework, pod, nodes)
-        if isinstance(found, Feasible):
-            return self.choose(cycle, framework, pod, nodes, found)
-        return found
+        found = self.find(cycle, framework, pod, nodes, turn)
+        if not isinstance(found, Feasible):
+            return found
+        outcome = self.choose(cycle, framework, pod, nodes, found)
+        if self._batching is not None and isinstance(outcome, Placement):
+            others = found.rows if len(found.rows) > 1 else found.rows[:0]
+            self._batching.store(
+                framework.profile_name,
+                signature=turn.signature,
+                hint=found.hint,
+                chosen=outcome.node,
+                others=others[others != outcome.row],
+                number=turn.number,
+            )
+        return outcome
 
     def find(
-        self, cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes
+        self,
+        cycle: CycleState,
+        framework: Framework,
+        pod: PodInfo,
+        nodes: Nodes,
+        turn: Turn = FIRST_TURN,
     ) -> Feasible | Unschedulable | Failed:
         """The nodes that can take the pod, or why there are none."""
         if not nodes.total:
@@ -112,16 +152,22 @@ class Scheduler:
         diagnosis = Diagnosis(unschedulable_plugins=set(prepared.plugins))
         if prepared.status is not None:
             return _ended_by_pre_filter(prepared.status, diagnosis, nodes)
-        nominated = pod.pod.status.nominated_node_name
+        hint = ""
+        if self._batching is not None:
+            hint = self._batching.hint(
+                cycle, framework, pod, nodes, signature=turn.signature, number=turn.number
+            )
+        nominated = pod.pod.status.nominated_node_name or hint
         if nominated and self._fits_nominated(cycle, framework, pod, nodes, nominated, diagnosis):
-            return Feasible(np.array([nodes.row_of(nominated)], np.intp), 1)
+            return Feasible(np.array([nodes.row_of(nominated)], np.intp), 1, hint)
         view = nodes
         if prepared.names is not None:
             diagnosis.absent = _unsatisfied(prepared.plugins)
             view = nodes.take(_rows_of(prepared.names, nodes))
         filtered = _filter(cycle, framework, pod, view)
         candidates = nodes.order if view is nodes else view.rows
-        return self._conclude(framework, nodes, candidates, filtered, diagnosis)
+        found = self._conclude(framework, nodes, candidates, filtered, diagnosis)
+        return found._replace(hint=hint) if hint and isinstance(found, Feasible) else found
 
     def _fits_nominated(
         self,

@@ -85,7 +85,8 @@ class Framework:
         self.run_post_bind = binding.run_post_bind
 
         judging = (*at("preFilter"), *at("filter"), *at("preScore"), *at("score"))
-        self.sign = Signing(profile, metrics, judging).sign
+        wanted = handle.gates.enabled("OpportunisticBatching")
+        self.sign = Signing(profile, metrics, judging, wanted=wanted).sign
 
     @property
     def plugins(self) -> Iterable[Plugin]:

@@ -24,12 +24,14 @@ SCHEDULER_NAME = "v1.Pod.Spec.SchedulerName"
 
 
 class Signing:
-    def __init__(self, profile: str, metrics: Metrics, judging: Iterable[Plugin]) -> None:
+    def __init__(
+        self, profile: str, metrics: Metrics, judging: Iterable[Plugin], *, wanted: bool = True
+    ) -> None:
         """`judging` are the plugins of PreFilter, Filter, PreScore and Score, perhaps repeated."""
         self._point = ExtensionPoint("Sign", profile, metrics)
         plugins = {plugin.name: plugin for plugin in judging}.values()
         self._plugins = [plugin for plugin in plugins if isinstance(plugin, SignPlugin)]
-        self._enabled = len(self._plugins) == len(plugins)
+        self._enabled = wanted and len(self._plugins) == len(plugins)
 
     def sign(self, pod: PodInfo) -> bytes | None:
         started = perf_counter()

@@ -33,6 +33,7 @@ QUEUES = ("active", "backoff", "unschedulable", "gated", "incomplete", "pending"
 _ATTEMPT_SECONDS = exponential(0.001, 2, 15)
 _POINT_SECONDS = exponential(0.0001, 2, 12)
 _PLUGIN_SECONDS = exponential(0.00001, 1.5, 20)
+_BATCH_SECONDS = exponential(0.00001, 2, 12)
 _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _REQUEST_BYTES = (64, 256, 512, *(4**power for power in range(5, 13)))
 
@@ -65,6 +66,7 @@ class Metrics:
         self._plugins()
         self._queue()
         self._preemption()
+        self._batching()
         self._storage_and_devices()
         self._process()
         self._client()
@@ -246,6 +248,47 @@ class Metrics:
             ALPHA,
             "Evictions carried out beside the scheduling loop, by success or error.",
             ("result",),
+        )
+
+    def _batching(self) -> None:
+        self.batch_attempts_total = self.counters(
+            "scheduler_batch_attempts_total",
+            ALPHA,
+            "Attempts by what the pod before them could tell about nodes.",
+            ("profile", "result"),
+        )
+        self.batch_cache_flushed_total = self.counters(
+            "scheduler_batch_cache_flushed_total",
+            ALPHA,
+            "Times that what a pod left for the next one could not be used.",
+            ("profile", "reason"),
+        )
+        self.batch_rescore_attempts_total = self.counters(
+            "scheduler_batch_rescore_attempts_total",
+            ALPHA,
+            "Times that the last pod's node was feasible again and scored again.",
+            ("profile",),
+        )
+        self.batch_rescore_duration_seconds = self.histograms(
+            "scheduler_batch_rescore_duration_seconds",
+            ALPHA,
+            "How long scoring again took.",
+            ("profile",),
+            buckets=_BATCH_SECONDS,
+        )
+        self.get_node_hint_duration_seconds = self.histograms(
+            "scheduler_get_node_hint_duration_seconds",
+            ALPHA,
+            "How long asking what the last pod left took.",
+            ("hinted", "profile"),
+            buckets=_BATCH_SECONDS,
+        )
+        self.store_schedule_results_duration_seconds = self.histograms(
+            "scheduler_store_schedule_results_duration_seconds",
+            ALPHA,
+            "How long leaving something for the next pod took.",
+            ("profile",),
+            buckets=_BATCH_SECONDS,
         )
 
     def _storage_and_devices(self) -> None:

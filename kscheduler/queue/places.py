@@ -39,7 +39,7 @@ class Profile(Protocol):
     def run_pre_enqueue(self, pod: PodInfo, first: str, /) -> Status | None:
         """The first refusal, if any; the plugin called `first` is asked before the others."""
 
-    def sign(self, pod: PodInfo, /) -> object: ...
+    def sign(self, pod: PodInfo, /) -> bytes | None: ...
 
 
 class Places:

@@ -310,7 +310,7 @@ class SchedulingQueue:
         if queued is not None:
             self._recorder.no_longer_rejected(queued.rejectors, queued.profile)
 
-    def _signature(self, pod: PodInfo) -> object:
+    def _signature(self, pod: PodInfo) -> bytes | None:
         profile = self._profiles.get(pod.pod.spec.scheduler_name)
         return profile.sign(pod) if profile else None
 

@@ -31,7 +31,7 @@ class QueuedPod:
     was_flushed_from_unschedulable: bool = False
     flush_timestamp: float | None = None
     # Pods with equal signatures can share one decision; None cannot.
-    signature: object = None
+    signature: bytes | None = None
 
     @property
     def key(self) -> str:

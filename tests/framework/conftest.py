@@ -98,7 +98,7 @@ def metrics():
 @pytest.fixture
 def handle(metrics):
     return Handle(
-        gates=SimpleNamespace(enabled=lambda name: False),
+        gates=SimpleNamespace(enabled={"OpportunisticBatching"}.__contains__),
         listers=FixedListers(),
         snapshot=lambda: None,
         nominator=Promises(),

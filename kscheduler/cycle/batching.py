@@ -1,0 +1,178 @@
+"""Opportunistic batching: a pod that no plugin can tell from the one before it inherits its nodes.
+
+After a placement only the chosen node has changed, so the nodes that were feasible for the first
+pod are looked at again instead of all: the best of them is a hint, which is tried before any
+other node.
+
+Mirrors pkg/scheduler/framework/runtime/batch.go. Differs: the inherited nodes are scored anew, all
+at once, so that what else happened to them meanwhile counts too; upstream keeps their old scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from kscheduler import logs
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.verdict import Rows, Status
+from kscheduler.metrics import Metrics
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+MAX_AGE_SECONDS = 0.5
+NO_ROWS: Rows = np.empty(0, np.intp)
+
+
+@dataclass(slots=True)
+class _Inheritance:
+    """What the last pods of a profile left behind."""
+
+    signature: bytes | None = None
+    rows: Rows = field(default_factory=lambda: NO_ROWS)
+    made_at: float = 0.0
+    # The attempt that added to it last, and the node that one got.
+    number: int = -1
+    chosen: str = ""
+
+
+class Batching:
+    """`number` counts attempts of all profiles: only the next one after a success inherits."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._by_profile: dict[str, _Inheritance] = {}
+
+    def hint(
+        self,
+        cycle: CycleState,
+        framework: Framework,
+        pod: PodInfo,
+        nodes: Nodes,
+        *,
+        signature: bytes | None,
+        number: int,
+    ) -> str:
+        """The node to try first, or "". PreFilter has been run in `cycle`."""
+        started = perf_counter()
+        profile = framework.profile_name
+        found = ""
+        left = self._by_profile.get(profile)
+        if left is not None and len(left.rows):
+            why_not = _unusable(left, pod, signature, number, started)
+            if why_not:
+                self._flushed(profile, why_not)
+            else:
+                found = self._best(left, cycle.clone(), framework, pod, nodes)
+        if not found:
+            self._metrics.batch_attempts_total.labels(profile, "no_hint").inc()
+        hinted = "hint" if found else "no_hint"
+        seconds = perf_counter() - started
+        self._metrics.get_node_hint_duration_seconds.labels(hinted, profile).observe(seconds)
+        return found
+
+    def _best(
+        self,
+        left: _Inheritance,
+        cycle: CycleState,
+        framework: Framework,
+        pod: PodInfo,
+        nodes: Nodes,
+    ) -> str:
+        """The best of the inherited nodes, which is then no longer among them."""
+        profile = framework.profile_name
+        row = nodes.row_of(left.chosen)
+        if row is None or not nodes.valid[left.rows].all():
+            self._flushed(profile, "node_missing")
+            return ""
+        filtered = framework.run_filter(cycle, pod, nodes.take([row]))
+        if filtered.errors:
+            self._flushed(profile, "filter_error")
+            return ""
+        rows = left.rows
+        if filtered.count:
+            self._metrics.batch_rescore_attempts_total.labels(profile).inc()
+            rows = np.append(rows, row)
+        best = self._best_position(cycle, framework, pod, nodes.take(rows))
+        if best < 0:
+            return ""
+        left.rows = np.delete(rows, best)
+        return nodes.name_of(int(rows[best]))
+
+    def _best_position(
+        self, cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes
+    ) -> int:
+        started = perf_counter()
+        profile = framework.profile_name
+        if framework.run_pre_score(cycle, pod, nodes) is not None:
+            self._flushed(profile, "prescore_error")
+            return -1
+        scores = framework.run_score(cycle, pod, nodes)
+        seconds = perf_counter() - started
+        self._metrics.batch_rescore_duration_seconds.labels(profile).observe(seconds)
+        if isinstance(scores, Status):
+            self._flushed(profile, "rescore_error")
+            return -1
+        return int(scores.total.argmax())
+
+    def store(
+        self,
+        profile: str,
+        *,
+        signature: bytes | None,
+        hint: str,
+        chosen: str,
+        others: Rows,
+        number: int,
+    ) -> None:
+        """A pod got a node; `others` were feasible too, in case that was found out."""
+        started = perf_counter()
+        left = self._by_profile.setdefault(profile, _Inheritance())
+        left.number, left.chosen = number, chosen
+        attempts = self._metrics.batch_attempts_total
+        if hint == chosen:
+            attempts.labels(profile, "hint_used").inc()
+        else:
+            if hint:
+                attempts.labels(profile, "hint_not_used").inc()
+            self._leave(left, profile, signature, others, started)
+        seconds = perf_counter() - started
+        self._metrics.store_schedule_results_duration_seconds.labels(profile).observe(seconds)
+
+    def _leave(
+        self,
+        left: _Inheritance,
+        profile: str,
+        signature: bytes | None,
+        others: Rows,
+        now: float,
+    ) -> None:
+        if signature is not None and len(others):
+            left.signature, left.rows, left.made_at = signature, others, now
+        else:
+            left.signature, left.rows = None, NO_ROWS
+            self._flushed(profile, "pod_not_batchable" if len(others) else "empty_list")
+
+    def _flushed(self, profile: str, reason: str) -> None:
+        self._metrics.batch_cache_flushed_total.labels(profile, reason).inc()
+        log.v(4).info("OpportunisticBatch found unusable state", profile=profile, reason=reason)
+
+
+def _unusable(
+    left: _Inheritance, pod: PodInfo, signature: bytes | None, number: int, now: float
+) -> str:
+    """Why this pod cannot inherit, or ""."""
+    if number != left.number + 1:
+        return "pod_skipped"
+    if pod.pod.status.nominated_node_name:
+        return "pod_nominated"
+    if signature is None or signature != left.signature:
+        return "pod_incompatible"
+    if now > left.made_at + MAX_AGE_SECONDS:
+        return "expired"
+    return ""

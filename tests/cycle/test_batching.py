@@ -1,0 +1,156 @@
+"""Opportunistic batching: when a pod inherits, what it gets, and when it does not."""
+
+import random
+
+import msgspec
+import pytest
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.config.catalog import IN_TREE as CATALOG
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.load import load_config
+from kscheduler.config.profiles import complete
+from kscheduler.cycle.batching import MAX_AGE_SECONDS, Batching
+from kscheduler.cycle.schedule import Placement, Scheduler, Turn
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.listers import FixedListers
+from kscheduler.framework.profile import build_frameworks
+from kscheduler.metrics import Metrics
+from kscheduler.plugins import IN_TREE
+from kscheduler.state.cache import Cache
+from kscheduler.state.pod_info import PodInfo
+
+# With the default constraints of PodTopologySpread no pod can be signed.
+CONFIG = b"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: PodTopologySpread
+    args: {defaultingType: List}
+"""
+
+
+class Nobody:
+    nodes = ()
+
+    def pods_for_node(self, node):
+        return ()
+
+
+class Cluster:
+    def __init__(self, *, cpus, batching=True):
+        self.metrics = Metrics()
+        self.cache = Cache()
+        gates = FeatureGates.defaults()
+        completed = complete(load_config(CONFIG, gates=gates), CATALOG, gates=gates)
+        handle = Handle(
+            gates=gates,
+            listers=FixedListers(),
+            snapshot=self.cache.snapshot,
+            nominator=Nobody(),
+            activate=lambda pods: None,
+            client=None,
+            recorder=None,
+            metrics=self.metrics,
+        )
+        self.framework = build_frameworks(completed, IN_TREE, lambda name: handle)[
+            "default-scheduler"
+        ]
+        self.scheduler = Scheduler(
+            rng=random.Random(0), batching=Batching(self.metrics) if batching else None
+        )
+        self.number = 0
+        for index, cpu in enumerate(cpus):
+            self.cache.add_node(node(f"n{index}", cpu))
+
+    def place(self, pod, *, skip=0):
+        self.number += 1 + skip
+        turn = Turn(self.number, self.framework.sign(pod))
+        outcome = self.scheduler.decide(
+            CycleState(), self.framework, pod, self.cache.snapshot(), turn
+        )
+        if isinstance(outcome, Placement):
+            self.cache.assume(pod.assigned_to(outcome.node))
+        return outcome
+
+    def attempts(self, result):
+        return self.metrics.batch_attempts_total.labels("default-scheduler", result).value
+
+    def flushed(self, reason):
+        return self.metrics.batch_cache_flushed_total.labels("default-scheduler", reason).value
+
+
+def node(name, cpu):
+    allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+    return msgspec.convert(
+        {"metadata": {"name": name, "uid": name}, "status": {"allocatable": allocatable}}, Node
+    )
+
+
+def pod(name, cpu="1", **status):
+    requests = {"cpu": cpu, "memory": "1Gi"}
+    spec = {
+        "schedulerName": "default-scheduler",
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}],
+    }
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    return PodInfo(msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Pod))
+
+
+def test_like_pods_in_a_row_inherit_and_go_where_they_would_have_gone():
+    with_hints, without = Cluster(cpus=[8, 7, 6, 5]), Cluster(cpus=[8, 7, 6, 5], batching=False)
+    for number in range(8):
+        first = with_hints.place(pod(f"p{number}"))
+        assert first.node == without.place(pod(f"p{number}")).node
+    assert with_hints.attempts("hint_used") > 0
+    assert with_hints.attempts("no_hint") + with_hints.attempts("hint_used") == 8
+
+
+def test_a_full_node_is_left_out_of_the_inheritance():
+    cluster = Cluster(cpus=[1, 1, 1])
+    assert {cluster.place(pod(f"p{number}")).node for number in range(3)} == {"n0", "n1", "n2"}
+    assert cluster.attempts("hint_used") == 2
+
+
+@pytest.mark.parametrize(
+    ("second", "skip", "reason"),
+    [
+        pytest.param(pod("other", cpu="2"), 0, "pod_incompatible", id="another kind of pod"),
+        pytest.param(pod("late"), 1, "pod_skipped", id="someone in between"),
+        pytest.param(pod("promised", nominatedNodeName="n1"), 0, "pod_nominated", id="promised"),
+    ],
+)
+def test_others_do_not_inherit(second, skip, reason):
+    cluster = Cluster(cpus=[4, 4, 4])
+    cluster.place(pod("first"))
+    cluster.place(second, skip=skip)
+    assert cluster.attempts("hint_used") == 0
+    assert cluster.flushed(reason) == 1
+
+
+def test_an_inheritance_expires(monkeypatch):
+    cluster = Cluster(cpus=[4, 4, 4])
+    cluster.place(pod("first"))
+    now = cluster.scheduler._batching._by_profile["default-scheduler"].made_at
+    late = now + MAX_AGE_SECONDS + 0.001
+    monkeypatch.setattr("kscheduler.cycle.batching.perf_counter", lambda: late)
+    cluster.place(pod("second"))
+    assert cluster.flushed("expired") == 1
+
+
+def test_a_node_that_went_away_voids_the_inheritance():
+    cluster = Cluster(cpus=[4, 4, 4])
+    chosen = cluster.place(pod("first")).node
+    cluster.cache.remove_node(node("n0" if chosen != "n0" else "n1", 4))
+    assert isinstance(cluster.place(pod("second")), Placement)
+    assert cluster.flushed("node_missing") == 1
+
+
+def test_where_there_was_no_choice_nothing_is_left():
+    cluster = Cluster(cpus=[4])
+    cluster.place(pod("first"))
+    cluster.place(pod("second"))
+    assert cluster.flushed("empty_list") == 2
+    assert cluster.attempts("no_hint") == 2
