@@ -3,7 +3,7 @@
 HTTP requests flow in as to any API server; objects, watch events and refusals flow out as from one.
 `store` keeps bytes and versions, `kinds` knows what makes an object valid, `registry` applies
 that, `rest` speaks HTTP, `access` decides who may, `catalog` describes it all to clients, and
-`kubelet` plays the nodes.
+`kubelets` plays the nodes.
 
 Invariants. A request is one synchronous step over the store, so no client sees half of it. An
 object is encoded once per change, whoever watches. Nothing is unbounded: history, watch queues,
@@ -16,6 +16,7 @@ agreed with our own misunderstandings.
 """
 
 from kscheduler.sandbox.access.users import ADMIN, ANONYMOUS, User, read_token_file
+from kscheduler.sandbox.kubelets import Kubelets, NodeShape, node_manifest
 from kscheduler.sandbox.objects import Objects
 from kscheduler.sandbox.rest.exchange import Exchange
 from kscheduler.sandbox.server import ApiServer
@@ -26,8 +27,11 @@ __all__ = [
     "ANONYMOUS",
     "ApiServer",
     "Exchange",
+    "Kubelets",
+    "NodeShape",
     "Objects",
     "StatusError",
     "User",
+    "node_manifest",
     "read_token_file",
 ]

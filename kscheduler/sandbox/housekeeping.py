@@ -37,8 +37,10 @@ class Housekeeping:
         try:
             while True:
                 self.finish_namespaces()
+                # Not wait_for: in Python 3.11 it can swallow a cancellation that meets a wake-up.
                 try:
-                    await asyncio.wait_for(self._wake.wait(), SWEEP_SECONDS)
+                    async with asyncio.timeout(SWEEP_SECONDS):
+                        await self._wake.wait()
                 except TimeoutError:
                     self.expire_events(time.time())
                 self._wake.clear()

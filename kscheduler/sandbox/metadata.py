@@ -6,6 +6,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from kscheduler.api.timestamps import format_time
@@ -31,7 +32,12 @@ IMMUTABLE = "field is immutable"
 
 def now() -> str:
     """The current time as the API writes it."""
-    return format_time(time.time())
+    return _written(int(time.time()))
+
+
+@lru_cache(maxsize=4)
+def _written(seconds: int) -> str:
+    return format_time(seconds)
 
 
 def generated_name(prefix: str) -> str:

@@ -5,7 +5,6 @@ The same rules hold as over HTTP, and watchers see the same events; only authent
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +29,7 @@ class Objects:
         """Store a new object; apiVersion and kind say what it is. Returns it as stored."""
         resource = BY_KIND[item["apiVersion"], item["kind"]]
         namespace = (item.get("metadata") or {}).get("namespace") or DEFAULT_NAMESPACE
-        stored = self._registry.create(resource, namespace, copy.deepcopy(item))
+        stored = self._registry.create(resource, namespace, item)
         return typed(resource, stored)
 
     def get(self, resource_name: str, name: str, namespace: str = DEFAULT_NAMESPACE) -> Object:

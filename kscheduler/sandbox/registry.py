@@ -55,7 +55,7 @@ class Registry:
     def create(
         self, resource: Resource, namespace: str, item: Object, *, dry_run: bool = False
     ) -> Stored:
-        """Store a new object as the API server would; `item` is used up."""
+        """Store a new object as the API server would; `item` itself is left alone."""
         item = self._checked(resource, namespace, item)
         if item["metadata"].get("resourceVersion"):
             raise status.StatusError(
@@ -260,18 +260,25 @@ def _indexer(resource: Resource) -> Callable[[Object], Mapping[str, str]]:
     """Reads the values that field selectors may ask about, as the text they compare with."""
     labels = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
     labels |= resource.field_labels
-    paths = {label: path.split(".") for label, path in labels.items()}
+    paths = [(label, *_parent_and_leaf(path)) for label, path in labels.items()]
 
     def index(item: Object) -> Mapping[str, str]:
-        return {label: _text_at(item, path) for label, path in paths.items()}
+        found = {}
+        for label, parent, leaf, absent in paths:
+            holder = item.get(parent) if parent else item
+            value = holder.get(leaf) if holder else None
+            found[label] = value if type(value) is str else _text(value, absent)
+        return found
 
     return index
 
 
-def _text_at(item: Object, path: list[str]) -> str:
-    value: object = item
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
+def _parent_and_leaf(path: str) -> tuple[str, str, str]:
+    parent, _, leaf = path.rpartition(".")
+    return parent, leaf, _WHEN_ABSENT.get(leaf, "")
+
+
+def _text(value: object, absent: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return _WHEN_ABSENT.get(path[-1], "") if value is None else str(value)
+    return absent if value is None else str(value)

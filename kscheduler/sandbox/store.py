@@ -93,19 +93,15 @@ class Collection:
 
     def draft(self, key: Key, item: Object, version: int) -> Stored:
         """What storing `item` at `version` would keep; `item` itself gets the version."""
-        metadata = item["metadata"]
-        metadata["resourceVersion"] = str(version)
-        body = {name: value for name, value in item.items() if name not in ("kind", "apiVersion")}
-        labels = dict(metadata.get("labels") or {})
-        return Stored(key, version, _encoder.encode(body), labels, self._index(item))
+        body = _encode(item, version)
+        labels = dict(item["metadata"].get("labels") or {})
+        return Stored(key, version, body, labels, self._index(item))
 
     def put(self, key: Key, item: Object) -> Stored:
         """Store a new state of the object. Equal states are stored once and make no event."""
         previous = self._objects.get(key)
-        if previous is not None:
-            same = self.draft(key, item, previous.version)
-            if same.body == previous.body:
-                return previous
+        if previous is not None and _encode(item, previous.version) == previous.body:
+            return previous
         stored = self.draft(key, item, self._clock.tick())
         self._objects[key] = stored
         if previous is None:
@@ -174,6 +170,11 @@ class Collection:
         self.changed_at = change.version
         for listener in list(self._listeners.values()):
             listener(change)
+
+
+def _encode(item: Object, version: int) -> bytes:
+    item["metadata"]["resourceVersion"] = str(version)
+    return _encoder.encode({k: v for k, v in item.items() if k not in ("kind", "apiVersion")})
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ def group_names() -> tuple[str, ...]:
 def versions_of(group: str) -> list[str]:
     """Preferred version first: stable before beta before alpha."""
     found = {row.version for row in RESOURCES if row.group == group}
-    return sorted(found, key=lambda version: ("beta" in version, "alpha" in version, version))
+    return sorted(found, key=lambda version: ("alpha" in version, "beta" in version, version))
 
 
 def api_groups() -> Json:

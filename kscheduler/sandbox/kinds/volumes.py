@@ -22,10 +22,6 @@ def _default_volume(volume: Object) -> None:
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
     spec.setdefault("volumeMode", "Filesystem")
     canonicalise(spec.get("capacity"))
-    claim = spec.get("claimRef")
-    if claim is not None:
-        claim.setdefault("kind", "PersistentVolumeClaim")
-        claim.setdefault("apiVersion", "v1")
 
 
 def _volume_errors(volume: Object) -> list[FieldError]:

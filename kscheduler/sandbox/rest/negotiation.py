@@ -12,6 +12,8 @@ from kscheduler.sandbox import status
 from kscheduler.sandbox.catalog.tables import as_table
 from kscheduler.sandbox.representation import Representation, metadata_only, plain
 from kscheduler.sandbox.resources import Resource
+from kscheduler.sandbox.rest import protobuf
+from kscheduler.sandbox.status import StatusError
 
 SERVED = ("application/json", "application/yaml")
 JSON_PATCH = "application/json-patch+json"
@@ -19,6 +21,7 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+_READABLE = frozenset({"", "*/*", *SERVED, protobuf.MEDIA_TYPE})
 _ANY = frozenset({"application/json", "application/*", "*/*"})
 
 
@@ -57,13 +60,18 @@ def _choices(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def decode_body(content_type: str, body: bytes) -> Any:
-    """A JSON or YAML body; an empty one is an empty object."""
+    """A body in JSON, YAML or protobuf; an empty one is an empty object."""
     media = _media(content_type)
-    if media not in ("", "application/json", "application/yaml", "*/*"):
+    if media not in _READABLE:
         raise status.unsupported_media_type(SERVED)
     if not body:
         return {}
-    return _decode_yaml(body) if media == "application/yaml" else _decode_json(body)
+    match media:
+        case "application/yaml":
+            return _decode_yaml(body)
+        case protobuf.MEDIA_TYPE:
+            return _decode_protobuf(body)
+    return _decode_json(body)
 
 
 def decode_object(content_type: str, body: bytes, resource: Resource) -> dict[str, Any]:
@@ -108,6 +116,14 @@ def _decode_json(body: bytes) -> Any:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+
+
+def _decode_protobuf(body: bytes) -> Any:
+    try:
+        return protobuf.decode(body)
+    except (protobuf.ProtobufError, msgspec.DecodeError) as error:
+        refusal = status.unsupported_media_type(SERVED)
+        raise StatusError(refusal.code, refusal.reason, f"{refusal}: {error}") from error
 
 
 def _decode_yaml(body: bytes) -> Any:

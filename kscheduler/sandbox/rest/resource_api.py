@@ -28,6 +28,7 @@ from kscheduler.sandbox.store import Object, Stored
 
 Answer = web.Response | Watch
 _POD_ACTIONS = ("binding", "eviction")
+_NEEDS_NAME = ("update", "patch")
 
 
 class ResourceApi:
@@ -51,7 +52,7 @@ class ResourceApi:
     async def answer(self, exchange: Exchange, target: Target, verb: str) -> Answer:
         part = target.resource.subresource(target.subresource) if target.subresource else None
         allowed = part.verbs if part is not None else target.resource.verbs
-        if verb not in allowed:
+        if verb not in allowed or (verb in _NEEDS_NAME and not target.name):
             raise status.method_not_allowed()
         match verb:
             case "get":

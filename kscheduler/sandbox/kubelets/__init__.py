@@ -1,0 +1,15 @@
+"""Kubelets: nodes that behave, without machines.
+
+Changes of pods and nodes flow in from the store, statuses, leases and deletions flow back through
+the registry, so that watchers see what real kubelets would have caused. All nodes are played by one
+task: ten thousand timers would cost more than the pods they wait for.
+
+A pod that is bound is checked as a kubelet checks it (resources, ports, affinity, NoExecute
+taints). One that does not fit fails with OutOfcpu and the like, which makes a scheduler's
+overcommitment visible; one that fits runs after a short delay. A deleted pod ends after another.
+"""
+
+from kscheduler.sandbox.kubelets.node_shape import Image, NodeShape, node_manifest
+from kscheduler.sandbox.kubelets.play import Kubelets
+
+__all__ = ["Image", "Kubelets", "NodeShape", "node_manifest"]
