@@ -12,10 +12,11 @@ from kscheduler.sandbox import binding, deletion
 from kscheduler.sandbox.deletion import DeleteOptions
 from kscheduler.sandbox.lists import ListOptions, list_page
 from kscheduler.sandbox.registry import Registry, typed
-from kscheduler.sandbox.resources import BY_KIND, BY_NAME
+from kscheduler.sandbox.resources import BY_KIND, BY_NAME, Resource
 from kscheduler.sandbox.selection import parse_selection
-from kscheduler.sandbox.store import Object
+from kscheduler.sandbox.store import Object, Stored
 
+_Selected = list[Stored]  # `list` is a method below
 DEFAULT_NAMESPACE = "default"
 
 
@@ -54,12 +55,21 @@ class Objects:
         field_selector: str = "",
     ) -> list[Object]:
         """All objects, or those of a namespace, that match."""
-        resource = BY_NAME[resource_name]
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        selection = parse_selection(resource, namespace, query)
-        collection = self._registry.collection(resource)
-        page = list_page(collection, self._registry.store.version, selection, ListOptions())
-        return [typed(resource, stored) for stored in page.items]
+        resource = BY_NAME[resource_name]
+        return [typed(resource, stored) for stored in self._select(resource, namespace, query)]
+
+    def count(
+        self,
+        resource_name: str,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> int:
+        """How many `list` would return; much cheaper."""
+        query = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        return len(self._select(BY_NAME[resource_name], namespace, query))
 
     def update(
         self,
@@ -95,5 +105,8 @@ class Objects:
         """Assign a pod to a node, as a scheduler does."""
         binding.bind(self._registry, namespace, name, {"target": {"kind": "Node", "name": node}})
 
-    def count(self, resource_name: str) -> int:
-        return len(self._registry.collection(BY_NAME[resource_name]))
+    def _select(self, resource: Resource, namespace: str, query: dict[str, str]) -> _Selected:
+        selection = parse_selection(resource, namespace, query)
+        collection = self._registry.collection(resource)
+        page = list_page(collection, self._registry.store.version, selection, ListOptions())
+        return page.items

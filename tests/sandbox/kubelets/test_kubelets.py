@@ -209,5 +209,5 @@ async def test_a_thousand_nodes_run_five_thousand_pods(kubelets, objects):
         objects.bind(f"p{number}", names[number % 1000])
         if number % 500 == 0:
             await asyncio.sleep(0)
-    selector = "status.phase=Running"
-    await eventually(lambda: len(objects.list("pods", field_selector=selector)) == 5000, seconds=30)
+    running = {"field_selector": "status.phase=Running"}
+    await eventually(lambda: objects.count("pods", **running) == 5000, seconds=30)
