@@ -8,7 +8,8 @@ pass through the real parts of this program: decoding, configuration and profile
 cache, queue order and gating, PreFilter, Filter, scoring and Reserve. Compared are the plugins of
 each profile, the order of the queue, per pod who gates it, per node who rejects it with which code
 and reasons (and which later plugins would reject it too), per plugin whether it steps aside and
-what it scores, raw and normalised, the totals, the best nodes, and the texts of failures.
+what it scores, raw and normalised, the totals, the best nodes, the texts of failures, and whom
+preemption would evict on which node.
 
 Among equally good nodes the recording takes the first by name. The replay puts each pod where the
 recording put it, and evicts and nominates whom it did, so one difference does not cause others.
@@ -21,7 +22,8 @@ recording is not compared:
 - Scores are asked for the nodes that were feasible in the recording, whoever made them so. Totals
   are ours plus the recorded contributions of plugins that are not built.
 - The text of a failure is compared only if no such plugin had a part in it; PostFilter's answer
-  only if all PostFilter plugins of the profile are built.
+  only if, besides, all PostFilter plugins of the profile are built. DynamicResources has nothing to
+  say there on pods without claims.
 - A pod that asks for a resource behind which there are devices is left out: NodeResourcesFit and
   DynamicResources share the work on it.
 
@@ -43,12 +45,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from vector_attempt import Attempt
 from vector_cluster import Cluster
 from vector_compare import (
-    Mismatch,
     compare_attempt,
     compare_profiles,
     compare_queue_order,
     compare_reserve,
 )
+from vector_difference import Mismatch
 
 from kscheduler import logs
 from kscheduler.plugins import NOT_BUILT

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from vector_cluster import Cluster
 
+from kscheduler.config.profiles import EffectivePlugins
 from kscheduler.cycle.schedule import Failed, Feasible, Placement, Unschedulable
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.pre_filtering import PreFilterOutcome
@@ -57,6 +58,11 @@ class Attempt:
         self.cycle = CycleState()
 
     @property
+    def effective(self) -> EffectivePlugins:
+        """What the pod's profile runs by its configuration, built or not."""
+        return self.cluster.completed.plugins[self.pod.pod.spec.scheduler_name]
+
+    @property
     def left_out(self) -> bool:
         """NodeResourcesFit leaves resources that devices stand behind to DynamicResources."""
         backed = self.cluster.device_backed & self.pod.requests.keys()
@@ -86,7 +92,7 @@ class Attempt:
             return seen
         view = self._narrowed(outcome, seen)
         filtered = self.framework.filter_with_nominated(cycle, self.pod, view)
-        seen.first = self._by_node(filtered.charges)
+        seen.first = self.by_node(filtered.charges)
         seen.errors = {
             self._name(row): charge.reason for charge in filtered.errors for row in charge.rows
         }
@@ -114,7 +120,7 @@ class Attempt:
                 for one in plugin.filter(cycle, self.pod, view)
                 if one.code is not Code.ERROR
             ]
-            for name, status in self._by_node(charges).items():
+            for name, status in self.by_node(charges).items():
                 found.setdefault(name, []).append(status)
         return found
 
@@ -135,7 +141,8 @@ class Attempt:
         assert isinstance(placement, Placement)
         return Scored(set(cycle.skip_score), _scores(board), board.total.tolist(), placement.node)
 
-    def _by_node(self, charges: Iterable[Charge]) -> dict[str, dict]:
+    def by_node(self, charges: Iterable[Charge]) -> dict[str, dict]:
+        """Per node its status; a node is charged by one plugin, perhaps for several reasons."""
         found: dict[str, dict] = {}
         for charge in charges:
             for row in charge.rows:

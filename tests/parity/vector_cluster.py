@@ -1,7 +1,7 @@
 """A recorded cluster brought to life: real configuration, state, queue and plugins around it."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from kscheduler.api import RESOURCES
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import convert
+from kscheduler.api.meta import ApiObject
 from kscheduler.api.requests import Counting
 from kscheduler.api.resource import DeviceClass
 from kscheduler.app.scheduler import without
@@ -33,21 +34,47 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
 STRUCT_OF_KIND = {resource.kind: resource.struct for resource in RESOURCES}
+# Preemption decides the same with it, but the recorder had to see it evict.
+RECORDED_WITH = {"SchedulerAsyncPreemption": False}
 FINISHED = ("Succeeded", "Failed")
 # The first pod placed starts one second after this, the next two seconds after, and so on.
 FIRST_START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class Listers(FixedListers):
+    """Objects are what they were; pods are what has become of them."""
+
+    def __init__(self, objects: Iterable[ApiObject], cluster: "Cluster") -> None:
+        super().__init__(objects)
+        self._cluster = cluster
+
+    def lister(self, kind):
+        return Pods(self._cluster) if kind is Pod else super().lister(kind)
+
+
+class Pods:
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+
+    def get(self, key: str) -> Pod | None:
+        known = self._cluster.pending.get(key) or self._cluster.bound.get(key)
+        return known and known.pod
+
+    def items(self) -> list[Pod]:
+        cluster = self._cluster
+        return [known.pod for known in (*cluster.pending.values(), *cluster.bound.values())]
 
 
 class Cluster:
     """Everything one scenario needs; it changes only as the recording says it did."""
 
     def __init__(self, scenario: dict) -> None:
-        self.gates = FeatureGates.defaults().apply(scenario.get("features") or {})
+        self.gates = FeatureGates.defaults().apply(RECORDED_WITH | (scenario.get("features") or {}))
         self.completed = _completed(scenario.get("config"), self.gates)
         self._counting = _counting(self.gates)
         objects = [convert(one, STRUCT_OF_KIND[one["kind"]]) for one in scenario["objects"]]
         self.cache = Cache()
-        self._bound: dict[str, PodInfo] = {}
+        self.bound: dict[str, PodInfo] = {}
         self._fill(objects)
         self.pending = {
             pod.key: pod
@@ -57,7 +84,7 @@ class Cluster:
         for pod in self.pending.values():
             self.nominator.add(pod)
         self._metrics = Metrics()
-        self._listers = FixedListers(objects)
+        self.listers = Listers(objects, self)
         self.frameworks = build_frameworks(
             without(self.completed, NOT_BUILT), IN_TREE, lambda _name: self._handle()
         )
@@ -67,7 +94,7 @@ class Cluster:
     @property
     def device_backed(self) -> set[str]:
         """Resources whose amounts device classes provide, by the names pods ask for."""
-        classes = list(self._listers.lister(DeviceClass).items())
+        classes = list(self.listers.lister(DeviceClass).items())
         named = {one.spec.extended_resource_name for one in classes}
         return named | {f"deviceclass.resource.kubernetes.io/{one.name}" for one in classes}
 
@@ -94,7 +121,7 @@ class Cluster:
         self.nominator.remove(pod.uid)
         del self.pending[pod.key]
         self.cache.assume(placed)
-        self._bound[pod.key] = placed
+        self.bound[pod.key] = placed
         return placed
 
     def take_back(self, pod: PodInfo) -> None:
@@ -104,7 +131,7 @@ class Cluster:
 
     def evict(self, keys: Collection[str]) -> None:
         for key in keys:
-            victim = self._bound.pop(key)
+            victim = self.bound.pop(key)
             if self.cache.is_assumed(victim):
                 self.cache.forget(victim)
             else:
@@ -127,13 +154,13 @@ class Cluster:
             self.cache.add_node(node)
         for pod in (one for one in objects if isinstance(one, Pod)):
             if pod.status.phase not in FINISHED:
-                bound = self._bound[pod.key] = self.compiled(pod)
+                bound = self.bound[pod.key] = self.compiled(pod)
                 self.cache.add_pod(bound)
 
     def _handle(self) -> Handle:
         return Handle(
             gates=self.gates,
-            listers=self._listers,
+            listers=self.listers,
             snapshot=self.cache.snapshot,
             nominator=self.nominator,
             activate=lambda pods: None,

@@ -1,13 +1,14 @@
 """What must equal what: an observed attempt against the recorded one.
 
-`NOT_BUILT` plugins take no part in the replay. What they said is taken out of the recording first
-(`_theirs`), and what follows from it is not compared; see the runner for the rule.
+What `NOT_BUILT` plugins said is left out, and so is what follows from it; see the runner for the
+rule.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from vector_attempt import Attempt, Filtered, as_recorded
+from vector_difference import Difference, Mismatch, differ, is_ours, says_ours
+from vector_preemption import compare_post_filter
 
 from kscheduler.config.catalog import Point
 from kscheduler.config.profiles import Completed, EffectivePlugins
@@ -25,17 +26,6 @@ POINTS = (
     Point.SCORE,
     Point.RESERVE,
 )
-
-
-class Mismatch(NamedTuple):
-    """One difference; what it is not about is left empty."""
-
-    pod: str
-    node: str
-    plugin: str
-    what: str
-    wanted: object
-    got: object
 
 
 def compare_profiles(wanted: dict, completed: Completed) -> Iterator[Mismatch]:
@@ -58,7 +48,7 @@ def compare_queue_order(result: dict, got: list[str]) -> Iterator[Mismatch]:
     gated_by_others = {
         record["pod"]
         for record in result["pods"]
-        if record["outcome"] == "gated" and not any(map(_ours, record["preEnqueue"]))
+        if record["outcome"] == "gated" and not any(map(is_ours, record["preEnqueue"]))
     }
     order = [pod for pod in got if pod not in gated_by_others]
     wanted = result["queueOrder"] or []
@@ -69,7 +59,7 @@ def compare_queue_order(result: dict, got: list[str]) -> Iterator[Mismatch]:
 def compare_reserve(record: dict, status: Status | None) -> Iterator[Mismatch]:
     wanted = record.get("reserve", {}).get("status")
     got = None if status is None else as_recorded(status)
-    if wanted != got and (wanted is None or _ours(wanted)):
+    if wanted != got and (wanted is None or is_ours(wanted)):
         yield Mismatch(record["pod"], record["chosen"], "", "reserve", wanted, got)
 
 
@@ -77,9 +67,6 @@ def compare_attempt(record: dict, attempt: Attempt) -> Iterator[Mismatch]:
     for about, what, wanted, got in _Comparison(record, attempt).differences():
         node, plugin = about
         yield Mismatch(record["pod"], node, plugin, what, wanted, got)
-
-
-Difference = tuple[tuple[str, str], str, object, object]
 
 
 class _Comparison:
@@ -93,7 +80,7 @@ class _Comparison:
             yield from differ("outcome", self.outcome, "noProfile")
             return
         gated = self.attempt.gated_by()
-        wanted = [status for status in self.record.get("preEnqueue", []) if _ours(status)]
+        wanted = [status for status in self.record.get("preEnqueue", []) if is_ours(status)]
         yield from differ("preEnqueue", _unordered(wanted), _unordered(gated))
         if self.outcome == "gated":
             return
@@ -124,7 +111,7 @@ class _Comparison:
         recorded = self.record.get("preFilter", {})
         ended = recorded.get("status")
         asked = [plugin.name for plugin in self.attempt.framework.plugins_at["preFilter"]]
-        if ended is not None and not _ours(ended):
+        if ended is not None and not is_ours(ended):
             asked = self._asked_before(ended.get("plugin", ""))
         else:
             yield from differ("preFilter.status", ended, seen.ended)
@@ -141,8 +128,7 @@ class _Comparison:
             )
 
     def _asked_before(self, plugin: str) -> list[str]:
-        profile = self.attempt.pod.pod.spec.scheduler_name
-        order = self.attempt.cluster.completed.plugins[profile][Point.PRE_FILTER]
+        order = self.attempt.effective[Point.PRE_FILTER]
         before = order[: order.index(plugin)] if plugin in order else ()
         return [name for name in before if name not in NOT_BUILT]
 
@@ -151,7 +137,7 @@ class _Comparison:
         errors = self.record.get("nodeErrors", {})
         for node in self._judged(seen):
             if node in errors:
-                if _says_ours(errors[node]):
+                if says_ours(errors[node]):
                     yield from differ("error", errors[node], seen.errors.get(node), node=node)
                 continue
             listed = self._rejections(node)
@@ -183,14 +169,14 @@ class _Comparison:
         rejected = self.record.get("rejected", {}).get(node)
         if rejected is None:
             return []
-        if not _ours(rejected) and node in self._promised():
+        if not is_ours(rejected) and node in self._promised():
             return None
         also = self.record.get("also", {}).get(node, [])
-        return [status for status in (rejected, *also) if _ours(status)]
+        return [status for status in (rejected, *also) if is_ours(status)]
 
     def _passed_or_ours(self, node: str) -> bool:
         rejected = self.record.get("rejected", {}).get(node)
-        return rejected is None or _ours(rejected)
+        return rejected is None or is_ours(rejected)
 
     def _promised(self) -> set[str]:
         return set(self.attempt.cluster.nominator.nodes)
@@ -202,8 +188,8 @@ class _Comparison:
         errors = record.get("nodeErrors", {}).values()
         narrowed = set(record.get("preFilter", {}).get("nodeNamesPlugins") or ())
         return (
-            not all(map(_ours, statuses))
-            or not all(map(_says_ours, errors))
+            not all(map(is_ours, statuses))
+            or not all(map(says_ours, errors))
             or bool(narrowed & NOT_BUILT.keys())
         )
 
@@ -221,7 +207,7 @@ class _Comparison:
                     ("pendingPlugins", diagnosis.pending_plugins),
                 ):
                     yield from differ(key, self.record.get(key, []), sorted(got))
-                yield from self._post_filter(found)
+                yield from compare_post_filter(self.record, self.attempt, found)
             case Failed():
                 yield from differ("outcome", self.outcome, "error")
                 texts = set(self.record.get("nodeErrors", {}).values())
@@ -245,26 +231,6 @@ class _Comparison:
         if not isinstance(found, Feasible):
             return []
         return sorted(self.attempt.nodes.name_of(int(row)) for row in found.rows)
-
-    def _post_filter(self, found: Unschedulable) -> Iterator[Difference]:
-        attempt, record = self.attempt, self.record
-        profile = attempt.pod.pod.spec.scheduler_name
-        plugins = attempt.cluster.completed.plugins[profile][Point.POST_FILTER]
-        if set(plugins) & NOT_BUILT.keys():
-            return
-        if not plugins:
-            yield from differ("message", record["message"], found.message)
-            return
-        result = attempt.framework.run_post_filter(attempt.cycle, attempt.pod, found.diagnosis)
-        wanted = record["postFilter"]
-        for key, got in (
-            ("message", result.status.message),
-            ("hasResult", result.nominated_node is not None),
-            ("nominatedNode", result.nominated_node or ""),
-        ):
-            yield from differ(f"postFilter.{key}", wanted.get(key) or type(got)(), got)
-        found.diagnosis.post_filter_message = result.status.message
-        yield from differ("message", record["message"], found.message)
 
     def _scores(self) -> Iterator[Difference]:
         """Over the recorded feasible nodes, whoever else we would have let through."""
@@ -299,29 +265,6 @@ class _Comparison:
                 continue
             for node, points, others in zip(self.record["feasible"], one, other, strict=True):
                 yield from differ(kind, points, others, node=node, plugin=plugin)
-
-
-def differ(
-    what: str, wanted: object, got: object, node: str = "", plugin: str = ""
-) -> Iterator[Difference]:
-    if wanted != got:
-        yield (node, plugin), what, wanted, got
-
-
-def _ours(status: dict) -> bool:
-    """Whether a status can be had without the plugins that are not built."""
-    if status.get("plugin") in NOT_BUILT:
-        return False
-    # PreFilter answers are combined into a sentence that names the plugins.
-    return bool(status.get("plugin")) or all(map(_names_ours, status.get("reasons", ())))
-
-
-def _names_ours(text: str) -> bool:
-    return not any(name in text for name in NOT_BUILT)
-
-
-def _says_ours(error: str) -> bool:
-    return not any(f'"{name}"' in error for name in NOT_BUILT)
 
 
 def _plugin(first: dict | None, got: dict | None) -> str:

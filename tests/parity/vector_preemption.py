@@ -1,0 +1,117 @@
+"""PostFilter against the recording: its answer, and which pods would have to go on which node."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from vector_attempt import Attempt, as_recorded
+from vector_difference import Difference, differ
+
+from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.config.catalog import Point
+from kscheduler.cycle.schedule import Unschedulable
+from kscheduler.framework.preemption_choice import best
+from kscheduler.framework.preemption_dry_run import Rehearsal
+from kscheduler.framework.preemption_victims import Budgets
+from kscheduler.framework.verdict import Code, Diagnosis
+from kscheduler.plugins import NOT_BUILT
+
+DEVICES = "DynamicResources"
+
+
+def compare_post_filter(
+    record: dict, attempt: Attempt, found: Unschedulable
+) -> Iterator[Difference]:
+    """For an attempt that failed without the help of plugins that are not built."""
+    if not attempt.effective[Point.POST_FILTER]:
+        yield from differ("message", record["message"], found.message)
+    elif _is_ours(record, attempt):
+        yield from _compare(record, attempt, found)
+
+
+def _is_ours(record: dict, attempt: Attempt) -> bool:
+    missing = NOT_BUILT.keys() & set(attempt.effective[Point.POST_FILTER])
+    if missing == {DEVICES}:
+        claims = attempt.pod.pod.spec.resource_claims
+        if claims or record["postFilter"].get("status", {}).get("code") == "Error":
+            return False
+    elif missing:
+        return False
+    # In a dry run as well those plugins must have nothing to say.
+    judging = NOT_BUILT.keys() & set(attempt.effective[Point.FILTER])
+    return judging <= set(record["preFilter"].get("skip", ()))
+
+
+def _compare(record: dict, attempt: Attempt, found: Unschedulable) -> Iterator[Difference]:
+    wanted = record["postFilter"]
+    diagnosis = found.diagnosis
+    result = attempt.framework.run_post_filter(attempt.cycle, attempt.pod, diagnosis)
+    status = as_recorded(result.status)
+    if DEVICES in NOT_BUILT:
+        # The first plugin speaks for all.
+        status |= {"plugin": wanted["status"]["plugin"]} if "plugin" in wanted["status"] else {}
+    yield from differ("postFilter.status", wanted["status"], status)
+    yield from differ("postFilter.message", wanted["message"], result.status.message)
+    yield from differ(
+        "postFilter.hasResult", wanted["hasResult"], result.nominated_node is not None
+    )
+    node = result.nominated_node or ""
+    yield from differ("postFilter.nominatedNode", wanted["nominatedNode"], node)
+    yield from _compare_dry_run(wanted, attempt, diagnosis)
+    diagnosis.post_filter_message = result.status.message
+    yield from differ("message", record["message"], found.message)
+
+
+def _compare_dry_run(wanted: dict, attempt: Attempt, diagnosis: Diagnosis) -> Iterator[Difference]:
+    if "candidates" not in wanted and "rejected" not in wanted:
+        return
+    now_ns = time.time_ns()
+    budgets = Budgets(attempt.cluster.listers.lister(PodDisruptionBudget).items())
+    rehearsal = Rehearsal(
+        attempt.framework,
+        attempt.cycle,
+        attempt.pod,
+        attempt.nodes,
+        budgets=budgets,
+        now_ns=now_ns,
+    )
+    rows = _worth_trying(attempt, diagnosis)
+    tried = rehearsal.run(rows, len(rows))
+    candidates = {
+        one.node: {
+            "victims": [victim.key for victim in one.victims],
+            "pdbViolations": one.violations,
+        }
+        for one in tried.candidates
+    }
+    recorded, rejected = wanted.get("candidates", {}), attempt.by_node(tried.charges)
+    for node in recorded.keys() | candidates.keys():
+        one, other = recorded.get(node), candidates.get(node)
+        yield from differ("postFilter.candidates", one, other, node=node)
+    for node in wanted.get("rejected", {}).keys() | rejected.keys():
+        one, other = wanted.get("rejected", {}).get(node), rejected.get(node)
+        yield from differ("postFilter.rejected", one, _without_empty(other), node=node)
+    ties = [one.node for one in best(tried.candidates, now_ns)]
+    yield from differ("postFilter.ties", wanted.get("ties", []), ties)
+    chosen = candidates.get(wanted["nominatedNode"], {})
+    yield from differ("postFilter.victims", wanted.get("victims", []), chosen.get("victims", []))
+    yield from differ(
+        "postFilter.pdbViolations",
+        wanted.get("pdbViolations", 0),
+        chosen.get("pdbViolations", 0),
+    )
+
+
+def _worth_trying(attempt: Attempt, diagnosis: Diagnosis) -> np.ndarray:
+    """Rows whose rejection evictions may lift."""
+    statuses = diagnosis.status_by_row()
+    rows = [
+        row
+        for row in attempt.nodes.order.tolist()
+        if statuses.get(row, diagnosis.absent).code is Code.UNSCHEDULABLE
+    ]
+    return np.array(rows, np.intp)
+
+
+def _without_empty(status: dict | None) -> dict | None:
+    return status and {key: value for key, value in status.items() if value}
