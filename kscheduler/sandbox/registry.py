@@ -122,7 +122,7 @@ class Registry:
         self, resource: Resource, key: Key, edit: Edit, *, dry_run: bool, may_create: bool
     ) -> Stored:
         namespace, name = key
-        if not (resource.creates_on_update or may_create):
+        if not may_create:
             raise status.not_found(resource, name)
         item = self._checked(resource, namespace, edit({}))
         if uid := item["metadata"].get("uid"):

@@ -240,6 +240,11 @@ async def test_a_lease_can_be_created_by_update(rest):
     assert code == 201
 
 
+async def test_nothing_is_created_by_a_patch(rest):
+    _, body = await rest.patch(f"{LEASES}/l", {"spec": {"holderIdentity": "me"}})
+    assert refusal(body) == (404, "NotFound", 'leases.coordination.k8s.io "l" not found')
+
+
 async def test_a_pod_cannot_be_created_by_update(rest):
     _, body = await rest.put(f"{PODS}/p", pod_manifest("p"))
     assert refusal(body) == (404, "NotFound", 'pods "p" not found')

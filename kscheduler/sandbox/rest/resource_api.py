@@ -138,7 +138,8 @@ class ResourceApi:
                 f"the name of the object ({named}) does not match "
                 f"the name on the URL ({target.name})"
             )
-        return self._change(exchange, target, lambda _: item)
+        may_create = resource.creates_on_update
+        return self._change(exchange, target, lambda _: item, may_create=may_create)
 
     async def _patch(self, exchange: Exchange, target: Target) -> Answer:
         resource = target.resource
