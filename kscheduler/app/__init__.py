@@ -12,11 +12,15 @@ from collections.abc import Mapping
 
 import uvloop
 
+from kscheduler import logs
 from kscheduler.app.daemon import run
+from kscheduler.app.signals import stop_on_signals
 from kscheduler.app.startup import NO_PLUGINS, Setup, setup, write_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.options import Options
 from kscheduler.framework.handle import Factory
+
+log = logs.logger(__name__)
 
 __all__ = ["Setup", "main", "run", "setup"]
 
@@ -30,8 +34,16 @@ def main(
 
 
 async def _main(options: Options, gates: FeatureGates, plugins: Mapping[str, Factory]) -> int:
-    async with setup(options, gates, out_of_tree=plugins) as made:
-        if options.write_config_to:
-            write_config(made.completed.written, options.write_config_to)
-            return 0
-        return await run(made)
+    this = asyncio.current_task()
+    assert this is not None
+    # Until there is something to end in order, a signal ends whatever is under way.
+    stop_on_signals(this.cancel)
+    try:
+        async with setup(options, gates, out_of_tree=plugins) as made:
+            if options.write_config_to:
+                write_config(made.completed.written, options.write_config_to)
+                return 0
+            return await run(made)
+    except asyncio.CancelledError:
+        log.info("Requested to terminate, exiting")
+        return 0

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import os
 import random
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from kscheduler import logs
+from kscheduler.app import debugger
 from kscheduler.app.election import KubeLease, election_config, make_elector, request_seconds
 from kscheduler.app.scheduler import Assembler, Broadcaster, Scheduler, plugin_names, without
+from kscheduler.app.signals import stop_on_signals, tell_on_signal
 from kscheduler.app.startup import Setup
 from kscheduler.client.legacy_recorder import LegacyBroadcaster
 from kscheduler.client.recorder import EventBroadcaster
@@ -160,7 +162,8 @@ async def run(made: Setup) -> int:
     log.info("Starting Kubernetes Scheduler", version=made.options.reported_version)
     log.info("Golang settings", **_go_settings(os.environ))
     daemon = build(made)
-    _stop_on_signals(daemon.stopping)
+    stop_on_signals(daemon.stopping.set)
+    tell_on_signal(partial(debugger.tell, daemon.scheduler))
     return await daemon.run()
 
 
@@ -218,19 +221,6 @@ def _tell_what_is_missing(made: Setup) -> None:
                 "remove it, or mark it ignorable to run without it"
             )
         log.text_warning(f"Extender {extender.url_prefix} is not called in this version")
-
-
-def _stop_on_signals(stopping: asyncio.Event) -> None:
-    """The first signal ends the daemon in order, the second at once."""
-
-    def stop() -> None:
-        if stopping.is_set():
-            os._exit(FAILED)
-        stopping.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
 
 
 def _go_settings(environ: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ node that is gone is told without what it had to offer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kscheduler.api.meta import EMPTY
@@ -26,6 +26,7 @@ class NodeDump(NamedTuple):
     max_pods: int = 0
 
     def text(self, nominated: Sequence[PodInfo]) -> str:
+        """As upstream logs it, given the pods nominated to the node."""
         lines = [
             f"Node name: {self.name}",
             f"Deleted: {str(self.deleted).lower()}",
@@ -58,11 +59,6 @@ def dump(cache: Cache) -> Iterator[NodeDump]:
         for pod in pods:
             requested.update(pod.requests)
         yield NodeDump(name=name, deleted=True, requested=requested, pods=pods)
-
-
-def nodes_text(cache: Cache, nominated: Callable[[str], Sequence[PodInfo]]) -> str:
-    """What upstream logs on request, given the pods nominated to a node."""
-    return "\n\n".join(node.text(nominated(node.name)) for node in dump(cache))
 
 
 def pod_text(pod: PodInfo) -> str:

@@ -9,7 +9,7 @@ from kscheduler.api.core import (
 )
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.state.cache import Cache
-from kscheduler.state.cache_dump import mismatch, nodes_text
+from kscheduler.state.cache_dump import dump, mismatch
 from kscheduler.state.pod_info import PodInfo
 
 
@@ -36,7 +36,7 @@ def test_nodes_and_ghosts_are_told():
     cache.add_pod(make_pod("a", "n1"))
     cache.add_pod(make_pod("b", "gone"))
     nominated = {"n1": [make_pod("c", "", "n1")]}
-    assert nodes_text(cache, lambda name: nominated.get(name, [])) == (
+    assert "".join(node.text(nominated.get(node.name, [])) for node in dump(cache)) == (
         "Node name: n1\n"
         "Deleted: false\n"
         "Requested Resources: &{MilliCPU:100 Memory:1024 EphemeralStorage:0 AllowedPodNumber:0 "
@@ -47,7 +47,6 @@ def test_nodes_and_ghosts_are_told():
         "name: a, namespace: ns, uid: uid-a, phase: Running, nominated node: \n"
         "Nominated Pods(number: 1):\n"
         "name: c, namespace: ns, uid: uid-c, phase: Running, nominated node: n1\n"
-        "\n\n"
         "Node name: gone\n"
         "Deleted: true\n"
         "Requested Resources: &{MilliCPU:100 Memory:1024 EphemeralStorage:0 AllowedPodNumber:0 "
