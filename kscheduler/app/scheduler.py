@@ -8,9 +8,11 @@ import random
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kscheduler.api.core import Pod
+from kscheduler.api.requests import Counting
 from kscheduler.api.resources import PODS
 from kscheduler.app.following import Following
 from kscheduler.client.informer import Registration
@@ -162,7 +164,14 @@ class Assembler:
             metrics=self.metrics,
             rng=self.rng,
         )
-        events = EventHandlers(cache, queue, frameworks, self.metrics, waiting_pods=waiting_pods)
+        events = EventHandlers(
+            cache,
+            queue,
+            frameworks,
+            self.metrics,
+            waiting_pods=waiting_pods,
+            compile_pod=partial(PodInfo, counting=_counting(self.gates)),
+        )
         handlers = subscribe(following, events)
         return Scheduler(following, frameworks, cache, queue, loop, writer, background, handlers)
 
@@ -219,6 +228,16 @@ class Assembler:
             percentage_of_nodes_to_score=percentage,
             batching=Batching(self.metrics) if batches else None,
         )
+
+
+def _counting(gates: FeatureGates) -> Counting:
+    """What of a pod counts against its node."""
+    return Counting(
+        status=True,
+        pod_level=gates.enabled("PodLevelResources"),
+        pod_level_status=gates.enabled("InPlacePodLevelResourcesVerticalScaling"),
+        claims=gates.enabled("DRANodeAllocatableResources"),
+    )
 
 
 def without(completed: Completed, missing: Collection[str]) -> Completed:

@@ -121,7 +121,7 @@ class FailureHandler:
             self._queue.done(queued.pod.uid)
         else:
             if current is not queued.pod.pod:
-                queued.pod = PodInfo(current)
+                queued.pod = queued.pod.renewed(current)
             self._queue.add_unschedulable_if_not_present(queued, now=now)
             self._queue.nominator.add(queued.pod, failure.nominated_node)
 

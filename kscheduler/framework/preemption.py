@@ -63,7 +63,7 @@ class Evaluator:
             log.error(problem, "Could not get the updated preemptor pod object", pod=pod.key)
             return NoCandidate(failed(problem))
         if current is not pod.pod:
-            pod = PodInfo(current)
+            pod = pod.renewed(current)
         nodes = self._handle.snapshot()
         codes = _codes(diagnosis, nodes)
         ineligible = _ineligible(pod, nodes, codes)

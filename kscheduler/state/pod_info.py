@@ -113,6 +113,10 @@ class PodInfo:
         except QuantityError:
             return {}
 
+    def renewed(self, pod: Pod) -> PodInfo:
+        """Another version of the same pod, counted in the same way."""
+        return PodInfo(pod, self._counting)
+
     def assigned_to(self, node_name: str) -> PodInfo:
         """The same pod, as if the API server had bound it already."""
         twin = PodInfo.__new__(PodInfo)
