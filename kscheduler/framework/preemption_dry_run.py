@@ -205,12 +205,15 @@ class Rehearsal:
         self, row: int, line_up: LineUp, goes: Sequence[bool] | Mask, found: DryRun
     ) -> Iterator[Candidate]:
         victims = [pod for pod, gone in zip(line_up.pods, goes, strict=True) if gone]
-        name = self._nodes.whole.name_of(row)
-        if victims:
-            violations = sum(map(bool, goes[: line_up.protected]))
-            yield Candidate(name, tuple(sorted(victims, key=self._importance)), violations)
-        else:
+        name = self._nodes.name_of(row)
+        if not victims:
             found.errors.append(f"expected at least one victim pod on node {quoted(name)}")
+            return
+        violations = 0
+        if line_up.protected:
+            violations = sum(map(bool, goes[: line_up.protected]))
+            victims.sort(key=self._importance)
+        yield Candidate(name, tuple(victims), violations)
 
 
 class _CannotFollowError(KschedulerError):

@@ -63,25 +63,17 @@ class Budgets:
         before it, would exceed a budget.
         """
         left: dict[_Budget, int] = {}
-        return [self._is_violated(pod, left) for pod in pods]
-
-    def _is_violated(self, pod: PodInfo, left: dict[_Budget, int]) -> bool:
-        if not pod.labels or pod.namespace not in self._by_namespace:
-            return False
-        for budget in self._applying_to(pod):
-            # The API server has counted those already.
-            if pod.name in budget.disrupted:
-                continue
-            left[budget] = left.get(budget, budget.allowed) - 1
-            if left[budget] < 0:
-                return True
-        return False
+        return [
+            any(budget.is_exceeded_by(pod, left) for budget in self._applying_to(pod))
+            for pod in pods
+        ]
 
     def _applying_to(self, pod: PodInfo) -> Sequence[_Budget]:
         kind = pod.namespace, pod.label_set
         found = self._applying.get(kind)
         if found is None:
-            listed = self._by_namespace[pod.namespace]
+            # A pod without labels is nobody's, whatever selectors would say.
+            listed = self._by_namespace.get(pod.namespace, ()) if pod.labels else ()
             found = [budget for budget in listed if budget.selector.matches(pod.labels)]
             self._applying[kind] = found
         return found
@@ -94,3 +86,10 @@ class _Budget:
         self.allowed = budget.status.disruptions_allowed
         self.disrupted = budget.status.disrupted_pods
         self.selector = selector
+
+    def is_exceeded_by(self, pod: PodInfo, left: dict[_Budget, int]) -> bool:
+        # The API server has counted those already.
+        if pod.name in self.disrupted:
+            return False
+        left[self] = allowed = left.get(self, self.allowed) - 1
+        return allowed < 0
