@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test lint format bench bench-core clean help
+.PHONY: run test controlplane e2e lint format bench bench-core clean help
 
 help: ## what can be made
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
 $(INSTALLED): pyproject.toml kscheduler/version.py
 	$(PYTHON) -m venv .venv
@@ -19,6 +19,12 @@ run: $(INSTALLED) ## watch pods being placed on an embedded cluster
 
 test: $(INSTALLED) ## all tests
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+controlplane: $(INSTALLED) ## build etcd, kube-apiserver, kubectl and kube-scheduler for the tests, once
+	$(BIN)/python tests/controlplane/build.py
+
+e2e: $(INSTALLED) ## the daemon on a real API server and on the embedded one
+	KSCHEDULER_BUILD_CONTROLPLANE=1 $(BIN)/python -m pytest tests/e2e $(ARGS)
 
 lint: $(INSTALLED) ## ruff, format check, mypy strict, import contracts
 	$(BIN)/ruff check .

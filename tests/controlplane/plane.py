@@ -1,0 +1,203 @@
+"""A control plane for tests: etcd and kube-apiserver on loopback, with all they need in one folder.
+
+    DIR/kubeconfig              cluster admin
+    DIR/<user>.kubeconfig       everybody else of USERS
+    DIR/etcd.log, kube-apiserver.log, *.pid, certificates, tokens
+
+RBAC decides, over TLS, with static tokens. Admission is a default cluster's, except for plugins
+whose work a controller would have to finish; there are no controllers here.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from tests.controlplane.binaries import program
+from tests.controlplane.certificates import write_certificates
+
+ADMIN = "admin"
+# Name of the token → user and groups it stands for.
+USERS = {
+    ADMIN: ("kubernetes-admin", "system:masters"),
+    "kube-scheduler": ("system:kube-scheduler", ""),
+    "kscheduler": ("kscheduler", ""),
+}
+# A service account, a taint and a finalizer that only a controller would make or take away.
+NEEDS_CONTROLLERS = ("ServiceAccount", "TaintNodesByCondition", "StorageObjectInUseProtection")
+START_SECONDS = 120.0
+STOP_SECONDS = 15.0
+POLL_SECONDS = 0.1
+LAST_LINES = 15
+
+
+class ControlPlaneError(Exception):
+    """A program of the control plane did not come up or went away; the text has its last words."""
+
+
+@dataclass
+class ControlPlane:
+    folder: Path
+    port: int = 0
+    extra_flags: tuple[str, ...] = ()
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Returns when the server answers that it is ready."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.port = self.port or free_port()
+        tokens = {name: secrets.token_urlsafe(24) for name in USERS}
+        write_certificates(self.folder)
+        self._write_tokens(tokens)
+        etcd_url = f"http://127.0.0.1:{free_port()}"
+        self._run("etcd", *etcd_flags(self.folder, etcd_url))
+        self._wait("etcd", lambda: answers(f"{etcd_url}/health"))
+        self._run("kube-apiserver", *self._api_server_flags(etcd_url))
+        context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+        ready = urllib.request.Request(
+            f"{self.url}/readyz", headers={"Authorization": f"Bearer {tokens[ADMIN]}"}
+        )
+        self._wait("kube-apiserver", lambda: answers(ready, context))
+        for name, token in tokens.items():
+            self._write_kubeconfig(name, token)
+
+    def stop(self) -> None:
+        """In reverse order of start; what does not end in time is killed."""
+        for name, process in reversed(self.processes.items()):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+            (self.folder / f"{name}.pid").unlink(missing_ok=True)
+
+    def check(self) -> None:
+        """Raises if a program has ended."""
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                raise ControlPlaneError(f"{name} ended:\n{self._last_words(name)}")
+
+    def _run(self, name: str, *flags: str) -> None:
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [program(name), *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # A Ctrl-C meant for us must not end them before we do.
+                start_new_session=True,
+            )
+        self.processes[name] = process
+        (self.folder / f"{name}.pid").write_text(f"{process.pid}\n")
+
+    def _wait(self, name: str, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not ready():
+            self.check()
+            if time.monotonic() > deadline:
+                raise ControlPlaneError(
+                    f"{name} is not ready after {START_SECONDS:.0f} s:\n{self._last_words(name)}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _last_words(self, name: str) -> str:
+        lines = (self.folder / f"{name}.log").read_text(errors="replace").splitlines()
+        return "\n".join(lines[-LAST_LINES:])
+
+    def _api_server_flags(self, etcd_url: str) -> list[str]:
+        here = self.folder
+        return [
+            f"--etcd-servers={etcd_url}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            f"--tls-cert-file={here / 'apiserver.crt'}",
+            f"--tls-private-key-file={here / 'apiserver.key'}",
+            f"--client-ca-file={here / 'ca.crt'}",
+            f"--token-auth-file={here / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            f"--disable-admission-plugins={','.join(NEEDS_CONTROLLERS)}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={here / 'service-accounts.pub'}",
+            f"--service-account-signing-key-file={here / 'service-accounts.key'}",
+            "--service-cluster-ip-range=10.0.0.0/16",
+            # There is nobody to tell the endpoints of `kubernetes` to, and loopback is not one.
+            "--endpoint-reconciler-type=none",
+            "--allow-privileged",
+            *self.extra_flags,
+        ]
+
+    def _write_tokens(self, tokens: dict[str, str]) -> None:
+        path = self.folder / "tokens.csv"
+        path.touch(mode=0o600)
+        rows = [f'{tokens[name]},{user},,"{group}"' for name, (user, group) in USERS.items()]
+        path.write_text("".join(f"{row}\n" for row in rows))
+
+    def _write_kubeconfig(self, name: str, token: str) -> None:
+        cluster = {"server": self.url, "certificate-authority": str(self.folder / "ca.crt")}
+        context = {"cluster": "controlplane", "user": name}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "controlplane", "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": name, "context": context}],
+            "current-context": name,
+        }
+        path = self.folder / ("kubeconfig" if name == ADMIN else f"{name}.kubeconfig")
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(config, sort_keys=False))
+
+
+def etcd_flags(folder: Path, url: str) -> list[str]:
+    peer = f"http://127.0.0.1:{free_port()}"
+    return [
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls={url}",
+        f"--advertise-client-urls={url}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        # Nothing here outlives the machine; waiting for its disk would only make tests slow.
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+    ]
+
+
+def answers(request: str | urllib.request.Request, context: ssl.SSLContext | None = None) -> bool:
+    try:
+        with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,132 @@
+"""A small client for tests, of either cluster: JSON in, JSON out, and waiting for what should be.
+
+Deliberately not the program's own client: what both misunderstand would go unnoticed.
+"""
+
+import asyncio
+import base64
+import json
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import yaml
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+POLL_SECONDS = 0.05
+PATIENCE_SECONDS = 30.0
+AT_ONCE = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+GROUPS = {
+    "events": "apis/events.k8s.io/v1",
+    "leases": "apis/coordination.k8s.io/v1",
+    "replicasets": "apis/apps/v1",
+    "priorityclasses": "apis/scheduling.k8s.io/v1",
+    "clusterrolebindings": "apis/rbac.authorization.k8s.io/v1",
+    "rolebindings": "apis/rbac.authorization.k8s.io/v1",
+    "roles": "apis/rbac.authorization.k8s.io/v1",
+}
+
+
+class RefusedError(Exception):
+    """The server answered with a Status that is not success."""
+
+    def __init__(self, code: int, body: str) -> None:
+        super().__init__(f"{code}: {body}")
+        self.code = code
+
+
+async def eventually(
+    ask: Callable[[], Awaitable[T]], what: str, within: float = PATIENCE_SECONDS
+) -> T:
+    """The first true answer; an AssertionError with the last one if none comes in time."""
+    deadline = time.monotonic() + within
+    while not (answer := await ask()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within:.0f} s: {what}; last answer: {answer!r}")
+        await asyncio.sleep(POLL_SECONDS)
+    return answer
+
+
+class Api:
+    """Requests in the name of one user of a kubeconfig."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        config = yaml.safe_load(kubeconfig.read_text())
+        cluster = config["clusters"][0]["cluster"]
+        self.url: str = cluster["server"]
+        self.token: str = config["users"][0]["user"]["token"]
+        self._session = aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {self.token}"},
+            connector=aiohttp.TCPConnector(ssl=_context(cluster)),
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def send(self, method: str, path: str, body: Json | None = None, **more: Any) -> Json:
+        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        async with self._session.request(
+            method,
+            f"{self.url}/{path}",
+            data=None if body is None else json.dumps(body),
+            headers={"Content-Type": kind},
+            **more,
+        ) as answer:
+            text = await answer.text()
+        if answer.status >= 400:
+            raise RefusedError(answer.status, text)
+        return json.loads(text)
+
+    async def get(self, resource: str, name: str, namespace: str = "") -> Json:
+        return await self.send("GET", path(resource, namespace, name))
+
+    async def find(self, resource: str, name: str, namespace: str = "") -> Json | None:
+        try:
+            return await self.get(resource, name, namespace)
+        except RefusedError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def list(self, resource: str, namespace: str = "", **query: str) -> list[Json]:
+        answer = await self.send("GET", path(resource, namespace), params=query)
+        return answer["items"]
+
+    async def create(self, resource: str, body: Json, namespace: str = "") -> Json:
+        return await self.send("POST", path(resource, namespace), body)
+
+    async def patch(
+        self, resource: str, name: str, body: Json, namespace: str = "", subresource: str = ""
+    ) -> Json:
+        return await self.send("PATCH", path(resource, namespace, name, subresource), body)
+
+    async def delete(
+        self, resource: str, name: str, namespace: str = "", options: Json = AT_ONCE
+    ) -> None:
+        """Gone at once, without asking a kubelet; what is gone already is no trouble."""
+        try:
+            await self.send("DELETE", path(resource, namespace, name), options)
+        except RefusedError as error:
+            if error.code != 404:
+                raise
+
+    async def delete_all(self, resource: str, namespace: str = "") -> None:
+        await self.send("DELETE", path(resource, namespace), AT_ONCE)
+
+
+def path(resource: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    where = ("namespaces", namespace) if namespace else ()
+    parts = (GROUPS.get(resource, "api/v1"), *where, resource, name, subresource)
+    return "/".join(part for part in parts if part)
+
+
+def _context(cluster: Json) -> ssl.SSLContext:
+    if "certificate-authority" in cluster:
+        return ssl.create_default_context(cafile=cluster["certificate-authority"])
+    data = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    return ssl.create_default_context(cadata=data)

@@ -1,0 +1,101 @@
+"""The scheduler as its users run it: a process of its own, started by its console script."""
+
+import asyncio
+import os
+import signal
+import sysconfig
+from asyncio.subprocess import Process
+from pathlib import Path
+
+import aiohttp
+
+from tests.controlplane.plane import free_port
+from tests.e2e.api import PATIENCE_SECONDS, eventually
+
+# Another scheduler under the same flags, to see whether the tests are right about it.
+PROGRAM_VARIABLE = "KSCHEDULER_E2E_PROGRAM"
+END_SECONDS = 15.0
+FLAGS = ("--bind-address=127.0.0.1", "-v=3")
+
+
+def program() -> Path:
+    named = os.environ.get(PROGRAM_VARIABLE)
+    return Path(named) if named else Path(sysconfig.get_path("scripts")) / "kscheduler"
+
+
+class Daemon:
+    """One run of the scheduler; its log stays when it ends."""
+
+    def __init__(self, process: Process, log: Path, url: str, token: str) -> None:
+        self.process = process
+        self._log = log
+        self._url = url
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    @classmethod
+    async def start(cls, log: Path, token: str, *flags: str) -> "Daemon":
+        port = free_port()
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                program(), *FLAGS, f"--secure-port={port}", *flags, stdout=output, stderr=output
+            )
+        return cls(process, log, f"https://127.0.0.1:{port}", token)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def running(self) -> bool:
+        return self.process.returncode is None
+
+    def errors(self) -> list[str]:
+        """Lines of its log that tell of trouble."""
+        return [
+            line
+            for line in self.log.splitlines()
+            if line.startswith(("E", "F", "Traceback")) or "forbidden" in line
+        ]
+
+    async def says(self, text: str, within: float = PATIENCE_SECONDS) -> None:
+        async def said() -> bool:
+            assert self.running, f"the daemon has ended:\n{self.log}"
+            return text in self.log
+
+        await eventually(said, f"the daemon says {text!r}", within)
+
+    async def in_sync(self) -> None:
+        await self.says('"Handlers synced"')
+
+    async def metric(self, line: str) -> float | None:
+        """The value of `name{label="value"}` as served now; None while there is no such line."""
+        async with (
+            aiohttp.ClientSession(headers=self._headers) as session,
+            session.get(f"{self._url}/metrics", ssl=False) as answer,
+        ):
+            answer.raise_for_status()
+            text = await answer.text()
+        for sample in text.splitlines():
+            name, _, value = sample.rpartition(" ")
+            if name == line:
+                return float(value)
+        return None
+
+    async def shows(self, line: str, value: float) -> None:
+        """Wait until a metric has this value; one that is absent counts as zero."""
+
+        async def shown() -> bool:
+            return (await self.metric(line) or 0) == value
+
+        await eventually(shown, f"{line} is {value}")
+
+    async def kill(self) -> None:
+        self.process.kill()
+        await self.process.wait()
+
+    async def stop(self) -> int:
+        """Ask it to end; its exit code."""
+        if self.running:
+            self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(END_SECONDS):
+            return await self.process.wait()

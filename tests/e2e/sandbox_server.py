@@ -1,0 +1,31 @@
+"""The embedded cluster as a process of its own, over TLS, with the users a control plane has.
+
+    python tests/e2e/sandbox_server.py DIR
+
+Leaves the same kubeconfigs in DIR as a control plane would, prints `ready`, ends on SIGTERM.
+"""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from kscheduler.sandbox import ApiServer, User
+from tests.controlplane.plane import ADMIN, USERS
+
+
+async def main(folder: Path) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with ApiServer(tls=True) as server:
+        for name, (user, group) in USERS.items():
+            path = folder / ("kubeconfig" if name == ADMIN else f"{name}.kubeconfig")
+            server.write_kubeconfig(path, User(user, (group,) if group else ()))
+        print("ready", flush=True)
+        await stop.wait()
+
+
+uvloop.run(main(Path(sys.argv[1])))

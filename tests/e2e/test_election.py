@@ -1,0 +1,79 @@
+"""Two daemons, one lease: who leads, and who takes over."""
+
+from tests.e2e.api import eventually
+from tests.e2e.cluster import LEASE
+from tests.e2e.objects import node, pod
+
+SHORT = (
+    "--leader-elect-lease-duration=4s",
+    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-retry-period=1s",
+    f"--leader-elect-resource-name={LEASE}",
+)
+
+
+async def leader_and_standby(cluster):
+    leader = await cluster.launch_daemon(*SHORT)
+    await leader.says("Successfully acquired lease")
+    standby = await cluster.launch_daemon(*SHORT)
+    await standby.says("Attempting to acquire leader lease")
+    return leader, standby
+
+
+async def lease(cluster):
+    return (await cluster.api.get("leases", LEASE, "kube-system"))["spec"]
+
+
+async def test_a_standby_takes_over_from_a_leader_that_was_killed(cluster):
+    await cluster.create_nodes(node("n1"))
+    leader, standby = await leader_and_standby(cluster)
+    await cluster.create_pods(pod("before"))
+    await cluster.node_of("before")
+    first = await lease(cluster)
+
+    await leader.kill()
+    await cluster.create_pods(pod("after"))
+
+    assert await cluster.node_of("after") == "n1"
+    second = await lease(cluster)
+    assert second["holderIdentity"] != first["holderIdentity"]
+    assert second["leaseTransitions"] == first["leaseTransitions"] + 1
+    assert "Successfully acquired lease" in standby.log
+
+
+async def test_a_leader_that_ends_in_order_gives_its_lease_back(cluster):
+    leader, standby = await leader_and_standby(cluster)
+
+    assert await leader.stop() == 0
+    await standby.says("Successfully acquired lease")
+
+    holders = await eventually(lambda: leader_events(cluster), "the lease's events tell of both")
+    assert len(holders) == 2
+
+
+async def leader_events(cluster):
+    """Who became leader, once both have."""
+    events = await cluster.api.list("events", "kube-system")
+    told = {
+        event["note"].removesuffix(" became leader")
+        for event in events
+        if event["reason"] == "LeaderElection"
+        and event["regarding"]["name"] == LEASE
+        and event["note"].endswith(" became leader")
+    }
+    current = await lease(cluster)
+    return told if current["holderIdentity"] in told and len(told) >= 2 else set()
+
+
+async def test_a_standby_leaves_pods_alone(cluster):
+    await cluster.create_nodes(node("n1"))
+    leader, standby = await leader_and_standby(cluster)
+    await cluster.create_pods(pod("p1"))
+    await cluster.node_of("p1")
+
+    await standby.shows('scheduler_cache_size{type="pods"}', 0)
+    assert await standby.metric(BOUND) in (None, 0)
+    assert await leader.metric(BOUND) == 1
+
+
+BOUND = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"}'

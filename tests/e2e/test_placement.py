@@ -1,0 +1,270 @@
+"""Each default plugin at work: where pods go, and why they do not go elsewhere."""
+
+from tests.e2e.api import eventually
+from tests.e2e.cluster import scheduled_condition
+from tests.e2e.objects import HOSTNAME, ZONE, near, node, node_terms, on_node, pod, required
+
+MEGABYTE = 1 << 20
+
+
+async def test_taints_keep_off_whom_they_do_not_tolerate(cluster):
+    await cluster.create_nodes(
+        node("n1"), node("n2", taints=[{"key": "only", "value": "gpu", "effect": "NoSchedule"}])
+    )
+    await cluster.start_daemon()
+    tolerated = [{"key": "only", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}]
+    await cluster.create_pods(
+        pod("plain"),
+        pod("tolerant", tolerations=tolerated, **on_node("n2")),
+        pod("kept-off", **on_node("n2")),
+    )
+
+    assert await cluster.nodes_of("plain", "tolerant") == {"plain": "n1", "tolerant": "n2"}
+    await cluster.becomes_refused(
+        "kept-off",
+        "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+        "1 node(s) had untolerated taint(s).",
+    )
+
+
+async def test_a_preferred_taint_only_repels(cluster):
+    repels = [{"key": "busy", "effect": "PreferNoSchedule"}]
+    await cluster.create_nodes(node("n1"), node("n2", taints=repels))
+    await cluster.start_daemon()
+    await cluster.create_pods(pod("p1"), pod("p2", **on_node("n2")))
+
+    assert await cluster.nodes_of("p1", "p2") == {"p1": "n1", "p2": "n2"}
+
+
+async def test_node_affinity_and_selectors_match_labels(cluster):
+    await cluster.create_nodes(
+        node("n1", labels={"disk": "ssd", "cores": "8"}), node("n2", labels={"disk": "hdd"})
+    )
+    await cluster.start_daemon()
+    only_ssd = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    many_cores = {"key": "cores", "operator": "Gt", "values": ["4"]}
+    tape = {"key": "disk", "operator": "In", "values": ["tape"]}
+    not_ssd = {"key": "disk", "operator": "NotIn", "values": ["ssd"]}
+    prefers = [{"weight": 10, "preference": {"matchExpressions": [not_ssd]}}]
+    await cluster.create_pods(
+        pod("selector", nodeSelector={"disk": "hdd"}),
+        pod("affinity", node_affinity=node_terms(only_ssd, many_cores)),
+        pod(
+            "preference",
+            node_affinity={"preferredDuringSchedulingIgnoredDuringExecution": prefers},
+        ),
+        pod("nowhere", node_affinity=node_terms(tape)),
+    )
+
+    assert await cluster.nodes_of("selector", "affinity", "preference") == {
+        "selector": "n2",
+        "affinity": "n1",
+        "preference": "n2",
+    }
+    await cluster.becomes_refused(
+        "nowhere",
+        "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+    )
+
+
+async def test_affinity_by_name_of_the_node(cluster):
+    """As daemon sets ask for their nodes."""
+    await cluster.create_nodes(node("n1"), node("n2"), node("n3"))
+    await cluster.start_daemon()
+    field = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    by_name = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    await cluster.create_pods(pod("p1", node_affinity=by_name))
+
+    assert await cluster.node_of("p1") == "n2"
+
+
+async def test_host_ports_are_used_once_per_node(cluster):
+    await cluster.create_nodes(node("n1"), node("n2"))
+    await cluster.start_daemon()
+    await cluster.create_pods(pod("a", host_port=8080), pod("b", host_port=8080))
+    assert set((await cluster.nodes_of("a", "b")).values()) == {"n1", "n2"}
+
+    await cluster.create_pods(pod("c", host_port=8080), pod("d", host_port=8081))
+
+    await cluster.node_of("d")
+    await cluster.becomes_refused(
+        "c",
+        "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports.",
+    )
+
+
+async def test_nodes_take_what_they_have_room_for(cluster):
+    await cluster.create_nodes(node("n1", cpu="2", memory="1Gi"), node("n2", cpu="1", pods=1))
+    await cluster.start_daemon()
+    await cluster.create_pods(pod("a", cpu="1500m", memory="512Mi"), pod("b", cpu="1"))
+    assert await cluster.nodes_of("a", "b") == {"a": "n1", "b": "n2"}
+
+    await cluster.create_pods(pod("c", cpu="1", memory="600Mi"))
+
+    await cluster.becomes_refused(
+        "c",
+        "0/2 nodes are available: 1 Insufficient memory, 1 Too many pods, 2 Insufficient cpu.",
+    )
+
+
+async def test_extended_resources_are_counted(cluster):
+    with_device = node("n2")
+    for amounts in (with_device["status"]["capacity"], with_device["status"]["allocatable"]):
+        amounts["example.com/device"] = "1"
+    await cluster.create_nodes(node("n1"), with_device)
+    await cluster.start_daemon()
+    for name in ("a", "b"):
+        wanting = pod(name)
+        wants = {"example.com/device": "1"}
+        wanting["spec"]["containers"][0]["resources"] = {"requests": wants, "limits": wants}
+        await cluster.create_pods(wanting)
+        if name == "a":
+            assert await cluster.node_of("a") == "n2"
+
+    await cluster.becomes_refused(
+        "b", "0/2 nodes are available: 2 Insufficient example.com/device."
+    )
+
+
+async def test_the_emptier_node_is_preferred(cluster):
+    await cluster.create_nodes(node("n1", cpu="8"), node("n2", cpu="8"))
+    await cluster.start_daemon()
+    await cluster.create_pods(pod("load", cpu="4", memory="4Gi", nodeName="n1"))
+    await cluster.create_pods(*(pod(f"p{number}", cpu="500m") for number in range(3)))
+
+    placed = await cluster.nodes_of("p0", "p1", "p2")
+    assert set(placed.values()) == {"n2"}
+
+
+async def test_pods_spread_over_zones(cluster):
+    await cluster.create_nodes(
+        node("n1", labels={ZONE: "a"}),
+        node("n2", labels={ZONE: "b"}),
+        node("n3", labels={ZONE: "b"}, unschedulable=True),
+    )
+    await cluster.start_daemon()
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+
+    names = ["p0", "p1", "p2", "p3"]
+    await cluster.create_pods(
+        *(pod(name, labels={"app": "web"}, topologySpreadConstraints=[spread]) for name in names)
+    )
+
+    placed = await cluster.nodes_of(*names)
+    assert sorted(placed.values()) == ["n1", "n1", "n2", "n2"]
+
+
+async def test_a_skewed_zone_is_refused_by_name_of_the_rule(cluster):
+    await cluster.create_nodes(node("n1", labels={ZONE: "a"}), node("n2", labels={ZONE: "b"}))
+    await cluster.start_daemon()
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "nodeAffinityPolicy": "Ignore",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    labels = {"app": "web"}
+    await cluster.create_pods(pod("there", labels=labels, nodeName="n1"))
+    await cluster.create_pods(
+        pod("p1", labels=labels, topologySpreadConstraints=[spread], **on_node("n1"))
+    )
+
+    await cluster.becomes_refused(
+        "p1",
+        "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+        "1 node(s) didn't match pod topology spread constraints.",
+    )
+
+
+async def test_affinity_draws_pods_together_and_apart(cluster):
+    await cluster.create_nodes(
+        node("n1", labels={ZONE: "a"}),
+        node("n2", labels={ZONE: "b"}),
+        node("n3", labels={ZONE: "b"}),
+    )
+    await cluster.start_daemon()
+    await cluster.create_pods(pod("db", labels={"app": "db"}, **on_node("n2")))
+    assert await cluster.node_of("db") == "n2"
+
+    await cluster.create_pods(
+        pod("with-db", pod_affinity=required(near({"app": "db"}, HOSTNAME))),
+        pod("away", pod_anti_affinity=required(near({"app": "db"}))),
+        pod("nowhere", pod_affinity=required(near({"app": "none"}))),
+    )
+
+    assert await cluster.nodes_of("with-db", "away") == {"with-db": "n2", "away": "n1"}
+    await cluster.becomes_refused(
+        "nowhere", "0/3 nodes are available: 3 node(s) didn't match pod affinity rules."
+    )
+
+
+async def test_pods_that_keep_others_off_are_heard(cluster):
+    """Anti-affinity holds for who comes later, too, and across namespaces that are named."""
+    await cluster.create_nodes(node("n1"), node("n2", unschedulable=True))
+    await cluster.start_daemon()
+    alone = near({"app": "noise"}, HOSTNAME, namespaceSelector={})
+    await cluster.create_pods(pod("quiet", pod_anti_affinity=required(alone)))
+    await cluster.node_of("quiet")
+    other = f"{cluster.namespace}-other"
+    await cluster.api.create("namespaces", {"metadata": {"name": other}})
+    await cluster.api.create("pods", pod("loud", labels={"app": "noise"}), other)
+
+    async def refused():
+        loud = await cluster.api.get("pods", "loud", other)
+        return scheduled_condition(loud).get("message", "")
+
+    message = await eventually(refused, "pod loud is refused")
+    assert message.startswith(
+        "0/2 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules, "
+        "1 node(s) were unschedulable."
+    )
+
+
+async def test_preferred_affinity_decides_between_equals(cluster):
+    await cluster.create_nodes(node("n1"), node("n2"), node("n3"))
+    await cluster.start_daemon()
+    await cluster.create_pods(pod("db", labels={"app": "db"}, nodeName="n3"))
+    prefers = [{"weight": 100, "podAffinityTerm": near({"app": "db"}, HOSTNAME)}]
+    wish = {"preferredDuringSchedulingIgnoredDuringExecution": prefers}
+    await cluster.create_pods(pod("p1", pod_affinity=wish))
+
+    assert await cluster.node_of("p1") == "n3"
+
+
+async def test_a_node_that_has_the_image_is_preferred(cluster):
+    big = "registry.example/big:1"
+    has_it = [{"names": [big], "sizeBytes": 900 * MEGABYTE}]
+    await cluster.create_nodes(node("n1"), node("n2", images=has_it), node("n3"))
+    await cluster.start_daemon()
+    await cluster.create_pods(pod("p1", image=big))
+
+    assert await cluster.node_of("p1") == "n2"
+
+
+async def test_gated_pods_wait_for_their_last_gate(cluster):
+    await cluster.create_nodes(node("n1"))
+    daemon = await cluster.start_daemon()
+    gates = [{"name": "example.com/first"}, {"name": "example.com/second"}]
+    await cluster.create_pods(pod("gated", schedulingGates=gates))
+    await daemon.shows('scheduler_pending_pods{queue="gated"}', 1)
+    condition = scheduled_condition(await cluster.pod("gated"))
+    assert condition["reason"] == "SchedulingGated"
+
+    await cluster.patch_pod("gated", removed_gate("example.com/first"))
+    await cluster.create_pods(pod("marker"))
+    await cluster.node_of("marker")
+    await daemon.shows('scheduler_pending_pods{queue="gated"}', 1)
+
+    await cluster.patch_pod("gated", removed_gate("example.com/second"))
+    assert await cluster.node_of("gated") == "n1"
+
+
+def removed_gate(name):
+    return {"spec": {"schedulingGates": [{"$patch": "delete", "name": name}]}}
