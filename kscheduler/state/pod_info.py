@@ -72,7 +72,10 @@ class PodInfo:
     # Keys and values in one sorted tuple: equal for pods with equal labels.
     label_set: tuple[str, ...]
 
-    def __init__(self, pod: Pod, counting: Counting = ACCOUNTED) -> None:
+    def __init__(
+        self, pod: Pod, counting: Counting = ACCOUNTED, template: PodTemplate | None = None
+    ) -> None:
+        """`template`: the pod's, where that is known already."""
         metadata, spec = pod.metadata, pod.spec
         self.pod = pod
         self.uid = metadata.uid
@@ -85,13 +88,12 @@ class PodInfo:
         self.node_name = spec.node_name
         self.terminating = metadata.deletion_timestamp is not None
         self._counting = counting
-        self._follow(PodTemplate.of(metadata.namespace, spec, counting))
+        self._follow(template or PodTemplate.of(metadata.namespace, spec, counting))
 
     def _follow(self, template: PodTemplate) -> None:
         self.template = template
-        self.requests, self.nonzero_cpu, self.nonzero_memory, self.error = template.taken_by(
-            self.pod
-        )
+        taken = template.taken_by(self.pod)
+        self.requests, self.nonzero_cpu, self.nonzero_memory, self.error = taken
         self.spec_requests = self._spec_requests()
         self.host_ports = template.host_ports
         self.claims = template.claims
@@ -105,8 +107,9 @@ class PodInfo:
         self.required_node_affinity = template.required_node_affinity
 
     def _spec_requests(self) -> dict[str, int]:
-        """Claims count even here, and how much is found in the status."""
-        if not self._counting.claims or self.error:
+        """Claims count even here, and how much they add is found in the status."""
+        status = self.pod.status
+        if not status.node_allocatable_resource_claim_statuses or self.error:
             return self.template.taken.requests
         try:
             return counted(self.pod, _without_status(self._counting))
@@ -119,13 +122,8 @@ class PodInfo:
 
     def assigned_to(self, node_name: str) -> PodInfo:
         """The same pod, as if the API server had bound it already."""
-        twin = PodInfo.__new__(PodInfo)
-        for slot in PodInfo.__slots__:
-            setattr(twin, slot, getattr(self, slot))
         spec = structs.replace(self.pod.spec, node_name=node_name)
-        twin.pod = structs.replace(self.pod, spec=spec)
-        twin.node_name = node_name
-        return twin
+        return PodInfo(structs.replace(self.pod, spec=spec), self._counting, self.template)
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key!r}, uid={self.uid!r}, node={self.node_name!r})"

@@ -72,6 +72,8 @@ class PodTemplate:
     )
 
     _known: ClassVar[Memo[tuple[object, ...], PodTemplate]] = Memo(MAX_TEMPLATES)
+    # The same by the spec itself, which all pods of a workload share until they are placed.
+    _by_spec: ClassVar[Memo[tuple[object, ...], tuple[PodTemplate, PodSpec]]] = Memo(MAX_TEMPLATES)
 
     def __init__(self, namespace: str, spec: PodSpec, counting: Counting) -> None:
         # Of this pod nothing is reported, so that all there is to know about it is its spec.
@@ -99,8 +101,18 @@ class PodTemplate:
 
     @classmethod
     def of(cls, namespace: str, spec: PodSpec, counting: Counting) -> PodTemplate:
-        # A template holds the parts, so that nothing else can have their identity while it is
-        # known.
+        # What is remembered by identity is held as well, lest something else should get it.
+        if spec.node_name:
+            return cls._made_of(namespace, spec, counting)
+        key = (id(spec), namespace, id(counting))
+        known = cls._by_spec.get(key)
+        if known is None:
+            known = cls._made_of(namespace, spec, counting), spec
+            cls._by_spec.put(key, known)
+        return known[0]
+
+    @classmethod
+    def _made_of(cls, namespace: str, spec: PodSpec, counting: Counting) -> PodTemplate:
         key = (namespace, id(counting), *map(id, structs.astuple(spec)[1:]))
         known = cls._known.get(key)
         if known is None:
