@@ -44,8 +44,7 @@ MIN_PERCENTAGE_TO_FIND = 5
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",))
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """The node the pod should run on; `scores` is None when there was nothing to choose from."""
 
     node: str

@@ -14,18 +14,38 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
 from kscheduler.state.images import ImageOnNodes
+from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.pod_template import PodTemplate
 
 MEBIBYTE = 1024 * 1024
 LEAST_BYTES = 23 * MEBIBYTE
 MOST_BYTES_PER_IMAGE = 1000 * MEBIBYTE
 
 
+# Kept until a Node changes; at 5,000 nodes each is 40 kB.
+MAX_SCORES = 64
+
+
 class ImageLocality:
     name = "ImageLocality"
 
+    def __init__(self) -> None:
+        self._scores: Memo[PodTemplate, Scores] = Memo(MAX_SCORES)
+        self._nodes_as_of = 0
+
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        if nodes.node_generation != self._nodes_as_of:
+            self._scores.clear()
+            self._nodes_as_of = nodes.node_generation
+        scores = self._scores.get(pod.template)
+        if scores is None:
+            scores = self._score_all(pod, nodes.whole)
+            self._scores.put(pod.template, scores)
+        return scores.take(nodes.rows)
+
+    def _score_all(self, pod: PodInfo, nodes: Nodes) -> Scores:
         names = _image_names(pod.pod)
         images = [image for name in names if (image := nodes.image(normalized(name))) is not None]
         if not images:
