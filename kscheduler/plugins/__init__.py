@@ -11,6 +11,7 @@ from typing import Any
 from kscheduler.framework.handle import Factory, Handle
 from kscheduler.framework.plugin import Plugin
 from kscheduler.plugins.default_binder import DefaultBinder
+from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.plugins.node_affinity import NodeAffinity
@@ -37,6 +38,7 @@ def _plain(make: Callable[[], Plugin]) -> Factory:
 
 IN_TREE: Mapping[str, Factory] = {
     "DefaultBinder": DefaultBinder,
+    "DefaultPreemption": DefaultPreemption,
     "ImageLocality": _plain(ImageLocality),
     "InterPodAffinity": InterPodAffinity,
     "NodeAffinity": NodeAffinity,
@@ -55,7 +57,6 @@ IN_TREE: Mapping[str, Factory] = {
 # Known to configuration, but not built yet: pods are placed as if these did not exist, and the
 # daemon says so at start.
 NOT_BUILT: Mapping[str, str] = {
-    "DefaultPreemption": "no pod is evicted to make room for another",
     "DeferredPodScheduling": "deferred resizes are not scheduled",
     "DynamicResources": "resource claims are not looked at",
     "GangScheduling": "pod groups are scheduled pod by pod",

@@ -32,7 +32,6 @@ from kscheduler.plugins import NOT_BUILT
 AT_ONCE = 12
 
 NOT_YET = {
-    "d": "preemption",
     "g": "volumes",
     "h": "dynamic resources",
     "m": "extenders",

@@ -41,7 +41,12 @@ REASONS = {
 }
 # Steps that were taken before the scheduler could answer the ones before.
 HURRIED = {"c-event-series": (4, 5)}
-PLURALS = {"Node": "nodes", "Pod": "pods", "Lease": "leases.coordination.k8s.io"}
+PLURALS = {
+    "Node": "nodes",
+    "Pod": "pods",
+    "Lease": "leases.coordination.k8s.io",
+    "PodDisruptionBudget": "poddisruptionbudgets.policy",
+}
 NAMESPACES = {"Lease": "kube-system"}
 
 
@@ -135,7 +140,12 @@ class Stage:
             case {"do": "create", "object": made}:
                 self.api.objects.create(_filled(made))
             case {"do": "delete", "kind": kind, "name": name}:
-                self.api.objects.delete(PLURALS[kind], name, NAMESPACES.get(kind, "default"))
+                self.api.objects.delete(
+                    PLURALS[kind],
+                    name,
+                    NAMESPACES.get(kind, "default"),
+                    grace_period_seconds=step.get("gracePeriodSeconds"),
+                )
             case {"do": "patch", "kind": kind, "name": name, "patch": patch}:
                 self.api.objects.update(
                     PLURALS[kind],
