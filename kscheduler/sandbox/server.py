@@ -105,12 +105,12 @@ class ApiServer:
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen; port 0 takes a free one, which `url` then tells."""
         self._host, self._port = host, port
+        await self.listen()
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._housekeeping.run(), name="sandbox/housekeeping"),
             loop.create_task(self._send_bookmarks(), name="sandbox/bookmarks"),
         ]
-        await self.listen()
 
     async def stop(self) -> None:
         """End the listener and all tasks; the objects can still be read."""
@@ -131,7 +131,11 @@ class ApiServer:
         runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
         site = web.TCPSite(runner, self._host, self._port, ssl_context=self._ssl_context())
-        await site.start()
+        try:
+            await site.start()
+        except OSError:
+            await runner.cleanup()
+            raise
         self._port = runner.addresses[0][1]
         self._runner = runner
 

@@ -23,7 +23,7 @@ Object = dict[str, Any]
 Key = tuple[str, str]  # namespace ("" in cluster scope) and name
 Indexer = Callable[[Object], Mapping[str, str]]
 
-HISTORY = 50_000  # changes remembered per collection
+HISTORY = 20_000  # changes remembered per collection
 
 # Keys in order, so that equal objects have equal bytes whoever wrote them.
 _encoder = msgspec.json.Encoder(order="deterministic")

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from kscheduler.sandbox.representation import Representation, encode
-from kscheduler.sandbox.resources import Resource
 from kscheduler.sandbox.selection import Selection
 from kscheduler.sandbox.status import StatusError
 from kscheduler.sandbox.store import Change, Collection, ExpiredError, Object, Stored
 
 QUEUE = 20_000  # lines a client may fall behind
+_EXISTING_AT_ONCE = 500  # objects encoded into one chunk
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 # Bookmarks carry an otherwise empty object of the kind, including fields that are never omitted.
@@ -27,19 +27,12 @@ _EMPTY: dict[str, Object] = {"Pod": {"spec": {"containers": None}, "status": {}}
 class Watcher:
     """The lines one client is still to receive."""
 
-    def __init__(
-        self,
-        resource: Resource,
-        selection: Selection,
-        shown: Representation,
-        *,
-        queue: int = QUEUE,
-    ) -> None:
-        self._resource = resource
+    def __init__(self, selection: Selection, shown: Representation, *, queue: int = QUEUE) -> None:
         self._selection = selection
         self._shown = shown
         self._head = shown.head
         self._limit = queue
+        self._existing: deque[Stored] = deque()  # sent before any line
         self._lines: deque[bytes] = deque()
         self._wake = asyncio.Event()
         self._unlisten: Callable[[], None] | None = None
@@ -62,7 +55,7 @@ class Watcher:
 
     def send_existing(self, items: Iterable[Stored]) -> None:
         """What is there already, as if just added; not counted against the queue's bound."""
-        self._lines.extend(self._event("ADDED", stored) for stored in items)
+        self._existing.extend(items)
         self._wake.set()
 
     def bookmark(self, version: int, *, ends_initial_events: bool = False) -> None:
@@ -75,9 +68,13 @@ class Watcher:
 
     async def batch(self) -> bytes:
         """The lines that are due, as one chunk; empty when the watch is over."""
-        while not self._lines and not self.closed:
+        while not self._existing and not self._lines and not self.closed:
             self._wake.clear()
             await self._wake.wait()
+        if self._existing:
+            count = min(len(self._existing), _EXISTING_AT_ONCE)
+            stored = [self._existing.popleft() for _ in range(count)]
+            return b"".join(self._event("ADDED", one) for one in stored)
         chunk = b"".join(self._lines)
         self._lines.clear()
         return chunk
@@ -99,6 +96,7 @@ class Watcher:
 
     def _append(self, line: bytes) -> None:
         if len(self._lines) >= self._limit:
+            self._existing.clear()
             self._lines.clear()
             self.close()
             return

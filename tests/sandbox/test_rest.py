@@ -346,3 +346,18 @@ async def test_strict_clients_are_told_about_unknown_fields(rest):
         'unknown field "spec.colour"',
     )
     assert (await rest.post(f"{PODS}?fieldValidation=Ignore", manifest))[0] == 201
+
+
+async def test_lenient_clients_are_warned_about_unknown_fields(rest):
+    url = f"{rest.url}{PODS}?fieldValidation=Warn"
+    async with rest.session.post(url, json=pod_manifest("p", colour="red")) as answer:
+        assert answer.status == 201
+        assert answer.headers["Warning"] == '299 - "unknown field \\"spec.colour\\""'
+
+
+async def test_strict_patches_are_refused_for_what_they_lead_to(rest, objects):
+    objects.create(pod_manifest("p"))
+    patch = {"metadata": {"color": "red"}}
+    code, body = await rest.patch(f"{PODS}/p?fieldValidation=Strict", patch)
+    assert (code, body["reason"]) == (422, "Invalid")
+    assert 'strict decoding error: unknown field "metadata.color"' in body["message"]

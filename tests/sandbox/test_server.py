@@ -37,6 +37,14 @@ async def test_stopping_twice_is_stopping_once():
     await server.stop()
 
 
+async def test_an_address_that_is_taken_is_an_error_and_leaves_nothing_behind(server):
+    port = int(server.url.rpartition(":")[2])
+    second = ApiServer()
+    with pytest.raises(OSError, match="address already in use"):
+        await second.start(port=port)
+    await second.stop()
+
+
 async def test_the_server_stops_while_clients_are_connected():
     server = ApiServer()
     await server.start()

@@ -151,7 +151,7 @@ def make_collection():
 
 def follow(collection, since, selector="", **options):
     selection = parse_selection(CONFIG_MAPS, "", {"labelSelector": selector})
-    watcher = Watcher(CONFIG_MAPS, selection, plain(CONFIG_MAPS), **options)
+    watcher = Watcher(selection, plain(CONFIG_MAPS), **options)
     watcher.follow(collection, since)
     return watcher
 
@@ -168,6 +168,20 @@ async def test_a_watcher_that_falls_behind_is_cut():
         collection.put(("ns", "a"), config_map("a", str(number)))
     assert watcher.closed
     assert await watcher.batch() == b""
+
+
+async def test_what_is_there_already_does_not_count_against_the_bound():
+    store, collection = make_collection()
+    for number in range(1200):
+        collection.put(("ns", str(number)), config_map(str(number), "red"))
+    selection = parse_selection(CONFIG_MAPS, "", {})
+    watcher = Watcher(selection, plain(CONFIG_MAPS), queue=3)
+    watcher.send_existing(collection)
+    watcher.follow(collection, None)
+    watcher.bookmark(store.version, ends_initial_events=True)
+    lines = b"".join([await watcher.batch() for _ in range(4)]).splitlines()
+    assert len(lines) == 1201
+    assert lines[-1].startswith(b'{"type":"BOOKMARK"')
 
 
 steps = st.lists(

@@ -31,7 +31,7 @@ class Watches:
         self, resource: Resource, selection: Selection, shown: Representation, options: ListOptions
     ) -> Watch:
         """Begin to follow a selection; what is queued from now on is sent by `send`."""
-        watcher = Watcher(resource, selection, shown, queue=self._queue)
+        watcher = Watcher(selection, shown, queue=self._queue)
         collection = self._registry.collection(resource)
         version = self._registry.store.version
         starts_from_state = options.initial_events
