@@ -11,7 +11,7 @@ import msgspec
 from kscheduler.api.core import ObjectReference
 from kscheduler.api.duration import format_duration
 from kscheduler.api.resources import LEASES
-from kscheduler.client.errors import NotFound
+from kscheduler.client.errors import ApiError, NotFound
 from kscheduler.client.recorder import Recorder
 from kscheduler.client.transport import Transport
 from kscheduler.config.model import LeaderElectionConfiguration
@@ -71,7 +71,10 @@ class KubeLease:
         answer = await self._transport.request(
             method, path, query=self._query, body=body, subject=subject
         )
-        self._last = msgspec.json.decode(answer)
+        try:
+            self._last = msgspec.json.decode(answer, type=RawLease)
+        except msgspec.DecodeError as error:
+            raise ApiError(f"{subject}: {error}") from error
         return self._last
 
     @property

@@ -1,0 +1,111 @@
+"""The daemon, set up against a cluster in memory, and what it logs."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kscheduler import app, logs
+from kscheduler.app.daemon import build
+from kscheduler.app.startup import NO_PLUGINS
+from kscheduler.cli.command_line import parse
+from kscheduler.sandbox import ApiServer, node_manifest
+
+# As short as a lease can be.
+QUICK = (
+    "--leader-elect-lease-duration=1s",
+    "--leader-elect-renew-deadline=500ms",
+    "--leader-elect-retry-period=50ms",
+)
+
+
+class Lines:
+    """What is logged, without headers."""
+
+    def __init__(self):
+        self.lines = []
+
+    def write(self, line):
+        self.lines.append(line.decode().partition("] ")[2].rstrip("\n"))
+
+    def flush(self):
+        pass
+
+    def having(self, *texts):
+        return [line for line in self.lines if any(text in line for text in texts)]
+
+
+@pytest.fixture
+def log():
+    lines = Lines()
+    logs.configure(logs.Logging(), stderr=lines)
+    yield lines
+    logs.configure(logs.Logging())
+
+
+@pytest.fixture
+async def api():
+    async with ApiServer() as server:
+        server.objects.create(node_manifest("n1"))
+        yield server
+
+
+@pytest.fixture
+def set_up(api):
+    """`async with set_up(*flags) as made`"""
+
+    def make(*flags, election=False, serving=False, plugins=NO_PLUGINS):
+        flags = [f"--master={api.url}", "--kube-api-qps=-1", *flags]
+        flags += QUICK if election else ["--leader-elect=false"]
+        flags += ["--bind-address=127.0.0.1"] if serving else ["--secure-port=0"]
+        options, _ = parse(flags)
+        return app.setup(options, options.gates(), out_of_tree=plugins)
+
+    return make
+
+
+@pytest.fixture
+def running(set_up):
+    """`async with running(*flags) as daemon`: at work, as `daemon.task`; ended if it still is."""
+
+    @asynccontextmanager
+    async def run(*flags, **settings):
+        async with set_up(*flags, **settings) as made:
+            daemon = build(made)
+            task = asyncio.create_task(daemon.run())
+            try:
+                yield daemon, task
+            finally:
+                daemon.stopping.set()
+                await asyncio.wait({task}, timeout=10)
+                assert task.done()
+                task.exception()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def until():
+    async def wait(condition, seconds=10):
+        for _ in range(int(seconds * 100)):
+            if condition():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("it never came about")
+
+    return wait
+
+
+def pod(name, **spec):
+    container = {"name": "c", "image": "i"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+@pytest.fixture(name="pod", scope="session")
+def _pod():
+    return pod

@@ -1,0 +1,105 @@
+"""Signals at every stage of the daemon's life."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from kscheduler import app
+from kscheduler.app import signals
+from kscheduler.app.debugger import tell
+from kscheduler.app.startup import NO_PLUGINS
+from kscheduler.cli.command_line import parse
+
+
+def send(number):
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_the_first_signal_stops_and_the_second_is_impatient(monkeypatch, until, number):
+    told = []
+    monkeypatch.setattr(os, "_exit", lambda code: told.append(code))
+    signals.stop_on_signals(lambda: told.append("stop"))
+    send(number)
+    await until(lambda: told)
+    assert told == ["stop"]
+    send(number)
+    await until(lambda: told[1:])
+    assert told[:2] == ["stop", 1]
+
+
+async def test_the_latest_to_ask_is_the_one_who_hears(until):
+    told = []
+    signals.stop_on_signals(lambda: told.append("early"))
+    signals.stop_on_signals(lambda: told.append("late"))
+    send(signal.SIGTERM)
+    await until(lambda: told)
+    assert told == ["late"]
+
+
+async def test_a_signal_during_setup_ends_it(log, until):
+    """Here the API server takes connections, and that is all it ever does."""
+    connected = asyncio.Event()
+
+    async def silent(reader, writer):
+        connected.set()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    options, _ = parse([f"--master=http://127.0.0.1:{port}", "--secure-port=0"])
+    main = asyncio.create_task(app._main(options, options.gates(), NO_PLUGINS))
+    await asyncio.wait_for(connected.wait(), 10)
+    send(signal.SIGTERM)
+    assert await asyncio.wait_for(main, 10) == 0
+    assert log.lines[-1] == '"Requested to terminate, exiting"'
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_signal_ends_what_runs_by_the_daemons_rules(api, log, until):
+    flags = [f"--master={api.url}", "--secure-port=0"]
+    options, _ = parse(flags)
+    main = asyncio.create_task(app._main(options, options.gates(), NO_PLUGINS))
+    await until(lambda: log.having("Successfully acquired lease"))
+    send(signal.SIGUSR2)
+    await until(lambda: log.having("Dump of scheduling queue"))
+    send(signal.SIGTERM)
+    assert await asyncio.wait_for(main, 15) == 0
+
+
+async def test_cache_and_queue_are_told(running, until, api, pod, log):
+    async with running() as (daemon, _):
+        scheduler = daemon.scheduler
+        api.objects.create(pod("placed"))
+        api.objects.create(pod("gated", schedulingGates=[{"name": "g"}]))
+        await until(lambda: api.objects.get("pods", "placed")["spec"].get("nodeName"))
+        await until(lambda: scheduler.queue.get("default/gated"))
+        await until(lambda: scheduler.cache.pod_count and not scheduler.cache.assumed_pod_count)
+        log.lines.clear()
+        tell(scheduler)
+    assert not log.having("Cache mismatch")
+    told = "\n".join(log.lines)
+    assert '"Dump of cached NodeInfo" nodes=' in told
+    assert "name: placed, namespace: default" in told
+    assert 'summary="activeQ:0; backoffQ:0; unschedulableEntities:1"' in told
+    assert "name: gated, namespace: default" in told
+
+
+async def test_what_disagrees_is_told(running, until, api, pod, log):
+    async with running() as (daemon, _):
+        await until(lambda: daemon.synced)
+        api.objects.create(pod("p"))
+        await until(lambda: daemon.scheduler.cache.pod_count == 1)
+        known = next(iter(daemon.scheduler.cache.pods))
+        del daemon.scheduler.following.pods._store["default/p"]
+        daemon.scheduler.following.nodes._store.clear()
+        log.lines.clear()
+        tell(daemon.scheduler)
+    assert log.having("Cache mismatch") == [
+        '"Cache mismatch" missedNodes=[] redundantNodes=["n1"]',
+        f'"Cache mismatch" missedPods=[] redundantPods=["{known.uid}"]',
+    ]
