@@ -109,8 +109,8 @@ def cluster() -> Iterator[Server]:
 
 
 def daemon(url: str, profile: Path | None) -> list[str]:
-    profiled = ["-m", "cProfile", "-o", str(profile)] if profile else []
-    return [sys.executable, *profiled, str(LAUNCHER / "__main__.py"), f"--master={url}", *FLAGS]
+    launcher = [str(HERE / "profiled.py"), str(profile)] if profile else [str(LAUNCHER)]
+    return [sys.executable, *launcher, f"--master={url}", *FLAGS]
 
 
 def measure(
