@@ -82,6 +82,11 @@ class State:
             for pod in pods
             if pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") not in FINISHED
         ]
+        self._by_node: dict[str, list[Json]] = defaultdict(list)
+        for pod in self.placed:
+            self._by_node[pod["spec"]["nodeName"]].append(pod)
+        self._by_term: dict[str, list[Json]] = {}
+        self._by_constraint: dict[str, Mapping[str, int]] = {}
 
     def problems(self, pod: Json) -> Iterator[str]:
         """What speaks against this pod where it is."""
@@ -116,29 +121,28 @@ class State:
         domain = labels_of(node).get(key)
         return [
             other
-            for other in self.placed
-            if other is not pod
-            and term_selects(term, pod, other)
-            and domain is not None
-            and labels_of(self.nodes.get(other["spec"]["nodeName"], {})).get(key) == domain
+            for other in self._selected(pod, term)
+            if other is not pod and domain is not None and self._domain(other, key) == domain
         ]
 
     def _is_first(self, pod: Json, term: Json) -> bool:
         """A pod that would be its own partner may be the first of its kind."""
-        return term_selects(term, pod, pod) and not any(
-            term_selects(term, pod, other) for other in self.placed if other is not pod
-        )
+        others = [other for other in self._selected(pod, term) if other is not pod]
+        return term_selects(term, pod, pod) and not others
+
+    def _selected(self, pod: Json, term: Json) -> list[Json]:
+        """All placed pods that the term selects; worked out once for all pods that carry it."""
+        key = json.dumps([namespace_of(pod), term])
+        if key not in self._by_term:
+            self._by_term[key] = [one for one in self.placed if term_selects(term, pod, one)]
+        return self._by_term[key]
+
+    def _domain(self, pod: Json, key: str) -> str | None:
+        return labels_of(self.nodes.get(pod["spec"]["nodeName"], {})).get(key)
 
     def _skewed(self, pod: Json, node: Json, constraint: Json) -> Iterator[str]:
         key, where = constraint["topologyKey"], node["metadata"]["name"]
-        counts: Counter[str] = Counter()
-        for candidate in self.nodes.values():
-            if key in labels_of(candidate) and selected(pod, candidate):
-                counts[labels_of(candidate)[key]] += 0
-        for other in self.placed:
-            domain = labels_of(self.nodes.get(other["spec"]["nodeName"], {})).get(key)
-            if domain in counts and namespace_of(other) == namespace_of(pod):
-                counts[domain] += matches(constraint.get("labelSelector"), labels_of(other))
+        counts = self._counts(pod, constraint)
         own = labels_of(node).get(key)
         if own not in counts:
             yield f"pod {name_of(pod)} is on {where}, which is in no domain of {key}"
@@ -147,10 +151,30 @@ class State:
         if counts[own] - least > constraint["maxSkew"]:
             yield f"pod {name_of(pod)} on {where}: skew {counts[own] - least} in {dict(counts)}"
 
+    def _counts(self, pod: Json, constraint: Json) -> Mapping[str, int]:
+        """Pods that the constraint selects, by the domains this pod could be in."""
+        key = constraint["topologyKey"]
+        spec = pod["spec"]
+        same = json.dumps(
+            [namespace_of(pod), constraint, spec.get("nodeSelector"), spec.get("affinity")]
+        )
+        if same not in self._by_constraint:
+            counts = {
+                labels_of(node)[key]: 0
+                for node in self.nodes.values()
+                if key in labels_of(node) and selected(pod, node)
+            }
+            for other in self.placed:
+                domain = self._domain(other, key)
+                if domain in counts and namespace_of(other) == namespace_of(pod):
+                    counts[domain] += matches(constraint.get("labelSelector"), labels_of(other))
+            self._by_constraint[same] = counts
+        return self._by_constraint[same]
+
     def overfull(self, node: Json) -> Iterator[str]:
         """Resources that do not suffice, and ports that are used twice."""
         name = node["metadata"]["name"]
-        here = [pod for pod in self.placed if pod["spec"]["nodeName"] == name]
+        here = self._by_node[name]
         used: Counter[str] = Counter({"pods": len(here)})
         for pod in here:
             used.update(requests(pod))

@@ -66,11 +66,13 @@ class Cluster:
         self.api = api
         self.folder = folder
         self.sent: list[Sent] = []
+        self.bindings = 0  # that were carried out
         api.hooks.append(self._note)
 
     def _note(self, exchange: Exchange) -> None:
         if exchange.method != "GET":
             self.sent.append(Sent(exchange.method, exchange.path, exchange.body, exchange.status))
+            self.bindings += exchange.path.endswith("/binding") and exchange.status == 201
 
     def create(self, *items: Object) -> None:
         for item in items:
@@ -123,14 +125,18 @@ class Cluster:
         key = (metadata.get("namespace", ""), metadata["name"])
         self.api.store[resource].put(key, item)
 
-    def kubeconfig(self) -> Path:
+    def kubeconfig(self, host: str = "127.0.0.1") -> Path:
+        """`host` is the name the server is called by."""
         path = self.folder / f"{len(list(self.folder.iterdir()))}.kubeconfig"
-        path.write_text(json.dumps(self.api.kubeconfig()))
+        path.write_text(json.dumps(self.api.kubeconfig()).replace("127.0.0.1", host))
         return path
 
-    def arguments(self, *, args: Sequence[str] = (), **config: Any) -> list[str]:
+    def arguments(
+        self, *, args: Sequence[str] = (), host: str = "127.0.0.1", **config: Any
+    ) -> list[str]:
         """A command line with a config file; `config` holds the file's fields."""
-        connection = {"kubeconfig": str(self.kubeconfig()), **config.pop("clientConnection", {})}
+        own = {"kubeconfig": str(self.kubeconfig(host))}
+        connection = {**own, **config.pop("clientConnection", {})}
         written = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",

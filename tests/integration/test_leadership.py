@@ -1,0 +1,99 @@
+"""Replicas that share a lease: one schedules, the others wait for their turn."""
+
+import asyncio
+
+from tests.integration.checker import binding_violations
+from tests.integration.cluster import node, pod, program, until
+
+QUICK = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "400ms"}
+ELECTED = {"leaderElect": True, **QUICK}
+
+
+def holder(cluster):
+    lease = cluster.api.objects.find("leases.coordination.k8s.io", "kube-scheduler", "kube-system")
+    return lease["spec"]["holderIdentity"] if lease else ""
+
+
+def count(cluster, method, suffix):
+    """The requests of one kind, from now on."""
+    seen = []
+
+    def note(exchange):
+        if exchange.method == method and exchange.path.endswith(suffix):
+            seen.append(exchange)
+
+    cluster.api.hooks.append(note)
+    return seen
+
+
+async def test_one_replica_schedules_and_another_takes_over_when_it_is_killed(cluster):
+    cluster.create(node("n1"))
+    bindings = count(cluster, "POST", "/binding")
+    config = {"leaderElection": ELECTED}
+    async with (
+        program(cluster.arguments(host="127.0.0.1", **config)) as one,
+        program(cluster.arguments(host="localhost", **config)) as other,
+    ):
+        cluster.create(pod("early"))
+        await until(lambda: bindings)
+        leader = holder(cluster)
+        by_host = [one, other] if "127.0.0.1" in bindings[0].headers["Host"] else [other, one]
+        by_host[0].kill()
+        cluster.create(pod("late"))
+        await until(lambda: cluster.place("late"))
+        assert holder(cluster) not in ("", leader)
+        by_host[1].terminate()
+        assert await by_host[1].wait() == 0
+    assert holder(cluster) == ""
+    assert binding_violations(cluster.sent, cluster.pods(), ["default-scheduler"]) == []
+
+
+async def test_standby_with_a_delayed_cache_follows_nothing_until_it_leads(cluster):
+    cluster.create(node("n1"), pod("early"))
+    async with cluster.scheduler(leaderElection=ELECTED) as leader:
+        await until(lambda: cluster.place("early"))
+        followed = cluster.api.open_watches
+        standby = cluster.scheduler(leaderElection=ELECTED, delayCacheUntilActive=True, ready=False)
+        async with standby as heir:
+            await until(lambda: heir.daemon)
+            polls = count(cluster, "GET", "/leases/kube-scheduler")
+            await until(lambda: len(polls) > 4)
+            assert cluster.api.open_watches == followed
+            assert not heir.synced
+            assert await leader.stop() == 0
+            cluster.create(pod("late"))
+            await until(lambda: cluster.place("late") == "n1")
+            assert heir.synced
+
+
+async def test_leader_that_loses_its_lease_ends_with_an_error(cluster, log):
+    cluster.create(node("n1"))
+    async with cluster.scheduler(leaderElection=ELECTED) as running:
+        await until(lambda: holder(cluster))
+        steal(cluster)
+        assert await asyncio.wait_for(running.task, 30) == 1
+    assert log.having("Leaderelection lost")
+    assert holder(cluster) == "thief"
+    (message,) = (m for _, m in cluster.events("kube-scheduler") if "stopped" in m)
+    assert message.endswith(" stopped leading")
+
+
+def steal(cluster):
+    def write(lease):
+        lease["spec"]["holderIdentity"] = "thief"
+
+    cluster.api.objects.update("leases.coordination.k8s.io", "kube-scheduler", write, "kube-system")
+
+
+async def test_leader_keeps_its_lease_through_an_outage_shorter_than_the_deadline(cluster, log):
+    cluster.create(node("n1"))
+    async with cluster.scheduler(leaderElection=ELECTED) as running:
+        await until(lambda: holder(cluster))
+        leader = holder(cluster)
+        await cluster.api.stop_listening()
+        await until(lambda: log.having("Error retrieving lease lock"))
+        await cluster.api.listen()
+        cluster.create(pod("p1"))
+        await until(lambda: cluster.place("p1"))
+        assert holder(cluster) == leader
+        assert not running.task.done()
