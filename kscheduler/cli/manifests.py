@@ -41,27 +41,39 @@ def _objects(path: str) -> Iterator[Manifest]:
 def _flattened(path: str, document: object) -> Iterator[Manifest]:
     if document is None:
         return
-    if not isinstance(document, dict) or not document.get("kind"):
+    if not isinstance(document, dict):
         raise click.ClickException(f"{path}: a manifest needs apiVersion and kind")
-    if document["kind"] == "List" or str(document["kind"]).endswith("List"):
+    kind = document.get("kind")
+    if isinstance(kind, str) and kind.endswith("List"):
         for item in document.get("items") or ():
             yield from _flattened(path, item)
+    elif not isinstance(kind, str) or not isinstance(document.get("apiVersion"), str):
+        raise click.ClickException(f"{path}: a manifest needs apiVersion and kind")
+    elif not all(isinstance(document.get(part) or {}, dict) for part in ("metadata", "spec")):
+        raise click.ClickException(f"{path}: {kind}: metadata and spec must be mappings")
     else:
         yield document
+
+
+def title(manifest: Manifest) -> str:
+    """How to call an object in messages."""
+    return f"{manifest['kind']} {(manifest.get('metadata') or {}).get('name', '')}".rstrip()
 
 
 def pods_of(workload: Manifest) -> Iterator[Manifest]:
     """The pods that a controller would make of a workload; the sandbox has no controllers."""
     spec = workload.get("spec") or {}
     template = spec.get("template")
+    replicas = 1 if spec.get("replicas") is None else spec["replicas"]
     if not template:
         return
+    if not isinstance(template, dict) or not isinstance(replicas, int):
+        what = "spec.template must be a mapping and spec.replicas a number"
+        raise click.ClickException(f"{title(workload)}: {what}")
     metadata = workload["metadata"]
-    for number in range(int(spec.get("replicas", 1))):
-        pod = copy.deepcopy(template)
-        pod |= {"apiVersion": "v1", "kind": "Pod"}
-        pod.setdefault("metadata", {})
-        pod["metadata"] |= {
+    for number in range(replicas):
+        pod = copy.deepcopy(template) | {"apiVersion": "v1", "kind": "Pod"}
+        pod["metadata"] = (pod.get("metadata") or {}) | {
             "name": f"{metadata['name']}-{number}",
             "namespace": metadata.get("namespace", "default"),
         }

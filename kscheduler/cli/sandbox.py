@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
+import os
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kscheduler import logs
-from kscheduler.cli.manifests import Manifest, pods_of, read_manifests
+from kscheduler.cli.manifests import Manifest, pods_of, read_manifests, title
 from kscheduler.errors import KschedulerError
 from kscheduler.logs.stream import FileStream
 
@@ -159,16 +159,30 @@ def sandbox(
 @contextlib.contextmanager
 def _log_beside_picture(verbosity: int) -> Iterator[None]:
     """The scheduler's log: in a file while a picture is on the terminal, else on standard error."""
+    settings = logs.Logging(verbosity=verbosity)
     if not sys.stdout.isatty():
-        logs.configure(logs.Logging(verbosity=verbosity))
+        logs.configure(settings)
         yield
         return
     path = Path(tempfile.gettempdir()) / "kscheduler-sandbox.log"
-    with path.open("w") as file:
-        logs.configure(logs.Logging(verbosity=verbosity), stderr=FileStream(file.fileno()))
+    with _told(path), path.open("w") as file:
         click.echo(f"log:        {path}")
+        logs.configure(settings, stderr=FileStream(file.fileno()))
+        try:
+            yield
+        finally:
+            logs.configure(settings)  # writes the rest, and leaves the file to be closed
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """A file that cannot be written is the user's to see to."""
+    try:
         yield
-        logs.flush()
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise click.ClickException(f"{path}: {error.strerror}") from error
 
 
 def _default_kubeconfig() -> Path:
@@ -194,30 +208,27 @@ def _first(group: ExceptionGroup[Exception]) -> Exception:
 
 
 async def _play(wishes: Wishes) -> int:
+    from kscheduler.app.signals import stop_on_signals
     from kscheduler.sandbox import ApiServer
     from kscheduler.sandbox.kubelets import Kubelets
 
-    stop = _stop_signal()
+    stop = asyncio.Event()
+    stop_on_signals(stop.set)
     api = ApiServer()
     try:
         await api.start(port=wishes.port)
     except OSError as error:
-        raise click.ClickException(f"port {wishes.port}: {error.strerror}") from error
+        why = os.strerror(error.errno or 0)
+        raise click.ClickException(f"port {wishes.port}: {why}") from error
     try:
-        api.write_kubeconfig(wishes.kubeconfig)
+        with _told(wishes.kubeconfig):
+            api.write_kubeconfig(wishes.kubeconfig)
         kubelets = Kubelets(api.registry)
         _create_nodes(api, kubelets, wishes)
         async with _running(kubelets.run(), "kubelets"):
             return await _attend(api, wishes, stop)
     finally:
         await api.stop()
-
-
-def _stop_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
 
 
 def _create_nodes(api: ApiServer, kubelets: Kubelets, wishes: Wishes) -> None:
@@ -230,18 +241,18 @@ def _create_nodes(api: ApiServer, kubelets: Kubelets, wishes: Wishes) -> None:
 def _create(api: ApiServer, manifest: Manifest) -> None:
     """Apply one manifest; workloads bring their pods, since nobody else would make them."""
     from kscheduler.sandbox import StatusError
+    from kscheduler.sandbox.resources import BY_KIND
 
-    name = f"{manifest.get('kind')} {(manifest.get('metadata') or {}).get('name', '')}"
+    kind = manifest["apiVersion"], manifest["kind"]
+    if kind not in BY_KIND:
+        raise click.ClickException(f"{title(manifest)}: the sandbox does not know {' '.join(kind)}")
     try:
         api.objects.create(manifest)
         if manifest["kind"] in WORKLOADS:
             for pod in pods_of(manifest):
                 api.objects.create(pod)
     except StatusError as error:
-        raise click.ClickException(f"{name}: {error}") from error
-    except KeyError as error:
-        kind = f"{manifest.get('apiVersion')} {manifest.get('kind')}"
-        raise click.ClickException(f"{name}: the sandbox does not know {kind}") from error
+        raise click.ClickException(f"{title(manifest)}: {error}") from error
 
 
 async def _attend(api: ApiServer, wishes: Wishes, stop: asyncio.Event) -> int:
@@ -285,21 +296,29 @@ async def _schedule(
         async with _running(daemon.run(), "scheduler"):
             view = View(daemon.scheduler)
             async with view.shown():
-                await _until_done(view, wishes, stop, applying)
-            return view.conclude(once=wishes.once)
+                in_time = await _until_done(view, wishes, stop, applying)
+            code = view.conclude(once=wishes.once)
+            if not in_time:
+                click.echo(f"not finished after {wishes.timeout:g} seconds")
+            return code if in_time else 1
 
 
 async def _until_done(
     view: View, wishes: Wishes, stop: asyncio.Event, applying: asyncio.Task[None]
-) -> None:
-    """Until told to stop, or with --once until nothing moves any more."""
+) -> bool:
+    """Until told to stop, or with --once until nothing moves any more; False if that took too
+    long.
+    """
     if not wishes.once:
         await stop.wait()
-        return
-    with contextlib.suppress(TimeoutError):
+        return True
+    try:
         async with asyncio.timeout(wishes.timeout):
             await applying
             await view.settled(stop)
+    except TimeoutError:
+        return False
+    return True
 
 
 @contextlib.asynccontextmanager

@@ -30,7 +30,7 @@ BAR_WIDTH = 12
 # Beyond this many, putting names in order costs more than it tells.
 SORTED_NODES = 2000
 
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False)
 
 
 def introduce(url: str, kubeconfig: Path, *, server_only: bool) -> None:
@@ -42,7 +42,7 @@ def introduce(url: str, kubeconfig: Path, *, server_only: bool) -> None:
     if server_only:
         lines["scheduler"] = f"kscheduler --kubeconfig {kubeconfig} --leader-elect=false"
     for name, text in lines.items():
-        console.print(f"{name + ':':<12}[bold]{text}[/]", soft_wrap=True)
+        console.print(Text(f"{name + ':':<12}").append(text, style="bold"), soft_wrap=True)
     console.print("Ctrl-C ends it; nothing is kept.\n")
 
 
@@ -77,13 +77,20 @@ class View:
         if self._lines:
             yield
             return
-        with Live(
+        # Not refreshed by rich's own thread: the picture is taken of what only the loop may touch.
+        live = Live(
             get_renderable=self._picture,
             console=console,
-            refresh_per_second=REFRESHES_PER_SECOND,
+            auto_refresh=False,
             vertical_overflow="crop",
-        ):
-            yield
+        )
+        async with asyncio.TaskGroup() as tasks:
+            with live:
+                refreshing = tasks.create_task(_refresh(live), name="picture")
+                try:
+                    yield
+                finally:
+                    refreshing.cancel()
 
     async def settled(self, stop: asyncio.Event) -> None:
         """Return when nothing moves and nobody is about to be tried, or when told to stop."""
@@ -96,8 +103,11 @@ class View:
                     await stop.wait()
 
     def _nobody_next(self) -> bool:
-        pending = self._scheduler.queue.pending()
-        return not (pending.active or pending.backoff or len(self._scheduler.queue.in_flight))
+        cache, queue = self._scheduler.cache, self._scheduler.queue
+        pending = queue.pending()
+        # Without any node, pods are tried again and again for ever.
+        retried = pending.backoff if cache.node_count else ()
+        return not (pending.active or retried or len(queue.in_flight) or cache.assumed_pod_count)
 
     def conclude(self, *, once: bool) -> int:
         """Say how it ended; with `once`, 1 if somebody was left without a node."""
@@ -168,6 +178,12 @@ class View:
             lines.append(f"… {len(waiting) - REASONS_SHOWN} more")
         text = Text("\n".join(lines) or "nobody", overflow="ellipsis", no_wrap=True)
         return Panel(text, title="waiting", height=REASONS_SHOWN + 3)
+
+
+async def _refresh(live: Live) -> None:
+    while True:
+        await asyncio.sleep(1 / REFRESHES_PER_SECOND)
+        live.refresh()
 
 
 def _by_name(nodes: Nodes) -> list[int]:

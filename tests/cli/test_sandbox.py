@@ -1,0 +1,284 @@
+"""`kscheduler sandbox`: what it places, what it says, and how it ends."""
+
+import asyncio
+import errno
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from kscheduler import logs
+from kscheduler.cli import sandbox_view
+from kscheduler.cli.sandbox import _running, sandbox
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+
+
+def named(name, **spec):
+    return POD | {"metadata": {"name": name}, "spec": POD["spec"] | spec}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs the command to its end, in this process; gives exit code and output."""
+    monkeypatch.setattr(sandbox_view, "QUIET_SECONDS", 0.2)
+
+    def invoke(*args, stdin=None):
+        kubeconfig = f"--kubeconfig={tmp_path / 'kubeconfig'}"
+        outcome = CliRunner().invoke(sandbox, [kubeconfig, *args], input=stdin)
+        if outcome.exception and not isinstance(outcome.exception, SystemExit):
+            raise outcome.exception
+        return outcome.exit_code, outcome.output
+
+    yield invoke
+    logs.configure(logs.Logging())
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    def write(*objects, name="m.yaml"):
+        path = tmp_path / name
+        path.write_text(yaml.safe_dump_all(objects))
+        return str(path)
+
+    return write
+
+
+class TestOnce:
+    @pytest.mark.parametrize(("nodes", "pods"), [(1, 19), (3, 21)])
+    def test_the_demo_fits_on_the_nodes_there_are(self, run, nodes, pods):
+        code, output = run("--once", f"--nodes={nodes}")
+        assert code == 0, output
+        assert "default/web-0 -> node-" in output
+        assert "kube-system/urgent -> node-" in output
+        assert output.endswith(f"{pods} pods placed, 0 waiting\n")
+        assert "\x1b" not in output
+
+    def test_pods_that_do_not_fit_are_told_with_their_reasons(self, run, manifest):
+        resources = {"requests": {"cpu": "1000"}}
+        container = {"name": "c", "image": "i", "resources": resources}
+        file = manifest(
+            named("big", containers=[container]),
+            named("small"),
+            named("foreign", schedulerName="other"),
+            named("gated", schedulingGates=[{"name": "g"}]),
+        )
+        code, output = run("--once", "--nodes=2", "-f", file)
+        assert code == 1
+        assert "default/small -> node-" in output
+        assert "1 pods placed, 3 waiting\n" in output
+        assert "  default/big: 0/2 nodes are available: 2 Insufficient cpu." in output
+        assert "  default/foreign: nobody answers to schedulerName other\n" in output
+        assert "  default/gated: " in output
+
+    def test_without_nodes_nobody_is_placed(self, run, manifest):
+        code, output = run("--once", "--nodes=0", "-f", manifest(POD))
+        assert code == 1
+        assert "  default/p: no nodes available to schedule pods\n" in output
+
+    def test_time_runs_out(self, run, manifest):
+        code, output = run("--once", "--nodes=1", "-f", manifest(POD), "--timeout=0.1")
+        assert code == 1
+        assert output.endswith("not finished after 0.1 seconds\n")
+
+    def test_nothing_to_do(self, run):
+        code, output = run("--once", "--no-demo", "--nodes=1")
+        assert code == 0
+        assert output.endswith("0 pods placed, 0 waiting\n")
+
+    def test_it_needs_a_scheduler(self, run):
+        code, output = run("--once", "--server-only")
+        assert code == 2
+        assert "--once needs a scheduler" in output
+
+
+class TestManifests:
+    def test_workloads_lists_folders_and_standard_input(self, run, manifest, tmp_path):
+        template = {"metadata": {"labels": {"app": "a"}}, "spec": POD["spec"]}
+        selector = {"matchLabels": {"app": "a"}}
+        deployment = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web"},
+            "spec": {"replicas": 2, "selector": selector, "template": template},
+        }
+        (tmp_path / "folder").mkdir()
+        listed = {"apiVersion": "v1", "kind": "List", "items": [named("listed")]}
+        manifest(listed, name="folder/list.yaml")
+        stdin = yaml.safe_dump(named("typed"))
+        code, output = run(
+            *("--once", "--nodes=1", "-f", manifest(deployment)),
+            *("-f", str(tmp_path / "folder"), "-f", "-"),
+            stdin=stdin,
+        )
+        assert code == 0, output
+        placed = {line.split(" -> ")[0] for line in output.splitlines() if " -> " in line}
+        assert placed == {
+            "default/web-0",
+            "default/web-1",
+            "default/listed",
+            "default/typed",
+        }
+
+    @pytest.mark.parametrize(
+        ("objects", "why"),
+        [
+            pytest.param(
+                [{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}],
+                "Error: Job j: the sandbox does not know batch/v1 Job\n",
+                id="unknown kind",
+            ),
+            pytest.param(
+                [POD, POD], 'Error: Pod p: pods "p" already exists\n', id="refused by the server"
+            ),
+            pytest.param(
+                [{"apiVersion": "v1", "kind": "Pod"}], "Error: Pod: ", id="nothing but a kind"
+            ),
+        ],
+    )
+    def test_what_cannot_be_applied_ends_it(self, run, manifest, objects, why):
+        code, output = run("--once", "--nodes=1", "-f", manifest(*objects))
+        assert code == 1
+        assert why in output
+        assert "Traceback" not in output
+
+    def test_what_cannot_be_read_ends_it_before_it_begins(self, run, tmp_path):
+        (tmp_path / "bad.yaml").write_text("a: [")
+        code, output = run("--once", "-f", str(tmp_path / "bad.yaml"))
+        assert code == 1
+        assert "bad.yaml: not YAML" in output
+        assert "API server" not in output
+
+    def test_nodes_of_ones_own(self, run, manifest):
+        allocatable = {"cpu": "1", "memory": "1Gi", "pods": "10"}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "mine"},
+            "status": {"allocatable": allocatable, "capacity": allocatable},
+        }
+        nodes = manifest(node, name="nodes.yaml")
+        code, output = run("--once", "--nodes-file", nodes, "-f", manifest(POD))
+        assert code == 0, output
+        assert "default/p -> mine\n" in output
+
+
+class TestConfig:
+    HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+    def test_a_configuration_is_used(self, run, manifest, tmp_path):
+        config = tmp_path / "scheduler.yaml"
+        config.write_text(self.HEAD + "profiles: [{schedulerName: mine}]\n")
+        pods = manifest(named("a", schedulerName="mine"), named("b"))
+        code, output = run("--once", "--nodes=1", f"--config={config}", "-f", pods)
+        assert code == 1
+        assert "default/a -> node-0\n" in output
+        assert "default/b: nobody answers to schedulerName default-scheduler" in output
+
+    def test_a_configuration_that_cannot_be_used_is_told(self, run, tmp_path):
+        config = tmp_path / "scheduler.yaml"
+        config.write_text(self.HEAD + "parallelism: -1\n")
+        code, output = run("--once", "--nodes=1", f"--config={config}")
+        assert code == 1
+        assert "Error: parallelism: Invalid value: -1" in output
+        assert "Traceback" not in output
+
+
+class TestPlaces:
+    def test_a_port_in_use_is_told(self, run):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            code, output = run("--once", f"--port={port}")
+        assert code == 1
+        assert output == f"Error: port {port}: {os.strerror(errno.EADDRINUSE)}\n"
+
+    def test_a_kubeconfig_that_cannot_be_written_is_told(self, tmp_path):
+        outcome = CliRunner().invoke(sandbox, ["--once", f"--kubeconfig={tmp_path}/no/where"])
+        logs.configure(logs.Logging())
+        assert outcome.exit_code == 1
+        assert outcome.output == f"Error: {tmp_path}/no/where: No such file or directory\n"
+
+    def test_the_kubeconfig_is_written_for_its_owner_alone(self, run, tmp_path):
+        run("--once", "--no-demo", "--nodes=0")
+        path = tmp_path / "kubeconfig"
+        assert path.stat().st_mode & 0o777 == 0o600
+        written = yaml.safe_load(path.read_text())
+        assert written["current-context"]
+        assert written["clusters"][0]["cluster"]["server"].startswith("http://127.0.0.1:")
+
+
+def spawn(*args, stdout=subprocess.PIPE):
+    program = "import kscheduler.cli as cli; cli.main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", program, "sandbox", *args],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_well(tmp_path, number):
+    process = spawn("--server-only", "--nodes=1", f"--kubeconfig={tmp_path}/kubeconfig")
+    for line in process.stdout:
+        if line.startswith("Ctrl-C ends it"):
+            break
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    ours, theirs = pty.openpty()
+    with spawn("--nodes=2", stdout=theirs) as process:
+        os.close(theirs)
+        try:
+            shown = read_until(ours, "placed 20")
+            process.send_signal(signal.SIGINT)
+            shown += read_until(ours, "pods placed, ")
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+            os.close(ours)
+    for text in ("NODE", "node-1", "latest placements", "waiting", "log: "):
+        assert text in shown
+    assert (tmp_path / "kscheduler-sandbox.kubeconfig").exists()
+    assert (tmp_path / "kscheduler-sandbox.log").exists()
+
+
+def read_until(terminal, text):
+    """What the terminal shows up to this text."""
+    shown = ""
+    deadline = time.monotonic() + 30
+    while text not in shown and time.monotonic() < deadline:
+        try:
+            shown += os.read(terminal, 65536).decode(errors="replace")
+        except OSError:
+            break
+    assert text in shown, shown[-3000:]
+    return shown
+
+
+async def test_work_that_fails_ends_what_it_belongs_to():
+    async def fails():
+        await asyncio.sleep(0)
+        raise ValueError("boom")
+
+    with pytest.raises(ExceptionGroup) as raised:
+        async with _running(fails(), "fails"):
+            await asyncio.Event().wait()
+    assert raised.group_contains(ValueError, match="boom")
