@@ -1,0 +1,69 @@
+"""The registry of in-tree plugins against the catalog that configuration goes by."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from kscheduler import plugins
+from kscheduler.config import catalog
+from kscheduler.config.defaults import default_config
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.profiles import complete
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.listers import FixedListers
+from kscheduler.framework.plugin import METHOD_OF_POINT, points_of
+from kscheduler.framework.profile import build_frameworks
+from kscheduler.metrics import Metrics
+from kscheduler.state.cache import Cache
+
+
+@pytest.fixture(scope="module")
+def built():
+    """Every in-tree plugin of the default profile, made with its default arguments."""
+    gates = FeatureGates.defaults()
+
+    def handle_for(profile):
+        return Handle(
+            gates=gates,
+            listers=FixedListers(),
+            snapshot=Cache().snapshot,
+            nominator=SimpleNamespace(nodes=(), pods_for_node=lambda node: []),
+            activate=lambda pods: None,
+            client=None,
+            recorder=None,
+            metrics=Metrics(),
+        )
+
+    completed = complete(default_config(gates), catalog.IN_TREE, gates=gates)
+    [framework] = build_frameworks(completed, plugins.IN_TREE, handle_for).values()
+    return {plugin.name: plugin for plugin in framework.plugins}
+
+
+def test_every_plugin_upstream_has_is_here_or_said_to_be_missing():
+    assert plugins.IN_TREE.keys() | plugins.NOT_BUILT.keys() == catalog.IN_TREE.keys()
+    assert not plugins.IN_TREE.keys() & plugins.NOT_BUILT.keys()
+
+
+def test_plugins_go_by_the_name_they_are_registered_under(built):
+    by_default = {plugin.name for plugin in catalog.default_plugins(FeatureGates.defaults())}
+    assert built.keys() == by_default - plugins.NOT_BUILT.keys()
+
+
+def test_plugins_run_nowhere_that_upstreams_do_not(built):
+    for name, plugin in built.items():
+        allowed = {point.value for point in catalog.IN_TREE[name]}
+        assert points_of(plugin) <= allowed, name
+
+
+def test_plugins_run_wherever_upstreams_do_and_there_is_something_to_say(built):
+    """Upstream's PreFilter of these only says Skip, which ours have no need of."""
+    silent = {
+        "NodeName": {"preFilter"},
+        "NodeUnschedulable": {"preFilter"},
+        "NodeDeclaredFeatures": {"preFilter"},
+        "TaintToleration": {"preFilter"},
+    }
+    for name, plugin in built.items():
+        wanted = {point.value for point in catalog.IN_TREE[name]} & METHOD_OF_POINT.keys()
+        missing = wanted - points_of(plugin)
+        assert missing <= silent.get(name, set()), name
