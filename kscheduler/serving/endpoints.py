@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import parse_qs
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.exposition import generate_latest
 
 from kscheduler.serving.health import Check, Report, examine, examine_one
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 PLAIN_TEXT = "text/plain; charset=utf-8"
+METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+STARTED = str(int(time.time()))
 NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
 
 
@@ -70,7 +73,8 @@ def _one_check(check: Check) -> Handler:
 def _metrics(registry: CollectorRegistry) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(
-            body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
+            body=generate_latest(registry),
+            headers={"Content-Type": METRICS_TEXT, "Process-Start-Time-Unix": STARTED},
         )
 
     return answer

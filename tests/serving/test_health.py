@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,10 @@ async def test_other_paths(serving):
         assert headers["cache-control"] == "no-cache, private"
         status, headers, _ = await client.ask("/metrics")
         assert status == 200
-        assert headers["content-type"].startswith("text/plain; version=0.0.4")
+        assert headers["content-type"] == (
+            "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+        )
+        assert 0 < int(headers["process-start-time-unix"]) <= time.time()
         status, headers, body = await client.ask("/nope")
         assert (status, headers["x-content-type-options"], body) == (
             404,
