@@ -41,24 +41,24 @@ class Executor:
         self._handle = handle
         self._plugin = plugin
         self._pods = handle.listers.lister(Pod)
-        # Pods that wait for evictions, each with the last victim once its turn has come.
-        self._last_victim: dict[str, PodInfo | None] = {}
+        # By the uid of the pod that waits for them.
+        self._runs: dict[str, _Run] = {}
         # Victims whose deletion was asked for and is not seen yet, by uid.
         self._evictions: dict[str, _Deletion] = {}
 
     def is_preempting(self, uid: str) -> bool:
         """Whether the pod must wait until its victims are asked to go."""
-        if uid not in self._last_victim:
+        run = self._runs.get(uid)
+        if run is None:
             return False
-        victim = self._last_victim[uid]
-        return victim is None or not self._is_going(victim)
+        return run.last_victim is None or not self._is_going(run.last_victim)
 
     def start(self, preemptor: PodInfo, candidate: Candidate) -> None:
         """Evict in the background."""
         victims = self._to_evict(preemptor, candidate)
         if victims:
-            self._last_victim[preemptor.uid] = None
-            work = partial(self._evict_aside, preemptor, candidate, victims)
+            run = self._runs[preemptor.uid] = _Run()
+            work = partial(self._evict_aside, preemptor, candidate, victims, run)
             self._handle.background.leave(f"preempt/{preemptor.key}", work)
 
     async def prepare(self, preemptor: PodInfo, candidate: Candidate) -> Status | None:
@@ -84,7 +84,7 @@ class Executor:
         return [victim for victim in candidate.victims if not victim.terminating]
 
     async def _evict_aside(
-        self, preemptor: PodInfo, candidate: Candidate, victims: Sequence[PodInfo]
+        self, preemptor: PodInfo, candidate: Candidate, victims: Sequence[PodInfo], run: _Run
     ) -> None:
         told = {"preemptor": logs.ref(preemptor.pod), "node": candidate.node}
         log.v(2).info(
@@ -96,12 +96,14 @@ class Executor:
         result, wakes_by_itself = "error", False
         try:
             cleared = await self._clear_nominations(preemptor, candidate.node)
-            wakes_by_itself = await self._evict_in_order(preemptor, candidate.node, victims)
+            wakes_by_itself = await self._evict_in_order(preemptor, candidate.node, victims, run)
             result = "success" if cleared else "error"
         except KschedulerError as error:
             log.error(error, "Error occurred during async preemption", **told)
         finally:
-            del self._last_victim[preemptor.uid]
+            # The pod may have been let through before, and have started the next run.
+            if self._runs.get(preemptor.uid) is run:
+                del self._runs[preemptor.uid]
             self._handle.metrics.preemption_goroutines_execution_total.labels(result).inc()
             # Otherwise nobody might ever wake the pod.
             if result == "error" or not wakes_by_itself:
@@ -109,12 +111,15 @@ class Executor:
         log.v(2).info("Async Preemption finished completely", **told, result=result)
 
     async def _evict_in_order(
-        self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]
+        self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo], run: _Run
     ) -> bool:
         """All but one at once, then that one; whether its going will be an event."""
         *others, last = victims
         await self._evict_each(preemptor, node, others)
-        self._last_victim[preemptor.uid] = last
+        if self._current(last) is None:
+            # That was an event, but then the pod had to wait for the others.
+            return False
+        run.last_victim = last
         return not await self._evict(preemptor, node, last)
 
     async def _evict_each(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
@@ -215,12 +220,13 @@ class Executor:
         return cleared
 
     def _is_going(self, victim: PodInfo) -> bool:
-        current = self._pods.get(victim.key)
-        return (
-            current is None
-            or current.uid != victim.uid
-            or current.metadata.deletion_timestamp is not None
-        )
+        current = self._current(victim)
+        return current is None or current.metadata.deletion_timestamp is not None
+
+    def _current(self, pod: PodInfo) -> Pod | None:
+        """As the API server last told of it; None if it is gone."""
+        known = self._pods.get(pod.key)
+        return known if known is not None and known.uid == pod.uid else None
 
     def _forget_those_seen_going(self) -> None:
         over = [
@@ -230,6 +236,12 @@ class Executor:
         ]
         for uid in over:
             del self._evictions[uid]
+
+
+class _Run:
+    """The evictions for one pod; the last victim is known once its turn has come."""
+
+    last_victim: PodInfo | None = None
 
 
 class _Deletion:

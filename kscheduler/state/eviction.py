@@ -10,6 +10,7 @@ Like a fork, an eviction never writes to its base and is good while its base doe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,9 +140,13 @@ class _Thinned(Occupancy):
         return left
 
     def _nonzero_requested(self) -> Matrix:
+        return self._less(self._base.nonzero_requested, self._nonzero_requests)
+
+    @cached_property
+    def _nonzero_requests(self) -> Amounts:
         pods = self._eviction.pods
         amounts = [[pod.nonzero_cpu for pod in pods], [pod.nonzero_memory for pod in pods]]
-        return self._less(self._base.nonzero_requested, np.array(amounts, np.int64))
+        return np.array(amounts, np.int64)
 
     def _index(self) -> ForkedPodIndex:
         index = ForkedPodIndex(self._base.index, len(self.pod_count.view))

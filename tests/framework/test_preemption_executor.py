@@ -92,7 +92,28 @@ class TestOneVictim:
         stage.preempt(HIGH)
         change(stage, victim("a", 1, deleted=True))
         await stage.settle()
-        assert (stage.calls.told, stage.events) == ([], [])
+        assert (stage.calls.told, stage.events, stage.activated) == ([], [], [])
+
+    async def test_that_went_while_the_pod_was_gated_wakes_it(self):
+        stage = Stage([make_node("n1")], [victim("a", 1)])
+        stage.preempt(HIGH)
+        del stage.listers.pods["ns/a"]
+        await stage.settle()
+        assert (stage.calls.told, stage.events, stage.activated) == ([], [], ["high"])
+
+    async def test_a_pod_let_through_early_may_preempt_again(self):
+        stage = Stage([make_node("n1")], [victim("a", 1)])
+        answer = stage.calls.held["delete", "a"] = asyncio.Event()
+        stage.preempt(HIGH)
+
+        def again():
+            if stage.calls.told[-1:] == [("delete", "a")] and not answer.is_set():
+                stage.preempt(HIGH)
+                answer.set()
+
+        await stage.settle(again)
+        assert stage.plugin.pre_enqueue(PodInfo(HIGH)) is None
+        assert stage.metrics.preemption_goroutines_execution_total.labels("success").value == 2
 
     async def test_an_exception_wakes_the_pod_all_the_same(self):
         stage = Stage([make_node("n1")], [victim("a", 1)])
