@@ -54,6 +54,7 @@ class Daemon:
 
     async def run(self) -> int:
         """Until a signal or the loss of the lease; the exit code is kube-scheduler's."""
+        self.made.clients.reachability.begin()
         async with asyncio.TaskGroup() as tasks:
             around = [
                 tasks.create_task(logs.flush_regularly(), name="logs"),

@@ -59,6 +59,7 @@ class Clients:
     scheduling: Transport
     events: Transport
     leader_election: Transport
+    reachability: Reachability
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +210,7 @@ async def open_clients(
         scheduling=await transport("scheduler"),
         events=await transport("scheduler"),
         leader_election=await transport("leader-election", request_seconds(config.leader_election)),
+        reachability=reachability,
     )
 
 

@@ -24,16 +24,23 @@ QUIET_SECONDS = 60.0
 
 
 class Reachability:
-    """Shared by all connections to one server."""
+    """Shared by all connections to one server.
+
+    Silent until `begin`: a start that only checks or writes a configuration needs no server.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._silent = True
         self._told_at = float("-inf")
         self._away = False
 
+    def begin(self) -> None:
+        self._silent = False
+
     def failed(self, error: TransportError) -> None:
         now = self._clock()
-        if self._away or not isinstance(error, AWAY) or now - self._told_at < QUIET_SECONDS:
+        if self._silent or self._away or not isinstance(error, AWAY) or now - self._told_at < QUIET_SECONDS:
             return
         self._away = True
         self._told_at = now

@@ -15,7 +15,14 @@ def now():
 
 @pytest.fixture
 def server(now):
-    return Reachability(lambda: now[0])
+    reachability = Reachability(lambda: now[0])
+    reachability.begin()
+    return reachability
+
+
+def test_nothing_is_told_before_the_daemon_runs(now, logged):
+    Reachability(lambda: now[0]).failed(REFUSED)
+    assert logged.messages == []
 
 
 def test_loss_is_told_once_with_its_cause_and_remedy(server, logged):

@@ -37,6 +37,7 @@ async def test_server_that_comes_up_late_is_waited_for(cluster, log):
     await cluster.api.stop_listening()
     async with cluster.scheduler(ready=False) as running:
         await until(lambda: running.daemon)
+        await until(lambda: log.having("cannot be reached", "connection refused"))
         (line,) = log.having("cannot be reached", "connection refused")
         assert "check that the API server runs" in line
         await cluster.api.listen()
