@@ -1,5 +1,6 @@
 """Leader election on a Lease: acquire, renew, release.
- Mirrors client-go's elector. Time is read off a local monotonic clock only: a lease counts as
+
+Mirrors client-go's elector. Time is read off a local monotonic clock only: a lease counts as
 valid for its duration after *we last saw it change*, whatever the times written in it say, so
 clocks that jump or disagree change nothing. Differs: nothing on the wire.
 """
