@@ -40,7 +40,9 @@ class Reachability:
 
     def failed(self, error: TransportError) -> None:
         now = self._clock()
-        if self._silent or self._away or not isinstance(error, AWAY) or now - self._told_at < QUIET_SECONDS:
+        if self._silent or self._away or not isinstance(error, AWAY):
+            return
+        if now - self._told_at < QUIET_SECONDS:
             return
         self._away = True
         self._told_at = now
