@@ -8,7 +8,7 @@ import base64
 import json
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
+MOST_BYTES_PER_LINE = 1 << 20
 AT_ONCE = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
 GROUPS = {
     "events": "apis/events.k8s.io/v1",
@@ -81,6 +82,15 @@ class Api:
         if answer.status >= 400:
             raise RefusedError(answer.status, text)
         return json.loads(text)
+
+    async def lines(self, path: str, query: dict[str, str]) -> AsyncGenerator[bytes, None]:
+        """A watch's events, undecoded, for as long as it lasts."""
+        endless = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(
+            f"{self.url}/{path}", params=query, timeout=endless, read_bufsize=MOST_BYTES_PER_LINE
+        ) as answer:
+            async for line in answer.content:
+                yield line
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Json:
         return await self.send("GET", path(resource, namespace, name))

@@ -20,8 +20,8 @@ async def leader_and_standby(cluster):
     return leader, standby
 
 
-async def lease(cluster):
-    return (await cluster.api.get("leases", LEASE, "kube-system"))["spec"]
+async def get_lease(cluster):
+    return await cluster.api.get("leases", LEASE, "kube-system")
 
 
 async def test_a_standby_takes_over_from_a_leader_that_was_killed(cluster):
@@ -29,13 +29,13 @@ async def test_a_standby_takes_over_from_a_leader_that_was_killed(cluster):
     leader, standby = await leader_and_standby(cluster)
     await cluster.create_pods(pod("before"))
     await cluster.node_of("before")
-    first = await lease(cluster)
+    first = (await get_lease(cluster))["spec"]
 
     await leader.kill()
     await cluster.create_pods(pod("after"))
 
     assert await cluster.node_of("after") == "n1"
-    second = await lease(cluster)
+    second = (await get_lease(cluster))["spec"]
     assert second["holderIdentity"] != first["holderIdentity"]
     assert second["leaseTransitions"] == first["leaseTransitions"] + 1
     assert "Successfully acquired lease" in standby.log
@@ -52,17 +52,12 @@ async def test_a_leader_that_ends_in_order_gives_its_lease_back(cluster):
 
 
 async def leader_events(cluster):
-    """Who became leader, once both have."""
+    """Who became leader by this very lease, once both have."""
+    uid = (await get_lease(cluster))["metadata"]["uid"]
     events = await cluster.api.list("events", "kube-system")
-    told = {
-        event["note"].removesuffix(" became leader")
-        for event in events
-        if event["reason"] == "LeaderElection"
-        and event["regarding"]["name"] == LEASE
-        and event["note"].endswith(" became leader")
-    }
-    current = await lease(cluster)
-    return told if current["holderIdentity"] in told and len(told) >= 2 else set()
+    notes = [e["note"] for e in events if e["regarding"].get("uid") == uid]
+    holders = {note.split()[0] for note in notes if note.endswith(" became leader")}
+    return holders if len(holders) > 1 else set()
 
 
 async def test_a_standby_leaves_pods_alone(cluster):
