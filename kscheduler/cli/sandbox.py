@@ -165,7 +165,9 @@ def _log_beside_picture(verbosity: int) -> Iterator[None]:
         yield
         return
     path = Path(tempfile.gettempdir()) / "kscheduler-sandbox.log"
-    with _told(path), path.open("w") as file:
+    with _told(path):
+        file = path.open("w")
+    with file:
         click.echo(f"log:        {path}")
         logs.configure(settings, stderr=FileStream(file.fileno()))
         try:
@@ -180,8 +182,6 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None:
-            raise
         raise click.ClickException(f"{path}: {error.strerror}") from error
 
 
