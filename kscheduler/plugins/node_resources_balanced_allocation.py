@@ -6,7 +6,7 @@ that devices stand behind are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,10 @@ from kscheduler.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from kscheduler.framework import fragments
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.row_memo import RowMemo
 from kscheduler.framework.verdict import SKIP, Scores, Status
 from kscheduler.plugins.resource_scores import balance_gain
+from kscheduler.plugins.resource_scores_of_one import balance_gain_of_one
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -25,7 +27,7 @@ from kscheduler.state.pod_info import PodInfo
 class BalanceRequest(NamedTuple):
     """What the pod asks for of each configured resource, in their order."""
 
-    amounts: list[int]
+    amounts: tuple[int, ...]
 
 
 class NodeResourcesBalancedAllocation:
@@ -34,6 +36,7 @@ class NodeResourcesBalancedAllocation:
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._resources = tuple(spec.name for spec in args.resources)
         self._cpu_and_memory = self._resources == (CPU, MEMORY)
+        self._scores = RowMemo(self._score_nodes, self._score_row)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         request = self._request(pod)
@@ -43,7 +46,9 @@ class NodeResourcesBalancedAllocation:
         return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        request = cycle.get(BalanceRequest) or self._request(pod)
+        return self._scores(cycle.get(BalanceRequest) or self._request(pod), nodes)
+
+    def _score_nodes(self, request: BalanceRequest, nodes: Nodes) -> Scores:
         amounts = request.amounts
         if not any(amounts):
             return np.zeros(len(nodes), np.int64)
@@ -52,7 +57,15 @@ class NodeResourcesBalancedAllocation:
             return balance_gain(nodes.requested.T[:2], asked, nodes.allocatable.T[:2])
         return self._score_any(amounts, nodes)
 
-    def _score_any(self, amounts: list[int], nodes: Nodes) -> Scores:
+    def _score_row(self, request: BalanceRequest, nodes: Nodes, row: int) -> int | None:
+        amounts = request.amounts
+        if not self._cpu_and_memory or not any(amounts):
+            return None
+        return balance_gain_of_one(
+            nodes.requested[row].tolist(), amounts, nodes.allocatable[row].tolist()
+        )
+
+    def _score_any(self, amounts: Sequence[int], nodes: Nodes) -> Scores:
         counted = [
             (nodes.resources[name], amount)
             for name, amount in zip(self._resources, amounts, strict=True)
@@ -67,4 +80,4 @@ class NodeResourcesBalancedAllocation:
 
     def _request(self, pod: PodInfo) -> BalanceRequest:
         requests = pod.requests
-        return BalanceRequest([requests.get(name, 0) for name in self._resources])
+        return BalanceRequest(tuple([requests.get(name, 0) for name in self._resources]))

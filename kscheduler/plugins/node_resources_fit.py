@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kscheduler.api.core import Node
-from kscheduler.api.quantity import nano_value
+from kscheduler.api.quantity import MAX_INT64, MIN_INT64, nano_value
 from kscheduler.api.requests import NON_ZERO_DEFAULTS, Counting, in_units, pod_requests
 from kscheduler.api.resource_names import CPU, MEMORY, PODS, is_extended, is_scalar
 from kscheduler.config.plugin_args import NodeResourcesFitArgs, ScoringStrategy
@@ -29,8 +29,10 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.row_memo import RowMemo
 from kscheduler.framework.verdict import (
     Code,
+    Mask,
     Rejection,
     Scores,
     Status,
@@ -44,6 +46,11 @@ from kscheduler.plugins.resource_scores import (
     most_allocated,
     requested_to_capacity_ratio,
 )
+from kscheduler.plugins.resource_scores_of_one import (
+    StrategyOfOne,
+    least_allocated_of_one,
+    most_allocated_of_one,
+)
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -55,13 +62,13 @@ CONTAINERS_ONLY = Counting(pod_level=False)
 class FitRequest(NamedTuple):
     """What the pod asks for and Filter has to find."""
 
-    wanted: list[tuple[str, int]]
+    wanted: tuple[tuple[str, int], ...]
 
 
 class ScoreRequest(NamedTuple):
     """What the pod counts for in scoring: of each configured resource, in their order."""
 
-    amounts: list[int]
+    amounts: tuple[int, ...]
 
 
 class NodeResourcesFit:
@@ -76,18 +83,23 @@ class NodeResourcesFit:
         self._cpu_and_memory = self._resources == (CPU, MEMORY)
         self._weights = tuple(spec.weight for spec in strategy.resources)
         self._strategy = _formula(strategy)
+        self._strategy_of_one = _formula_of_one(strategy) if self._cpu_and_memory else None
+        self._too_full = RowMemo(_too_full, _is_too_full)
+        self._scores = RowMemo(self._score_nodes, self._score_row)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         wanted = [one for one in pod.spec_requests.items() if one[1] > 0]
         if self._ignored or self._ignored_groups:
             wanted = [one for one in wanted if not self._ignores(one[0])]
-        cycle.put(FitRequest(wanted))
+        cycle.put(FitRequest(tuple(wanted)))
         return None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         request = cycle.get(FitRequest)
         if request is None:
             yield Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)
+            return
+        if not np.count_nonzero(self._too_full(request, nodes)):
             return
         yield unschedulable(nodes.pod_count >= nodes.max_pods, TOO_MANY_PODS)
         for resource, wanted in request.wanted:
@@ -98,14 +110,23 @@ class NodeResourcesFit:
         return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        request = cycle.get(ScoreRequest) or self._score_request(pod)
+        return self._scores(cycle.get(ScoreRequest) or self._score_request(pod), nodes)
+
+    def _score_nodes(self, request: ScoreRequest, nodes: Nodes) -> Scores:
         if self._cpu_and_memory:
             asked = np.array(request.amounts, np.int64)[:, None]
             requested = nodes.nonzero_requested.T + asked
             return self._strategy(requested, nodes.allocatable.T[:2], self._weights)
         return self._score_any(request.amounts, nodes)
 
-    def _score_any(self, amounts: list[int], nodes: Nodes) -> Scores:
+    def _score_row(self, request: ScoreRequest, nodes: Nodes, row: int) -> int | None:
+        if self._strategy_of_one is None:
+            return None
+        used = nodes.nonzero_requested[row].tolist()
+        requested = [used[0] + request.amounts[0], used[1] + request.amounts[1]]
+        return self._strategy_of_one(requested, nodes.allocatable[row].tolist(), self._weights)
+
+    def _score_any(self, amounts: Sequence[int], nodes: Nodes) -> Scores:
         counted = [
             (position, name)
             for position, (name, amount) in enumerate(zip(self._resources, amounts, strict=True))
@@ -142,7 +163,7 @@ class NodeResourcesFit:
 
     def _score_request(self, pod: PodInfo) -> ScoreRequest:
         amounts = _counted_in_scoring(pod)
-        return ScoreRequest([amounts.get(name, 0) for name in self._resources])
+        return ScoreRequest(tuple([amounts.get(name, 0) for name in self._resources]))
 
     def _pod_deleted(self, pod: PodInfo, old: PodInfo, new: None) -> Hint:
         placed = old.node_name or old.pod.status.nominated_node_name
@@ -168,6 +189,33 @@ class NodeResourcesFit:
             for name, amount in pod.requests.items()
         )
         return Hint.QUEUE if frees else Hint.SKIP
+
+
+def _too_full(request: FitRequest, nodes: Nodes) -> Mask:
+    """The nodes that lack something, whatever it is."""
+    full = nodes.pod_count >= nodes.max_pods
+    for resource, wanted in request.wanted:
+        column = nodes.resources.get(resource)
+        if column is None:
+            return nodes.valid.copy()
+        full |= nodes.allocatable[:, column] - nodes.requested[:, column] < wanted
+    full &= nodes.valid
+    return full
+
+
+def _is_too_full(request: FitRequest, nodes: Nodes, row: int) -> bool | None:
+    """The same for one node."""
+    full = nodes.pod_count.item(row) >= nodes.max_pods.item(row)
+    capacity, used = nodes.allocatable[row].tolist(), nodes.requested[row].tolist()
+    for resource, wanted in request.wanted:
+        column = nodes.resources.get(resource)
+        if column is None:
+            return None
+        left = capacity[column] - used[column]
+        if not MIN_INT64 <= left <= MAX_INT64:
+            return None
+        full = full or left < wanted
+    return full and nodes.valid.item(row)
 
 
 def _short_of(resource: str, wanted: int, nodes: Nodes) -> Iterator[Rejection]:
@@ -213,6 +261,12 @@ def _formula(strategy: ScoringStrategy) -> Strategy:
         # The user writes scores 0..10.
         return requested_to_capacity_ratio([(p.utilization, p.score * 10) for p in ratio.shape])
     return least_allocated
+
+
+def _formula_of_one(strategy: ScoringStrategy) -> StrategyOfOne | None:
+    """The same for one node; None where there is none that is faster."""
+    formulas = {"LeastAllocated": least_allocated_of_one, "MostAllocated": most_allocated_of_one}
+    return formulas.get(strategy.type)
 
 
 def _allocatable(node: Node) -> dict[str, int]:

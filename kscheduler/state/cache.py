@@ -18,8 +18,8 @@ from collections.abc import Collection
 
 from kscheduler import logs
 from kscheduler.api.core import Node
-from kscheduler.api.field_errors import quoted
 from kscheduler.errors import KschedulerError
+from kscheduler.logs import quote
 from kscheduler.state.node_order import zone_key
 from kscheduler.state.nodes import NodeTable
 from kscheduler.state.nodes_view import Nodes
@@ -36,7 +36,7 @@ class CacheError(KschedulerError):
 class Cache:
     def __init__(self) -> None:
         self._table = NodeTable()
-        self._occupancy = LiveOccupancy(self._table.resources)
+        self._occupancy = LiveOccupancy(self._table.resources, self._table.changed_rows)
         self._pods: dict[str, PodInfo] = {}
         self._assumed: set[str] = set()
         # Pods by the name of a node that is not there.
@@ -148,8 +148,8 @@ class Cache:
         row = self._table.row_of(name)
         if row is None:
             if name in self._ghosts:
-                group = quoted(zone_key(node.metadata.labels))
-                raise CacheError(f"node {quoted(name)} in group {group} was not found")
+                group = quote(zone_key(node.metadata.labels))
+                raise CacheError(f"node {quote(name)} in group {group} was not found")
             raise CacheError(f"node {name} is not found")
         pods = list(self._occupancy.pods(row))
         for pod in pods:

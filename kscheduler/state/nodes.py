@@ -21,6 +21,7 @@ from kscheduler.state.label_columns import LabelColumns, Mask
 from kscheduler.state.memo import Memo
 from kscheduler.state.node_order import NodeOrder, zone_key
 from kscheduler.state.resources import Resources
+from kscheduler.state.row_log import RowLog
 from kscheduler.state.selector_masks import NodeQuery, mask_of_query
 from kscheduler.state.taint_sets import TaintSets
 
@@ -39,6 +40,8 @@ class NodeTable:
         self.nodes: list[Node] = []
         self.names: list[str] = []
         self.all_rows: NDArray[np.intp] = read_only(np.empty(0, np.intp))
+        # Rows whose node changed; whoever puts pods on rows adds to it as well.
+        self.changed_rows = RowLog()
 
         self.resources = Resources()
         self.labels = LabelColumns()
@@ -142,11 +145,13 @@ class NodeTable:
         self.labels.resize(length)
         self.resources.resize(length)
         self.all_rows = read_only(np.arange(length))
+        self.changed_rows.add_all()
         self._order_is_stale = True
         self._forget_masks()
 
     def _write(self, row: int, before: Node, after: Node) -> None:
         self.generation = next_generation()
+        self.changed_rows.add(row)
         if before.metadata.labels != after.metadata.labels:
             self.labels.put(row, after.metadata.labels)
             self._forget_masks()

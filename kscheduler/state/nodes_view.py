@@ -22,6 +22,7 @@ from kscheduler.state.nodes import NodeTable
 from kscheduler.state.occupancy import Occupancy
 from kscheduler.state.pod_index import PodIndex
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.row_log import RowLog
 from kscheduler.state.selector_masks import NodeQuery
 
 Amounts = NDArray[np.int64]  # [nodes, resources], each resource contiguous
@@ -129,6 +130,11 @@ class Nodes:
         """Another number when the taints of a node, or the numbers of `taint_sets`, change."""
         return self._table.taint_generation
 
+    @property
+    def changed_rows(self) -> RowLog | None:
+        """Which rows changed lately; None in a what-if, where that cannot be told."""
+        return self.occupancy.changed_rows
+
     def row_of(self, name: str) -> int | None:
         return self._table.row_of(name)
 
@@ -140,8 +146,8 @@ class Nodes:
         """Fewer nodes: a mask over these positions, or table rows in the order wanted."""
         chosen = np.asarray(rows_or_mask)
         if chosen.dtype == np.bool_:
-            return _SomeNodes(self._table, self.occupancy, self.rows[chosen])
-        return _SomeNodes(self._table, self.occupancy, chosen.astype(np.intp))
+            return _SomeNodes(self.whole, self.rows[chosen])
+        return _SomeNodes(self.whole, chosen.astype(np.intp))
 
     @property
     def whole(self) -> Nodes:
@@ -208,18 +214,19 @@ class Nodes:
 class _SomeNodes(Nodes):
     """Some rows, in an order of their own."""
 
-    __slots__ = ()
+    __slots__ = ("_whole",)
 
-    def __init__(self, table: NodeTable, occupancy: Occupancy, rows: NDArray[np.intp]) -> None:
-        super().__init__(table, occupancy)
+    def __init__(self, whole: Nodes, rows: NDArray[np.intp]) -> None:
+        super().__init__(whole._table, whole.occupancy)
+        self._whole = whole
         self.rows = read_only(rows)
 
     @property
     def whole(self) -> Nodes:
-        return Nodes(self._table, self.occupancy)
+        return self._whole
 
     def occupied_by(self, occupancy: Occupancy) -> Nodes:
-        return _SomeNodes(self._table, occupancy, self.rows)
+        return _SomeNodes(self._whole.occupied_by(occupancy), self.rows)
 
     @property
     def names(self) -> Sequence[str]:
@@ -232,7 +239,9 @@ class _SomeNodes(Nodes):
 
     def _gather(self, column: NDArray[Any]) -> NDArray[Any]:
         # Along the last axis of the transposed array, so that each resource stays contiguous.
-        return read_only(column.T.take(self.rows, axis=-1).T)
+        if column.ndim == 1:
+            return read_only(column.take(self.rows))
+        return read_only(column.T.take(self.rows, 1).T)
 
 
 _COLUMNS: dict[str, Callable[[NodeTable, Occupancy], NDArray[Any]]] = {

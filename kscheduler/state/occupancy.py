@@ -13,6 +13,7 @@ from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.pod_index import LivePodIndex, PodIndex
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.resources import Resources
+from kscheduler.state.row_log import RowLog
 
 
 class Occupancy(ABC):
@@ -24,6 +25,8 @@ class Occupancy(ABC):
     ports: HostPorts
     index: PodIndex
     generation: int
+    # None where "lately" means nothing: a what-if has no past.
+    changed_rows: RowLog | None = None
 
     @abstractmethod
     def pods(self, row: int) -> Sequence[PodInfo]: ...
@@ -86,9 +89,11 @@ class LiveOccupancy(ChangingOccupancy):
     """The pods that are there."""
 
     index: LivePodIndex
+    changed_rows: RowLog
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, changed_rows: RowLog) -> None:
         self._resources = resources
+        self.changed_rows = changed_rows
         self.requested = resources.requested
         self.nonzero_requested = Matrix(2)
         self.pod_count = Column(np.int64)
@@ -113,6 +118,8 @@ class LiveOccupancy(ChangingOccupancy):
         return self._claims.get(claim, 0)
 
     def _writable_pods(self, row: int) -> list[PodInfo]:
+        # Asked for once by every change.
+        self.changed_rows.add(row)
         return self._pods[row]
 
     def _writable_ports(self) -> HostPorts:

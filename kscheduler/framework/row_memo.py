@@ -1,0 +1,81 @@
+"""Answers by row, kept between attempts.
+
+How full a node is, or whether a pod fits there, changes only with that node and the pods on it, and
+between two attempts few nodes change. So the answers for all rows are kept, and only those of rows
+that changed are worked out again: one by one in plain Python, because numpy takes as long for one
+node as for some hundred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Generic, TypeVar
+
+from numpy.typing import NDArray
+
+from kscheduler.state.memo import Memo
+from kscheduler.state.nodes_view import Nodes
+
+Q = TypeVar("Q", bound=Hashable)
+Answers = NDArray[Any]  # [nodes]
+
+# Questions whose answers are kept; at 5,000 nodes each is 40 kB.
+MAX_QUESTIONS = 64
+# With more rows than this to look at again, numpy is faster.
+MAX_ONE_BY_ONE = 12
+
+
+class _Kept:
+    __slots__ = ("answers", "as_of")
+
+    def __init__(self) -> None:
+        # None until the question is asked a second time: many never are.
+        self.answers: Answers | None = None
+        self.as_of = 0
+
+
+class RowMemo(Generic[Q]):
+    """What an answer depends on beyond its row must be in the question.
+
+    `of_nodes` answers for any nodes it is shown, in an array of its own. `of_row` answers the same
+    for one row of a whole table, or None where the row is too unusual for it.
+    """
+
+    def __init__(
+        self,
+        of_nodes: Callable[[Q, Nodes], Answers],
+        of_row: Callable[[Q, Nodes, int], int | None],
+    ) -> None:
+        self._of_nodes = of_nodes
+        self._of_row = of_row
+        self._kept: Memo[Q, _Kept] = Memo(MAX_QUESTIONS)
+
+    def __call__(self, question: Q, nodes: Nodes) -> Answers:
+        """The answers for these nodes; the array is the caller's."""
+        changed = nodes.changed_rows
+        if changed is None:
+            return self._of_nodes(question, nodes)
+        kept = self._kept.get(question)
+        if kept is None:
+            self._kept.put(question, _Kept())
+            return self._of_nodes(question, nodes)
+        answers, now = kept.answers, changed.now
+        if answers is None or kept.as_of != now:
+            rows = changed.since(kept.as_of)
+            if answers is None or rows is None or not self._renew(question, nodes, answers, rows):
+                answers = kept.answers = self._of_nodes(question, nodes.whole)
+            kept.as_of = now
+        return answers.take(nodes.rows) if nodes.whole is not nodes else answers.copy()
+
+    def _renew(self, question: Q, nodes: Nodes, answers: Answers, rows: Iterable[int]) -> bool:
+        """Brings the answers of these rows up to date, unless that is better left to numpy."""
+        rows = list(rows)
+        if len(rows) > MAX_ONE_BY_ONE:
+            return False
+        whole = nodes.whole
+        for row in rows:
+            answer = self._of_row(question, whole, row)
+            if answer is None:
+                return False
+            answers[row] = answer
+        return True
