@@ -6,17 +6,7 @@ A path is a plain string; `child` and `index` know how an empty one grows.
 import json
 from collections.abc import Iterable, Sequence
 
-_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
+from kscheduler.logs import quote
 
 
 def child(path: str, name: str) -> str:
@@ -29,13 +19,13 @@ def index(path: str, key: int | str) -> str:
 
 def invalid(path: str, value: str | Sequence[str], detail: str) -> str:
     """A path nobody gave shows as `<nil>`, as it does upstream."""
-    shown = quoted(value) if isinstance(value, str) else json_list(value)
+    shown = quote(value) if isinstance(value, str) else json_list(value)
     return f"{path or '<nil>'}: Invalid value: {shown}: {detail}"
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
-    known = ", ".join(quoted(item) for item in supported)
-    return f"{path}: Unsupported value: {quoted(value)}: supported values: {known}"
+    known = ", ".join(quote(item) for item in supported)
+    return f"{path}: Unsupported value: {quote(value)}: supported values: {known}"
 
 
 def aggregate(errors: Iterable[str]) -> str:
@@ -44,25 +34,9 @@ def aggregate(errors: Iterable[str]) -> str:
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-def quoted(text: str) -> str:
-    """As Go's %q."""
-    return f'"{"".join(map(_escaped, text))}"'
-
-
 def json_list(values: Sequence[str]) -> str:
     """As Go encodes a list of strings; one that was never set is null."""
     if not values:
         return "null"
     text = json.dumps(list(values), ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _escaped(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    if char.isprintable():
-        return char
-    code = ord(char)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -21,6 +21,7 @@ from kscheduler.api.meta import LabelSelector, LabelSelectorRequirement
 from kscheduler.api.quantity import MAX_INT64, MIN_INT64
 from kscheduler.api.validation import label_key_errors, label_value_errors
 from kscheduler.errors import KschedulerError
+from kscheduler.logs import quote
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,400}")
 
@@ -180,7 +181,7 @@ def _compiled(
     for expression in expressions:
         operator = _LABEL_SELECTOR_OPERATORS.get(expression.operator)
         if operator is None:
-            shown = field_errors.quoted(expression.operator)
+            shown = quote(expression.operator)
             raise SelectorError(f"{shown} is not a valid label selector operator")
         requirements.append(requirement(expression.key, operator, expression.values))
     return Selector(requirements)

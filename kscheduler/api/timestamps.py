@@ -3,6 +3,7 @@
 import re
 from calendar import timegm
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from kscheduler.errors import KschedulerError
 
@@ -58,4 +59,10 @@ def format_micro_time_ns(nanoseconds: int) -> str:
 
 
 def _to_the_second(nanoseconds: int) -> str:
-    return datetime.fromtimestamp(nanoseconds // _NANO, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return _second(nanoseconds // _NANO)
+
+
+# Most times that are written are of the last second or two.
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kscheduler.api import field_errors as api
 from kscheduler.config.duration import Duration
 from kscheduler.config.go_text import json_string, json_text
+from kscheduler.logs import quote
 
 
 class Named(str):
@@ -51,7 +52,7 @@ def duplicate(path: Path, value: object) -> FieldError:
 
 
 def unsupported(path: Path, value: str, supported: Sequence[str]) -> FieldError:
-    known = ", ".join(map(api.quoted, supported))
+    known = ", ".join(map(quote, supported))
     return FieldError(
         path.text, f"Unsupported value: {json_string(value)}: supported values: {known}"
     )
@@ -71,7 +72,7 @@ def shown(value: object) -> str:
         case Named():
             return json_string(value)
         case str():
-            return api.quoted(value)
+            return quote(value)
         case Duration():
             return json_string(str(value))
         case _:

@@ -9,7 +9,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 
-from kscheduler.api.field_errors import quoted
+from kscheduler.logs import quote
 
 JSON_ESCAPES = {
     '"': '\\"',
@@ -129,7 +129,7 @@ def go_syntax(value: object) -> str:
         case float():
             return general_float(value)
         case str():
-            return quoted(value)
+            return quote(value)
         case Mapping():
             pairs = (f"{go_syntax(k[1])}:{go_syntax(v)}" for k, v in sorted(value.items()))
             return f"map[interface {{}}]interface {{}}{{{', '.join(pairs)}}}"

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from kscheduler.api.field_errors import quoted
+from kscheduler.logs import quote
 
 Kind = Literal["object", "array", "string", "number", "bool", "null"]
 
@@ -228,4 +228,4 @@ def _quote_byte(byte: int) -> str:
         return "'\\''"
     if byte == 0x22:
         return "'\"'"
-    return f"'{quoted(chr(byte))[1:-1]}'"
+    return f"'{quote(chr(byte))[1:-1]}'"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kscheduler.api.field_errors import quoted
 from kscheduler.config.catalog import Gates
 from kscheduler.config.defaults import changed, with_defaults
 from kscheduler.config.files import read_file
@@ -22,8 +21,9 @@ from kscheduler.config.strict import DecodeError, decode
 from kscheduler.config.wire import GROUP, Model
 from kscheduler.config.yaml_text import YamlError, yaml_to_json
 from kscheduler.errors import ConfigError
+from kscheduler.logs import quote
 
-SCHEME = quoted("pkg/scheduler/apis/config/scheme/scheme.go:29")
+SCHEME = quote("pkg/scheduler/apis/config/scheme/scheme.go:29")
 INTERNAL_VERSION = "__internal"
 REGISTERED: dict[str, type[Model]] = {
     **KINDS,
@@ -182,10 +182,10 @@ def _registered(kind: Kind, text: bytes) -> type[Model]:
     known = kind.group == GROUP and kind.version in ("v1", INTERNAL_VERSION)
     if known and kind.name in REGISTERED:
         return REGISTERED[kind.name]
-    where = f"version {quoted(kind.api_version)}"
+    where = f"version {quote(kind.api_version)}"
     if kind.version == INTERNAL_VERSION:
-        where = f"the internal version of group {quoted(kind.group)}"
-    raise ConfigError(f"no kind {quoted(kind.name)} is registered for {where} in scheme {SCHEME}")
+        where = f"the internal version of group {quote(kind.group)}"
+    raise ConfigError(f"no kind {quote(kind.name)} is registered for {where} in scheme {SCHEME}")
 
 
 def _shown(text: bytes) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from kscheduler import logs
-from kscheduler.api.field_errors import quoted
 from kscheduler.config.catalog import UNSIGNABLE, Gates, Point
 from kscheduler.config.defaults import changed
 from kscheduler.config.extenders import with_built_extenders
@@ -26,6 +25,7 @@ from kscheduler.config.model import (
 from kscheduler.config.plugin_args import KINDS
 from kscheduler.config.validation_args import args_errors
 from kscheduler.errors import ConfigError
+from kscheduler.logs import quote
 
 log = logs.logger(__name__)
 
@@ -124,7 +124,7 @@ def _checked(chosen: PluginSet, point: Point, points_of: Registry) -> tuple[str,
     for name in _names(chosen.enabled):
         _check_exists(name, point, points_of)
         if point not in points_of[name]:
-            raise ConfigError(f"plugin {quoted(name)} does not extend {point.interface} plugin")
+            raise ConfigError(f"plugin {quote(name)} does not extend {point.interface} plugin")
         if name in seen:
             raise _repeated(name, point)
         seen.append(name)
@@ -133,11 +133,11 @@ def _checked(chosen: PluginSet, point: Point, points_of: Registry) -> tuple[str,
 
 def _check_exists(name: str, point: Point, points_of: Registry) -> None:
     if name not in points_of:
-        raise ConfigError(f"{point.interface} {quoted(name)} does not exist")
+        raise ConfigError(f"{point.interface} {quote(name)} does not exist")
 
 
 def _repeated(name: str, point: Point) -> ConfigError:
-    return ConfigError(f"plugin {quoted(name)} already registered as {quoted(point.interface)}")
+    return ConfigError(f"plugin {quote(name)} already registered as {quote(point.interface)}")
 
 
 def _spread(
@@ -164,7 +164,7 @@ def _spread(
 
 
 def _check_counts(by_point: Mapping[Point, tuple[str, ...]], profile: str) -> None:
-    where = f"for profile with scheduler name {quoted(profile)}"
+    where = f"for profile with scheduler name {quote(profile)}"
     sorters = len(by_point[Point.QUEUE_SORT])
     if sorters != 1:
         raise ConfigError(f"only one queue sort plugin required {where}, but got {sorters}")
@@ -210,7 +210,7 @@ def _check_constructible(profile: KubeSchedulerProfile, points_of: Registry, gat
             continue
         problem = _refusal(name, args_of.get(name), gates)
         if problem:
-            raise ConfigError(f"initializing plugin {quoted(name)}: {problem}")
+            raise ConfigError(f"initializing plugin {quote(name)}: {problem}")
 
 
 def _refusal(name: str, args: object, gates: Gates) -> str:
@@ -250,18 +250,18 @@ def _check_beside_others(
     if not name:
         raise _uninitialized("scheduler name is needed")
     if name in built:
-        raise _uninitialized(f"duplicate profile with scheduler name {quoted(name)}")
+        raise _uninitialized(f"duplicate profile with scheduler name {quote(name)}")
     if not built:
         return
     (mine,) = effective[Point.QUEUE_SORT]
     (common,) = built[first.scheduler_name][Point.QUEUE_SORT]
     if mine != common:
         raise _uninitialized(
-            f"different queue sort plugins for profile {quoted(name)}: "
-            f"{quoted(mine)}, first: {quoted(common)}"
+            f"different queue sort plugins for profile {quote(name)}: "
+            f"{quote(mine)}, first: {quote(common)}"
         )
     if _args_of(profile, mine) != _args_of(first, mine):
-        raise _uninitialized(f"different queue sort plugin args for profile {quoted(name)}")
+        raise _uninitialized(f"different queue sort plugin args for profile {quote(name)}")
 
 
 def _args_of(profile: KubeSchedulerProfile, name: str) -> object:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
-from kscheduler.api.field_errors import quoted
 from kscheduler.config.duration import Duration, parse_duration
 from kscheduler.config.go_text import float32
 from kscheduler.config.json_text import Node
@@ -31,6 +30,7 @@ from kscheduler.config.wire import (
     go_type,
     wire_fields,
 )
+from kscheduler.logs import quote
 
 M = TypeVar("M", bound=Model)
 
@@ -236,7 +236,7 @@ class _Decoder:
         return f"json: cannot unmarshal {found} into Go {place} of type {wanted}"
 
     def _complain(self, problem: str, field: str) -> None:
-        text = f"{problem} {quoted(f'{self._path}.{field}' if self._path else field)}"
+        text = f"{problem} {quote(f'{self._path}.{field}' if self._path else field)}"
         if text not in self.complaints and len(self.complaints) < MAX_STRICT_ERRORS:
             self.complaints.append(text)
 

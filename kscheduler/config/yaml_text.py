@@ -14,10 +14,10 @@ from typing import Literal
 
 import yaml
 
-from kscheduler.api.field_errors import quoted
 from kscheduler.config.go_text import general_float32, go_syntax, json_text
 from kscheduler.config.json_text import MAX_DEPTH
 from kscheduler.config.yaml_scalars import LONG_TAG, resolve
+from kscheduler.logs import quote
 
 LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
@@ -247,4 +247,4 @@ def _json_key(key: object, value: object) -> str:
 def _key_syntax(key: object) -> str:
     if key is None:
         return "<nil>"
-    return quoted(key) if isinstance(key, str) else go_syntax(key)
+    return quote(key) if isinstance(key, str) else go_syntax(key)

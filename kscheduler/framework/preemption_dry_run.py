@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kscheduler.api.field_errors import quoted
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.filtering import Filtered
 from kscheduler.framework.preemption_victims import Budgets, started_ns
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.verdict import Charge, Code, Mask, Rows, Status
+from kscheduler.logs import quote
 from kscheduler.state.eviction import Eviction
 from kscheduler.state.fork import fork
 from kscheduler.state.nodes_view import Nodes
@@ -207,7 +207,7 @@ class Rehearsal:
         victims = [pod for pod, gone in zip(line_up.pods, goes, strict=True) if gone]
         name = self._nodes.name_of(row)
         if not victims:
-            found.errors.append(f"expected at least one victim pod on node {quoted(name)}")
+            found.errors.append(f"expected at least one victim pod on node {quote(name)}")
             return
         violations = 0
         if line_up.protected:

@@ -1,6 +1,7 @@
 import pytest
 
 from kscheduler.api import field_errors
+from kscheduler.logs import quote
 
 
 def test_a_path_grows_from_nothing():
@@ -33,7 +34,7 @@ def test_unsupported_values_name_the_supported_ones():
     ],
 )
 def test_strings_are_quoted_as_go_does(text, want):
-    assert field_errors.quoted(text) == want
+    assert quote(text) == want
 
 
 def test_lists_are_shown_as_json():
