@@ -127,10 +127,11 @@ class Batching:
         signature: bytes | None,
         hint: str,
         chosen: str,
-        others: Rows,
+        chosen_row: int,
+        feasible: Rows,
         number: int,
     ) -> None:
-        """A pod got a node; `others` were feasible too, in case that was found out."""
+        """A pod got a node, one of those that were found to be feasible."""
         started = perf_counter()
         left = self._by_profile.setdefault(profile, _Inheritance())
         left.number, left.chosen = number, chosen
@@ -140,7 +141,7 @@ class Batching:
         else:
             if hint:
                 attempts.labels(profile, "hint_not_used").inc()
-            self._leave(left, profile, signature, others, started)
+            self._leave(left, profile, signature, feasible, chosen_row, started)
         seconds = perf_counter() - started
         self._metrics.store_schedule_results_duration_seconds.labels(profile).observe(seconds)
 
@@ -149,14 +150,16 @@ class Batching:
         left: _Inheritance,
         profile: str,
         signature: bytes | None,
-        others: Rows,
+        feasible: Rows,
+        chosen_row: int,
         now: float,
     ) -> None:
-        if signature is not None and len(others):
-            left.signature, left.rows, left.made_at = signature, others, now
+        if signature is not None and len(feasible) > 1:
+            left.signature, left.made_at = signature, now
+            left.rows = feasible[feasible != chosen_row]
         else:
             left.signature, left.rows = None, NO_ROWS
-            self._flushed(profile, "pod_not_batchable" if len(others) else "empty_list")
+            self._flushed(profile, "pod_not_batchable" if len(feasible) > 1 else "empty_list")
 
     def _flushed(self, profile: str, reason: str) -> None:
         self._metrics.batch_cache_flushed_total.labels(profile, reason).inc()

@@ -123,13 +123,13 @@ class Scheduler:
             return found
         outcome = self.choose(cycle, framework, pod, nodes, found)
         if self._batching is not None and isinstance(outcome, Placement):
-            others = found.rows if len(found.rows) > 1 else found.rows[:0]
             self._batching.store(
                 framework.profile_name,
                 signature=turn.signature,
                 hint=found.hint,
                 chosen=outcome.node,
-                others=others[others != outcome.row],
+                chosen_row=outcome.row,
+                feasible=found.rows,
                 number=turn.number,
             )
         return outcome

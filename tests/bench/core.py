@@ -36,6 +36,7 @@ from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import complete
+from kscheduler.cycle.batching import Batching
 from kscheduler.cycle.schedule import Placement, Scheduler
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
@@ -63,8 +64,9 @@ class Cluster:
 
     def __init__(self, size: int, workload: str) -> None:
         self.cache = Cache()
-        self.framework = make_framework(self.cache)
-        self.scheduler = Scheduler(rng=Random(1))
+        metrics = Metrics()
+        self.framework = make_framework(self.cache, metrics)
+        self.scheduler = Scheduler(rng=Random(1), batching=Batching(metrics))
         self._rng = Random(2)
         self._serial = 0
         nodes = [workloads.node(number) for number in range(size)]
@@ -104,7 +106,7 @@ class Cluster:
         return taken
 
 
-def make_framework(cache: Cache) -> Framework:
+def make_framework(cache: Cache, metrics: Metrics) -> Framework:
     gates = FeatureGates.defaults()
     completed = complete(default_config(gates), POINTS, gates=gates)
     handle = Handle(
@@ -115,7 +117,7 @@ def make_framework(cache: Cache) -> Framework:
         activate=lambda pods: None,
         client=SimpleNamespace(),
         recorder=SimpleNamespace(),
-        metrics=Metrics(),
+        metrics=metrics,
     )
     (framework,) = build_frameworks(completed, IN_TREE, lambda _name: handle).values()
     return framework
