@@ -10,22 +10,25 @@ from collections.abc import Callable
 IMPATIENT = 1
 
 
-def stop_on_signals(stop: Callable[[], object]) -> None:
+def stop_on_signals(stop: Callable[[], object], *, echo_seconds: float = 0.0) -> None:
     """The first signal calls `stop`, the second ends the process at once.
 
-    A later call of this replaces an earlier one.
+    What comes within `echo_seconds` is the first one again, by way of a shell or make. A later
+    call of this replaces an earlier one.
     """
-    stopped = False
+    loop = asyncio.get_running_loop()
+    stopped_at: float | None = None
 
     def heard() -> None:
-        nonlocal stopped
-        if stopped:
+        nonlocal stopped_at
+        if stopped_at is None:
+            stopped_at = loop.time()
+            stop()
+        elif loop.time() - stopped_at >= echo_seconds:
             os._exit(IMPATIENT)
-        stopped = True
-        stop()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, heard)
+        loop.add_signal_handler(number, heard)
 
 
 def tell_on_signal(tell: Callable[[], None]) -> None:

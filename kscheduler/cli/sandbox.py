@@ -28,6 +28,8 @@ WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 MAX_NODES = 20_000
 # Between two pods of the demo, so that one can follow.
 DEMO_PAUSE_SECONDS = 0.15
+# make passes a signal on to a process that has got it already.
+ECHO_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ async def _play(wishes: Wishes) -> int:
     from kscheduler.sandbox.kubelets import Kubelets
 
     stop = asyncio.Event()
-    stop_on_signals(stop.set)
+    stop_on_signals(stop.set, echo_seconds=ECHO_SECONDS)
     api = ApiServer()
     try:
         await api.start(port=wishes.port)

@@ -178,8 +178,8 @@ def _listed(context: click.Context, parameter: click.Parameter, value: str) -> l
 @click.command(help=__doc__)
 @click.option("--nodes", default=",".join(map(str, SIZES)), callback=_listed, show_default=True)
 @click.option("--workloads", "chosen", default=",".join(workloads.WORKLOADS), callback=_listed)
-@click.option("--pods", default=400, show_default=True, help="Pods per round.")
-@click.option("--rounds", default=7, show_default=True)
+@click.option("--pods", default=100, show_default=True, help="Pods per round.")
+@click.option("--rounds", default=25, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON line per measurement.")
 @click.option("--profile", "profiled", is_flag=True, help="cProfile of the first of each.")
 def main(

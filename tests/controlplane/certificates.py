@@ -13,43 +13,76 @@ LIFETIME = timedelta(days=30)
 DNS_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 
-def write_certificates(folder: Path) -> None:
-    """ca.crt, apiserver.crt and apiserver.key, service-accounts.key and its public half."""
-    authority = _key()
-    subject = _name("test control plane")
-    certificate = (
-        _builder(subject, subject, authority.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(_signs_certificates(), critical=True)
-        .add_extension(_key_id(authority), critical=False)
-        .sign(authority, hashes.SHA256())
-    )
-    server = _key()
-    serving = (
-        _builder(_name("kube-apiserver"), subject, server.public_key())
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName(_server_names()), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),
-            critical=False,
-        )
-        .sign(authority, hashes.SHA256())
-    )
+def write_certificates(folder: Path, clients: dict[str, str]) -> None:
+    """ca.crt, apiserver.crt and apiserver.key, service-accounts.key and its public half; and a
+    certificate and key for each client, by the name of the files.
+    """
+    authority = Authority()
+    write_private(folder / "ca.crt", _pem(authority.certificate))
+    names = x509.SubjectAlternativeName(_server_names())
+    serves = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    _write_pair(folder, "apiserver", *authority.issue("kube-apiserver", serves, names))
+    for name, user in clients.items():
+        connects = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        _write_pair(folder, name, *authority.issue(user, connects))
     signing = _key()
-    _write(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
-    _write(folder / "apiserver.crt", serving.public_bytes(serialization.Encoding.PEM))
-    _write(folder / "apiserver.key", _private(server))
-    _write(folder / "service-accounts.key", _private(signing))
-    _write(folder / "service-accounts.pub", _public(signing))
+    write_private(folder / "service-accounts.key", _private(signing))
+    write_private(folder / "service-accounts.pub", _public(signing))
+
+
+def certificate_of(folder: Path, name: str) -> dict[str, str]:
+    """A client as kubeconfigs have it."""
+    return {
+        "client-certificate": str(folder / f"{name}.crt"),
+        "client-key": str(folder / f"{name}.key"),
+    }
+
+
+def write_private(path: Path, content: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(content)
+
+
+class Authority:
+    def __init__(self) -> None:
+        self._key = _key()
+        self._name = _name("test control plane")
+        self.certificate = (
+            _builder(self._name, self._name, self._key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_signs_certificates(), critical=True)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
+            )
+            .sign(self._key, hashes.SHA256())
+        )
+
+    def issue(
+        self, name: str, *extensions: x509.ExtensionType
+    ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+        key = _key()
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = _builder(_name(name), self._name, key.public_key()).add_extension(
+            x509.BasicConstraints(ca=False, path_length=None), critical=True
+        )
+        for extension in (issuer, *extensions):
+            builder = builder.add_extension(extension, critical=False)
+        return builder.sign(self._key, hashes.SHA256()), key
+
+
+def _write_pair(
+    folder: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+) -> None:
+    write_private(folder / f"{name}.crt", _pem(certificate))
+    write_private(folder / f"{name}.key", _private(key))
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
 def _key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
-
-
-def _key_id(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyIdentifier:
-    return x509.SubjectKeyIdentifier.from_public_key(key.public_key())
 
 
 def _name(text: str) -> x509.Name:
@@ -90,20 +123,14 @@ def _signs_certificates() -> x509.KeyUsage:
     )
 
 
-def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _private(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
-    )
+    ).decode()
 
 
-def _public(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.touch(mode=0o600)
-    path.write_bytes(data)
+def _public(key: ec.EllipticCurvePrivateKey) -> str:
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return key.public_key().public_bytes(serialization.Encoding.PEM, form).decode()

@@ -8,6 +8,7 @@ RBAC decides, over TLS, with static tokens. Admission is a default cluster's, ex
 whose work a controller would have to finish; there are no controllers here.
 """
 
+import json
 import os
 import secrets
 import signal
@@ -20,11 +21,12 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from tests.controlplane.binaries import program
-from tests.controlplane.certificates import write_certificates
+from tests.controlplane.certificates import certificate_of, write_certificates, write_private
 
 ADMIN = "admin"
 # Name of the token → user and groups it stands for.
@@ -33,6 +35,9 @@ USERS = {
     "kube-scheduler": ("system:kube-scheduler", ""),
     "kscheduler": ("kscheduler", ""),
 }
+# The one who comes with a client certificate instead.
+CERTIFIED = "certified"
+CERTIFIED_USER = "system:kube-scheduler"
 # A service account, a taint and a finalizer that only a controller would make or take away.
 NEEDS_CONTROLLERS = ("ServiceAccount", "TaintNodesByCondition", "StorageObjectInUseProtection")
 START_SECONDS = 120.0
@@ -50,6 +55,8 @@ class ControlPlane:
     folder: Path
     port: int = 0
     extra_flags: tuple[str, ...] = ()
+    etcd_url: str = ""
+    tokens: dict[str, str] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -60,20 +67,49 @@ class ControlPlane:
         """Returns when the server answers that it is ready."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.port = self.port or free_port()
-        tokens = {name: secrets.token_urlsafe(24) for name in USERS}
-        write_certificates(self.folder)
-        self._write_tokens(tokens)
-        etcd_url = f"http://127.0.0.1:{free_port()}"
-        self._run("etcd", *etcd_flags(self.folder, etcd_url))
-        self._wait("etcd", lambda: answers(f"{etcd_url}/health"))
-        self._run("kube-apiserver", *self._api_server_flags(etcd_url))
+        write_certificates(self.folder, {CERTIFIED: CERTIFIED_USER})
+        self.set_tokens({name: secrets.token_urlsafe(24) for name in USERS})
+        self._write_kubeconfig(CERTIFIED, certificate_of(self.folder, CERTIFIED))
+        self.etcd_url = f"http://127.0.0.1:{free_port()}"
+        self._run("etcd", *etcd_flags(self.folder, self.etcd_url))
+        self._wait("etcd", lambda: answers(f"{self.etcd_url}/health"))
+        self.start_api_server()
+
+    def set_tokens(self, tokens: dict[str, str]) -> None:
+        """Who comes with which token, from the API server's next start on."""
+        self.tokens |= tokens
+        rows = [f'{self.tokens[name]},{user},,"{group}"' for name, (user, group) in USERS.items()]
+        write_private(self.folder / "tokens.csv", "".join(f"{row}\n" for row in rows))
+        for name, token in self.tokens.items():
+            self._write_kubeconfig(name, {"token": token})
+
+    def start_api_server(self) -> None:
+        """Under the same address as before, if it has run before."""
+        self._run("kube-apiserver", *self._api_server_flags(self.etcd_url))
         context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
         ready = urllib.request.Request(
-            f"{self.url}/readyz", headers={"Authorization": f"Bearer {tokens[ADMIN]}"}
+            f"{self.url}/readyz", headers={"Authorization": f"Bearer {self.tokens[ADMIN]}"}
         )
         self._wait("kube-apiserver", lambda: answers(ready, context))
-        for name, token in tokens.items():
-            self._write_kubeconfig(name, token)
+
+    def kill_api_server(self) -> None:
+        """Gone without a word to anybody; etcd keeps what it has written."""
+        process = self.processes.pop("kube-apiserver")
+        process.kill()
+        process.wait()
+
+    def compact(self) -> None:
+        """Makes etcd forget all history: only what is there now can still be read."""
+        revision = self._ask_etcd("kv/range", {"key": "AA=="})["header"]["revision"]
+        self._ask_etcd("kv/compaction", {"revision": revision, "physical": True})
+
+    def _ask_etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
+        request = urllib.request.Request(
+            f"{self.etcd_url}/v3/{what}", data=json.dumps(body).encode(), method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            told: dict[str, Any] = json.load(answer)
+            return told
 
     def stop(self) -> None:
         """In reverse order of start; what does not end in time is killed."""
@@ -94,7 +130,7 @@ class ControlPlane:
                 raise ControlPlaneError(f"{name} ended:\n{self._last_words(name)}")
 
     def _run(self, name: str, *flags: str) -> None:
-        with (self.folder / f"{name}.log").open("wb") as log:
+        with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [program(name), *flags],
                 stdin=subprocess.DEVNULL,
@@ -147,26 +183,19 @@ class ControlPlane:
             *self.extra_flags,
         ]
 
-    def _write_tokens(self, tokens: dict[str, str]) -> None:
-        path = self.folder / "tokens.csv"
-        path.touch(mode=0o600)
-        rows = [f'{tokens[name]},{user},,"{group}"' for name, (user, group) in USERS.items()]
-        path.write_text("".join(f"{row}\n" for row in rows))
-
-    def _write_kubeconfig(self, name: str, token: str) -> None:
+    def _write_kubeconfig(self, name: str, user: dict[str, str]) -> None:
         cluster = {"server": self.url, "certificate-authority": str(self.folder / "ca.crt")}
         context = {"cluster": "controlplane", "user": name}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "controlplane", "cluster": cluster}],
-            "users": [{"name": name, "user": {"token": token}}],
+            "users": [{"name": name, "user": user}],
             "contexts": [{"name": name, "context": context}],
             "current-context": name,
         }
         path = self.folder / ("kubeconfig" if name == ADMIN else f"{name}.kubeconfig")
-        path.touch(mode=0o600)
-        path.write_text(yaml.safe_dump(config, sort_keys=False))
+        write_private(path, yaml.safe_dump(config, sort_keys=False))
 
 
 def etcd_flags(folder: Path, url: str) -> list[str]:
