@@ -22,13 +22,13 @@ class DomainCounts:
     ) -> None:
         """`counted`: keys, and the pods by row that count for each; a key may come twice."""
         self._topology = topology
-        by_row: dict[str, Counts] = {}
-        for key, counts in counted:
-            by_row[key] = by_row[key] + counts if key in by_row else counts
         self._by_key: dict[str, tuple[Domains, Totals]] = {}
-        for key, counts in by_row.items():
+        for key, counts in counted:
             domains = topology.domains(nodes, key)
-            self._by_key[key] = domains, domains.totals(counts)
+            totals = domains.totals(counts)
+            if key in self._by_key:
+                totals += self._by_key[key][1]
+            self._by_key[key] = domains, totals
 
     def clone(self) -> DomainCounts:
         twin = DomainCounts.__new__(DomainCounts)
@@ -63,10 +63,11 @@ class DomainCounts:
 
     def all_around(self, nodes: Nodes) -> Mask:
         """The nodes that are in a domain for every key, with a pod in each of them."""
-        found = np.ones(len(nodes), np.bool_)
+        found: Mask | None = None
         for domains, totals in self._by_key.values():
-            found &= (totals > 0).take(domains.at(nodes))
-        return found
+            here = (totals > 0).take(domains.at(nodes))
+            found = here if found is None else found & here
+        return np.ones(len(nodes), np.bool_) if found is None else found
 
     def within(self, nodes: Nodes) -> Mask:
         """The nodes that are in a domain for every key, whether there are pods or not."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
-from kscheduler.plugins.topology import Amounts, Domains, Topology, Totals
+from kscheduler.plugins.topology import Domains, Topology, Totals
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.row_counts import Counts
 
@@ -26,21 +26,21 @@ class Preferences:
     def __init__(self, opinions: Iterable[Opinion], nodes: Nodes, topology: Topology) -> None:
         # Whether anything was counted, be it that opinions cancel each other out.
         self.exist = False
-        worth: dict[str, Amounts] = {}
+        self._worth: dict[str, tuple[Domains, Totals]] = {}
         for key, weight, counts in opinions:
-            if np.count_nonzero(counts):
-                domains = topology.domains(nodes, key)
-                self.exist = self.exist or _any_within(domains, counts)
-                amounts = np.multiply(counts, weight, dtype=np.float64)
-                worth[key] = worth[key] + amounts if key in worth else amounts
-        self._worth: list[tuple[Domains, Totals]] = []
-        for key, amounts in worth.items():
+            if not np.count_nonzero(counts):
+                continue
             domains = topology.domains(nodes, key)
-            self._worth.append((domains, domains.totals(amounts)))
+            worth = domains.totals(counts)
+            self.exist = self.exist or domains.reach_all or bool(np.count_nonzero(worth))
+            worth *= weight
+            if key in self._worth:
+                worth += self._worth[key][1]
+            self._worth[key] = domains, worth
 
     def raw(self, nodes: Nodes) -> Scores:
         total = np.zeros(len(nodes))
-        for domains, worth in self._worth:
+        for domains, worth in self._worth.values():
             total += worth.take(domains.at(nodes))
         return total.astype(np.int64)
 
@@ -52,10 +52,6 @@ def normalized(scores: Scores) -> Scores:
     if spread == 0:
         return np.zeros(len(scores), np.int64)
     # Divided before multiplied, as upstream does: 29/50 becomes 57, not 58.
-    shares = MAX_NODE_SCORE * ((scores - lowest) / spread)
+    shares = (scores - lowest) / spread
+    shares *= MAX_NODE_SCORE
     return shares.astype(np.int64)
-
-
-def _any_within(domains: Domains, counts: Counts) -> bool:
-    """Whether any of these pods is in a domain."""
-    return domains.reach_all or bool(np.count_nonzero(domains.totals(counts)))

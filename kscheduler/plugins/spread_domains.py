@@ -17,7 +17,7 @@ from kscheduler.api.node_selector import RequiredNodeAffinity
 from kscheduler.api.taints import find_untolerated
 from kscheduler.framework.verdict import Mask
 from kscheduler.plugins.spread_constraints import Constraint
-from kscheduler.plugins.topology import DomainOfRow, Domains, Topology, Totals, added_up, all_rows
+from kscheduler.plugins.topology import DomainOfRow, Domains, Topology, Totals, added_up
 from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -101,7 +101,7 @@ class SpreadTopology:
         found = self._kept.get(question)
         if found is None:
             domains = self.domains(nodes, question.key)
-            found = SpreadDomains(domains, self._taking_part(all_rows(nodes), question))
+            found = SpreadDomains(domains, self._taking_part(nodes.whole, question))
             self._kept.put(question, found)
         return found
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.api.labels import NOTHING
 from kscheduler.framework.verdict import Mask
 from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
@@ -53,7 +52,7 @@ class Domains:
 
     def at(self, nodes: Nodes) -> DomainOfRow:
         """The domain of each of these nodes."""
-        return self.of_row.take(nodes.rows)
+        return self.of_row if nodes.whole is nodes else self.of_row.take(nodes.rows)
 
     def outside(self, nodes: Nodes) -> Mask:
         """The nodes without the label."""
@@ -78,12 +77,6 @@ class Topology:
             self._generation = nodes.label_generation
         found = self._domains.get(key)
         if found is None:
-            found = Domains(all_rows(nodes), key)
+            found = Domains(nodes.whole, key)
             self._domains.put(key, found)
         return found
-
-
-def all_rows(nodes: Nodes) -> Nodes:
-    """The whole table that these nodes are in."""
-    rows_in_table = len(nodes.index.matching(None, NOTHING, terminating=True))
-    return nodes.take(np.arange(rows_in_table))
