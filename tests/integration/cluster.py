@@ -189,11 +189,15 @@ class Running:
         """As a signal would; returns the exit code."""
         assert self.daemon is not None
         self.daemon.stopping.set()
-        return await self.task
+        return await self.ended()
+
+    async def ended(self) -> int:
+        return await asyncio.wait_for(self.task, PATIENCE_SECONDS)
 
     async def kill(self) -> None:
         self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
+        await asyncio.wait({self.task}, timeout=PATIENCE_SECONDS)
+        assert self.task.done(), self.task.get_stack()
         # A daemon keeps what it has read at start out of the collector's way; it is gone now.
         gc.unfreeze()
         gc.set_threshold(700, 10, 10)

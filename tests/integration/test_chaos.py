@@ -14,7 +14,7 @@ from tests.integration.workload import mixed_nodes, mixed_pods
 
 SEED = 20261116
 PODS = 450
-CHAOS_SECONDS = 12.0
+CHAOS_SECONDS = 10.0
 
 
 class Chaos:
@@ -116,4 +116,5 @@ async def test_no_pod_is_lost_and_none_bound_twice(cluster, impatience):
         await until(lambda: not cluster.waiting(), seconds=40)
     assert violations(cluster.nodes(), cluster.pods()) == []
     assert binding_violations(cluster.sent, cluster.pods(), ["default-scheduler"]) == []
+    assert [name for name in cluster.places() if cluster.complaint(name)] == []
     assert len(chaos.counts) == 7, chaos.counts
