@@ -95,6 +95,9 @@ def _dial_failure(request: str, server: str, cause: OSError) -> TransportError:
     dialled = f"dial tcp {address}"
     if isinstance(cause, ConnectionRefusedError):
         return ConnectionRefused(request, f"{dialled}: connect: connection refused")
+    if isinstance(cause, ConnectionResetError):
+        # Accepted and dropped at once, before a request was sent: a server that is going down.
+        return ConnectionReset(request, "read: connection reset by peer")
     if isinstance(cause, TimeoutError):
         return DeadlineExceeded(request, f"{dialled}: i/o timeout")
     reason = files.reason(cause) if cause.errno else str(cause)

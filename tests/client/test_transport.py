@@ -1,5 +1,6 @@
 import asyncio
 import socket
+import struct
 
 import pytest
 
@@ -16,6 +17,7 @@ from kscheduler.client.errors import (
 )
 from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.client.observation import RestClientMetrics
+from kscheduler.client.tls import TlsConfig
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.metrics import Metrics
 from tests.client.scripted import CUT, HOLD, Broken, Reply, Stream, eventually, failing
@@ -146,6 +148,20 @@ async def test_refused_connection_names_the_server_and_a_remedy():
         f'Patch "http://127.0.0.1:{port}/x": dial tcp 127.0.0.1:{port}: connect: connection refused'
     )
     assert "kubeconfig" in raised.value.remedy
+
+
+async def test_connection_dropped_before_the_handshake_is_a_reset():
+    def drop(_, writer):
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+
+    async with await asyncio.start_server(drop, "127.0.0.1", 0) as dropping:
+        port = dropping.sockets[0].getsockname()[1]
+        config = RestConfig(f"https://127.0.0.1:{port}", tls=TlsConfig(insecure=True))
+        async with Transport(config, agent="x") as transport:
+            with pytest.raises(ConnectionReset, match="connection reset by peer"):
+                await transport.request("PATCH", "/x")
 
 
 async def test_unknown_host_is_told_as_go_does():
