@@ -189,8 +189,8 @@ def table(results: list[Result]) -> Table:
     one = results[0]
     table = Table(title=f"{one.pods:,} pods ({one.workload}) on {one.nodes:,} nodes")
     table.add_column("scheduler")
-    columns = ("pods/s", "seconds", "until first bind s", "CPU ms/pod", "API server CPU ms/pod")
-    for name in (*columns, "CPU s in all", "peak MB"):
+    columns = ("pods/s", "seconds", "1st after", "CPU ms/pod", "server's", "CPU s", "peak MB")
+    for name in columns:
         table.add_column(name, justify="right")
     for one in results:
         table.add_row(
