@@ -55,6 +55,8 @@ class Informer(Generic[T]):
         self._shape = shape
         self._pace = pace
         self._store: dict[str, T] = {}
+        # Another number after every change of the store.
+        self.generation = 0
         self._indexes: dict[str, _Index[T]] = {}
         self._registrations: list[Registration[T]] = []
         self._synced = asyncio.Event()
@@ -123,6 +125,7 @@ class Informer(Generic[T]):
 
     def _add(self, key: str, item: T) -> None:
         self._store[key] = item
+        self.generation += 1
         for index in self._indexes.values():
             index.add(key, item)
         is_initial = not self._synced.is_set()
@@ -133,6 +136,7 @@ class Informer(Generic[T]):
 
     def _update(self, key: str, old: T, new: T) -> None:
         self._store[key] = new
+        self.generation += 1
         for index in self._indexes.values():
             index.discard(key, old)
             index.add(key, new)
@@ -141,6 +145,7 @@ class Informer(Generic[T]):
 
     def _delete(self, key: str, item: T, *, final_state_unknown: bool) -> None:
         old = self._store.pop(key)
+        self.generation += 1
         for index in self._indexes.values():
             index.discard(key, old)
         for registration in self._registrations:

@@ -19,6 +19,10 @@ class Lister(Protocol[T_co]):
 
     def items(self) -> Iterable[T_co]: ...
 
+    @property
+    def generation(self) -> int | None:
+        """Another number after every change; None if changes are not counted."""
+
 
 class Listers(Protocol):
     """`listers.lister(StorageClass).get("fast")`; the app feeds them from informers."""
@@ -27,6 +31,8 @@ class Listers(Protocol):
 
 
 class FixedLister(Generic[T]):
+    generation = None
+
     def __init__(self, objects: Mapping[str, T]) -> None:
         self._objects = objects
 

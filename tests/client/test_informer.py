@@ -118,6 +118,23 @@ def on_node(one):
     return (one.spec.node_name,) if one.spec.node_name else ()
 
 
+async def test_generation_tells_of_every_change(informer):
+    seen = [informer.generation]
+
+    def look():
+        seen.append(informer.generation)
+
+    await informer.replace(by_key(make("a", 1), make("b", 1)))
+    look()
+    informer.put("ns/a", make("a", 2))
+    look()
+    informer.put("ns/a", make("a", 2))
+    assert informer.generation == seen[-1]
+    informer.remove("ns/b", make("b", 1))
+    look()
+    assert len(set(seen)) == len(seen)
+
+
 async def test_index_follows_every_change(informer):
     informer.put("ns/a", make("a", 1, "n1"))
     informer.add_index("node", on_node)

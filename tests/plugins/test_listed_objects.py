@@ -1,0 +1,50 @@
+from kscheduler.api.core import Service
+from kscheduler.api.meta import ObjectMeta
+from kscheduler.plugins.listed_objects import AnswersFrom
+
+
+class Counted:
+    """A lister that counts changes, and how often it is read."""
+
+    def __init__(self):
+        self.objects = []
+        self.generation = 0
+        self.reads = 0
+
+    def add(self, name):
+        self.objects.append(Service(ObjectMeta(name=name, namespace="ns")))
+        self.generation += 1
+
+    def items(self):
+        self.reads += 1
+        return iter(self.objects)
+
+
+def test_answers_are_kept_until_an_object_changes():
+    lister = Counted()
+    answers = AnswersFrom(lister)
+    assert answers.get("how many") is None
+    answers.put("how many", 0)
+    assert answers.get("how many") == 0
+    lister.add("a")
+    assert answers.get("how many") is None
+    assert [service.name for service in answers.objects] == ["a"]
+
+
+def test_objects_are_not_looked_at_while_nothing_changes():
+    lister = Counted()
+    lister.add("a")
+    answers = AnswersFrom(lister)
+    for _ in range(3):
+        answers.get("anything")
+    assert lister.reads == 1
+
+
+def test_a_change_that_was_none_keeps_the_answers():
+    lister = Counted()
+    lister.add("a")
+    answers = AnswersFrom(lister)
+    answers.get("question")
+    answers.put("question", "answer")
+    lister.generation += 1
+    assert answers.get("question") == "answer"
