@@ -217,7 +217,10 @@ class Stage:
         )
 
     def _missing(self) -> list[Request]:
-        """Recorded until now, and not seen yet; by number only, what they say is compared later."""
+        """Recorded until now, not seen yet, and still to be hoped for.
+
+        By number only: what they say is compared later.
+        """
         seen: dict[object, int] = {}
         for request in filter(self.scenario.belongs, self.seen):
             seen[request.thread] = seen.get(request.thread, 0) + 1
@@ -225,9 +228,12 @@ class Stage:
         for request in self.recorded:
             if request.after_step <= self.step:
                 seen[request.thread] = seen.get(request.thread, 0) - 1
-                if seen[request.thread] < 0:
+                if seen[request.thread] < 0 and not self._has_ended(request.scheduler):
                     missing.append(request)
         return missing
+
+    def _has_ended(self, name: str) -> bool:
+        return name in self._schedulers and self._schedulers[name].task.done()
 
     async def _happened(self, what: str, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
