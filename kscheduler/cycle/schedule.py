@@ -2,9 +2,7 @@
 
 Mirrors schedulePod and findNodesThatFitPod of pkg/scheduler/schedule_one.go. Differs: all nodes are
 judged at once and the number of feasible ones is limited afterwards, in the order in which upstream
-would have come across them; ties are broken at random, by a generator that can be seeded; no
-decision is carried over to the next pod (upstream's opportunistic batching), because judging one
-node again costs as much as judging all of them at once.
+would have come across them; ties are broken at random, by a generator that can be seeded.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ each is liked, whether the pod may be bound.
 
     plugin            what a plugin can implement        verdict        what it can answer
     cycle_state       what it may remember               cluster_event  what may change its mind
-    handle, listers   what it may use                    per_node       a simpler, slower way
+    row_memo          … and between two attempts         per_node       a simpler, slower way
+    handle, listers   what it may use
 
     runtime           the Framework: one profile at work, the sum of the stages
       enqueueing, signing                                  before an attempt
