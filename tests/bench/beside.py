@@ -18,7 +18,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -171,18 +171,26 @@ async def measure(which: str, workload: str, nodes: int, pods: int) -> Result:
 
 async def count_bindings(api: Api, wanted: int, read: Callable[[], None]) -> None:
     """Reads the clock at the first and at the last binding."""
-    query = {"watch": "true", "fieldSelector": "spec.nodeName!="}
-    where = path("pods", workloads.NAMESPACE)
     bound: set[str] = set()
-    async with aclosing(api.lines(where, query)) as lines:
-        async for line in lines:
-            event = json.loads(line)
+    async with aclosing(bindings(api)) as names:
+        async for name in names:
             if not bound:
                 read()
-            bound.add(event["object"]["metadata"]["name"])
+            bound.add(name)
             if len(bound) == wanted:
                 read()
                 return
+
+
+async def bindings(api: Api) -> AsyncGenerator[str, None]:
+    """Names of bound pods. A watch that lags behind is cut by the server; the next one tells all
+    of them again.
+    """
+    query = {"watch": "true", "fieldSelector": "spec.nodeName!="}
+    while True:
+        async with aclosing(api.lines(path("pods", workloads.NAMESPACE), query)) as lines:
+            async for line in lines:
+                yield json.loads(line)["object"]["metadata"]["name"]
 
 
 def table(results: list[Result]) -> Table:
