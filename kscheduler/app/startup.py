@@ -254,9 +254,10 @@ def tell_of_configuration(completed: Completed) -> None:
 
 
 def write_config(config: KubeSchedulerConfiguration, path: str) -> None:
+    text = to_yaml(config)
     try:
         with open(path, "w", encoding="utf-8") as file:
-            file.write(to_yaml(config))
+            file.write(text)
     except OSError as err:
         raise ConfigError(f"open {path}: {reason(err)}") from err
     log.info("Wrote configuration", file=path)

@@ -28,7 +28,7 @@ def _plain_field(rest: str, column: int) -> tuple[str, int, bool]:
     field, comma, _ = line.partition(",")
     if '"' in field:
         at = column + _bytes(field[: field.index('"')])
-        raise ValueError(f'parse error on line 1, column {at}: bare " in non-quoted field')
+        raise ValueError(f'parse error on line 1, column {at}: bare " in non-quoted-field')
     return field, len(field) + len(comma), bool(comma)
 
 

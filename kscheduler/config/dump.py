@@ -65,12 +65,16 @@ def _tree(value: object, field: WireField) -> object:
         case tuple():
             return [_tree(item, field) for item in value]
         case float() if isinstance(field.type, Scalar) and field.type.kind == "float32":
-            return _number(json_float32(value))
+            return _float32(value)
         case _:
             return value
 
 
-def _number(text: str) -> int | float:
+def _float32(value: float) -> int | float:
+    try:
+        text = json_float32(value)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 

@@ -59,14 +59,19 @@ def json_text(value: object) -> str:
 
 def json_float(value: float) -> str:
     """A float64 as JSON: plain digits unless the exponent is below -6 or above 20."""
-    if math.isnan(value) or math.isinf(value):
-        name = "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
-        raise ValueError(f"json: unsupported value: {name}")
+    _check_finite(value)
     return _layout(repr(value), smallest=-6, largest=20, padded=False)
 
 
 def json_float32(value: float) -> str:
+    _check_finite(value)
     return _layout(_shortest32(value), smallest=-6, largest=20, padded=False)
+
+
+def _check_finite(value: float) -> None:
+    if not math.isfinite(value):
+        name = "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
+        raise ValueError(f"json: unsupported value: {name}")
 
 
 def general_float(value: float) -> str:

@@ -97,10 +97,10 @@ def load_config(text: bytes, *, gates: Gates) -> KubeSchedulerConfiguration:
     if not internal:
         config, more = _with_decoded_args(config)
         complaints = [*complaints, *more]
+        config = with_defaults(config, gates)
     if complaints:
         raise StrictError(complaints)
-    config = changed(config, api_version=decoded.kind.api_version)
-    return config if internal else with_defaults(config, gates)
+    return changed(config, api_version=decoded.kind.api_version)
 
 
 def decode_document(text: bytes, default: Kind | None = None) -> Decoded:

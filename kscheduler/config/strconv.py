@@ -13,7 +13,11 @@ _BOOLS = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fro
 )
 _DIGITS = {2: "[01]", 8: "[0-7]", 10: "[0-9]", 16: "[0-9a-fA-F]"}
 _PREFIXES = {"0x": 16, "0o": 8, "0b": 2}
-_FLOAT = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|infinity)|nan", re.IGNORECASE)
+_D, _H = r"[0-9](_?[0-9])*", r"[0-9a-f](_?[0-9a-f])*"
+_HEX_FLOAT = re.compile(rf"[+-]?0x(_?{_H}(\.({_H})?)?|\.{_H})p[+-]?{_D}", re.IGNORECASE)
+_FLOAT = re.compile(
+    rf"[+-]?(({_D}(\.({_D})?)?|\.{_D})(e[+-]?{_D})?|inf|infinity)|nan", re.IGNORECASE
+)
 
 
 def parse_bool(text: str) -> bool:
@@ -44,10 +48,12 @@ def parse_uint(text: str, *, base: int = 0, bits: int = 64) -> int:
 
 def parse_float32(text: str) -> float:
     """A float32, carried as the shortest float that prints the same."""
-    if not _FLOAT.fullmatch(text):
+    in_hex = _HEX_FLOAT.fullmatch(text)
+    if not in_hex and not _FLOAT.fullmatch(text):
         raise _syntax("ParseFloat", text)
+    read = float.fromhex if in_hex else float
     try:
-        value: float = struct.unpack("f", struct.pack("f", float(text)))[0]
+        value: float = struct.unpack("f", struct.pack("f", read(text.replace("_", ""))))[0]
     except OverflowError:
         raise _range("ParseFloat", text) from None
     if math.isinf(value) and "inf" not in text.lower():

@@ -33,8 +33,8 @@ def test_reading(text, want):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('a"b', 'parse error on line 1, column 2: bare " in non-quoted field'),
-        ('é,b"', 'parse error on line 1, column 5: bare " in non-quoted field'),
+        ('a"b', 'parse error on line 1, column 2: bare " in non-quoted-field'),
+        ('é,b"', 'parse error on line 1, column 5: bare " in non-quoted-field'),
         ('"a"b', 'parse error on line 1, column 3: extraneous or missing " in quoted-field'),
         ('"a', 'parse error on line 1, column 3: extraneous or missing " in quoted-field'),
         ("\n", "EOF"),

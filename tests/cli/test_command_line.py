@@ -218,7 +218,7 @@ def test_what_cannot_be_read(args, want):
         (
             "disabled-metrics",
             'a"b',
-            'parse error on line 1, column 2: bare " in non-quoted field',
+            'parse error on line 1, column 2: bare " in non-quoted-field',
         ),
     ],
 )

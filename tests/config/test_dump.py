@@ -1,5 +1,7 @@
 """What is written can be read, and reads as it was."""
 
+import math
+
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -39,6 +41,7 @@ from kscheduler.config.plugin_args import (
     TopologySpreadConstraint,
 )
 from kscheduler.config.profiles import complete
+from kscheduler.errors import ConfigError
 
 
 def test_the_written_form_of_the_defaults(gates):
@@ -144,6 +147,12 @@ def test_what_v1_shows_when_empty_is_shown():
 )  # fmt: skip
 def test_strings_that_could_be_something_else_are_quoted(value, text):
     assert scalar_text(value) == text
+
+
+def test_an_infinite_rate_cannot_be_written_down():
+    connection = ClientConnectionConfiguration(qps=math.inf)
+    with pytest.raises(ConfigError, match=r"^json: unsupported value: \+Inf$"):
+        to_yaml(KubeSchedulerConfiguration(client_connection=connection))
 
 
 NAMES = st.text("abcXYZ019-_. :'\"é\n#", max_size=8)

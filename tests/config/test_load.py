@@ -182,3 +182,15 @@ def test_files_that_cannot_be_read_are_named(tmp_path, gates):
         with pytest.raises(ConfigError) as caught:
             load_config_file(path, gates=gates)
         assert str(caught.value) == message
+
+
+def test_defaults_are_filled_in_before_strict_complaints_are_raised(gates, capfd):
+    text = f"""
+kind: KubeSchedulerConfiguration
+apiVersion: {GROUP}/v1
+foo: 1
+profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: ImageLocality, weight: 3}}]}}}}}}]
+"""
+    with pytest.raises(ConfigError, match='strict decoding error: unknown field "foo"'):
+        load_config(text.encode(), gates=gates)
+    assert '"Default plugin is explicitly re-configured; overriding"' in capfd.readouterr().err

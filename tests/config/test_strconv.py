@@ -62,6 +62,10 @@ def test_unsigned_integers_out_of_range():
         ("1e-5", "1e-05"),
         ("0", "0"),
         ("Inf", "+Inf"),
+        ("1_0.2_5", "10.25"),
+        ("0x1.8p1", "3"),
+        ("-0x_1p4", "-16"),
+        ("0X.8P+0_1", "1"),
     ],
 )
 def test_floats_print_as_go_prints_them(text, want):
@@ -69,7 +73,18 @@ def test_floats_print_as_go_prints_them(text, want):
 
 
 @pytest.mark.parametrize(
-    ("text", "why"), [("x", "invalid syntax"), ("", "invalid syntax"), ("1e99", "out of range")]
+    ("text", "why"),
+    [
+        ("x", "invalid syntax"),
+        ("", "invalid syntax"),
+        ("0x10", "invalid syntax"),
+        ("1_.5", "invalid syntax"),
+        ("1e_5", "invalid syntax"),
+        ("_1", "invalid syntax"),
+        ("٣", "invalid syntax"),
+        ("1e99", "out of range"),
+        ("0x1p9999", "out of range"),
+    ],
 )
 def test_what_is_no_float(text, why):
     with pytest.raises(ConfigError, match=why):
