@@ -26,6 +26,7 @@ GROUPS = {
     "events": "apis/events.k8s.io/v1",
     "leases": "apis/coordination.k8s.io/v1",
     "replicasets": "apis/apps/v1",
+    "poddisruptionbudgets": "apis/policy/v1",
     "priorityclasses": "apis/scheduling.k8s.io/v1",
     "clusterrolebindings": "apis/rbac.authorization.k8s.io/v1",
     "rolebindings": "apis/rbac.authorization.k8s.io/v1",
