@@ -1,5 +1,6 @@
 """A cluster of its own for each test, and what was logged."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from kscheduler import logs
 from kscheduler.sandbox import ApiServer
-from tests.integration.cluster import SCHEDULER, Cluster
+from tests.integration.cluster import PATIENCE_SECONDS, SCHEDULER, Cluster
 
 
 class Lines:
@@ -38,3 +39,4 @@ def log() -> Iterator[Lines]:
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     async with ApiServer(anonymous=SCHEDULER) as api:
         yield Cluster(api, tmp_path)
+        await asyncio.wait_for(api.stop(), PATIENCE_SECONDS)

@@ -19,7 +19,7 @@ async def test_five_thousand_mixed_pods_find_places_that_break_no_rule(cluster):
     cluster.create(*(pod(name, **fields) for name, (fields, _) in IMPOSSIBLE.items()))
     async with cluster.scheduler():
         cluster.create(*mixed_pods(PODS, random.Random(SEED), group=20))
-        await until(lambda: cluster.bindings >= PODS, seconds=110)
+        await until(lambda: cluster.bindings >= PODS, seconds=180)
         await until(lambda: all(map(cluster.complaint, IMPOSSIBLE)))
     assert sorted(cluster.waiting()) == sorted(IMPOSSIBLE)
     assert violations(cluster.nodes(), cluster.pods()) == []
