@@ -3,7 +3,8 @@
 In flow JSON bytes (`decode`) and the strings inside them; out flow frozen structs, one module
 per API group, and answers about them: how much is a `quantity`, does a selector match
 (`labels`, `node_selector`), is a taint tolerated (`taints`), what does a pod ask for
-(`requests`).
+(`requests`). Files that people write come in by another door, strict and full of reasons
+(`document`, on `yaml_text` and `json_text`).
 
 Invariants: nothing here waits, logs or remembers more than a bounded memo; a struct never
 changes, so it may be shared, compared and kept. Structs hold only what a scheduler reads.

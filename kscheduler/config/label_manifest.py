@@ -2,8 +2,8 @@
 
 import yaml
 
+from kscheduler.api.yaml_text import YamlError, yaml_to_json
 from kscheduler.config.files import read_file
-from kscheduler.config.yaml_text import YamlError, yaml_to_json
 from kscheduler.errors import ConfigError
 
 SHOWN_CHARACTERS = 10

@@ -11,29 +11,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kscheduler.api.document import INTERNAL_VERSION, Kind, kind_of, parse_document, with_default
 from kscheduler.config.catalog import Gates
 from kscheduler.config.defaults import changed, with_defaults
 from kscheduler.config.files import read_file
-from kscheduler.config.json_text import JsonSyntaxError, Node, parse_json
 from kscheduler.config.model import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 from kscheduler.config.plugin_args import KINDS, PluginArgs, RawArgs
 from kscheduler.config.strict import DecodeError, decode
 from kscheduler.config.wire import GROUP, Model
-from kscheduler.config.yaml_text import YamlError, yaml_to_json
 from kscheduler.errors import ConfigError
 from kscheduler.logs import quote
 
 SCHEME = quote("pkg/scheduler/apis/config/scheme/scheme.go:29")
-INTERNAL_VERSION = "__internal"
 REGISTERED: dict[str, type[Model]] = {
     **KINDS,
     KubeSchedulerConfiguration.__name__: KubeSchedulerConfiguration,
 }
-GO_SPACES = " \t\n\v\f\r\u0085\u00a0"
-META_TYPE = (
-    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; '
-    r'Kind string "json:\"kind,omitempty\"" }'
-)
 
 
 class StrictError(ConfigError):
@@ -42,31 +35,6 @@ class StrictError(ConfigError):
     def __init__(self, complaints: list[str]) -> None:
         super().__init__(f"strict decoding error: {', '.join(complaints)}")
         self.complaints = complaints
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a document says it is."""
-
-    group: str
-    version: str
-    name: str
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def in_group(self) -> str:
-        return f"{self.name}.{self.group}" if self.group else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A parsed text, and what YAML has to say about keys that stand there twice."""
-
-    node: Node
-    complaints: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,72 +74,13 @@ def load_config(text: bytes, *, gates: Gates) -> KubeSchedulerConfiguration:
 def decode_document(text: bytes, default: Kind | None = None) -> Decoded:
     """A document of any registered kind; `default` stands in for a kind it does not name."""
     document = parse_document(text)
-    kind = _with_default(_kind_of(document.node), default)
+    kind = with_default(kind_of(document.node), default)
     model = _registered(kind, text)
     try:
         value, strict = decode(document.node, model, internal=kind.version == INTERNAL_VERSION)
     except DecodeError as error:
         raise ConfigError(str(error)) from error
     return Decoded(value, kind, [*document.complaints, *strict])
-
-
-def parse_document(text: bytes) -> Document:
-    """JSON if it opens with a brace, otherwise the first document of a YAML stream."""
-    source, complaints = text, []
-    if not text.decode("utf-8", "replace").lstrip(GO_SPACES).startswith("{"):
-        try:
-            source, repeated = yaml_to_json(text)
-        except YamlError as error:
-            raise ConfigError(str(error)) from error
-        complaints = [repeated] if repeated else []
-    try:
-        return Document(parse_json(source), complaints)
-    except JsonSyntaxError as error:
-        raise _unreadable_kind(str(error)) from error
-
-
-def _unreadable_kind(reason: str) -> ConfigError:
-    return ConfigError(f"couldn't get version/kind; json parse error: {reason}")
-
-
-def _kind_of(node: Node) -> Kind:
-    """Kind and version are looked up without regard to case, unlike every other field."""
-    if node.kind not in ("object", "null"):
-        found = f"cannot unmarshal {node.kind} into Go value of type {META_TYPE}"
-        raise _unreadable_kind(f"json: {found}")
-    texts = {"apiversion": "", "kind": ""}
-    mismatches: list[str] = []
-    for key, value in node.members:
-        name = key.casefold()
-        if name not in texts or value.kind == "null":
-            continue
-        if value.kind == "string":
-            texts[name] = value.text
-            continue
-        field = "apiVersion" if name == "apiversion" else name
-        found = f"cannot unmarshal {value.kind} into Go struct field .{field} of type string"
-        mismatches.append(f"json: {found}")
-    if mismatches:
-        raise _unreadable_kind(mismatches[0])
-    return Kind(*_group_version(texts["apiversion"]), texts["kind"])
-
-
-def _group_version(text: str) -> tuple[str, str]:
-    if text in ("", "/"):
-        return "", ""
-    if text.count("/") > 1:
-        raise ConfigError(f"unexpected GroupVersion string: {text}")
-    group, _, version = text.rpartition("/")
-    return group, version
-
-
-def _with_default(kind: Kind, default: Kind | None) -> Kind:
-    if default is None:
-        return kind
-    group, version = kind.group, kind.version
-    if not version and group in ("", default.group):
-        group, version = default.group, default.version
-    return Kind(group, version, kind.name or default.name)
 
 
 def _registered(kind: Kind, text: bytes) -> type[Model]:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kscheduler import logs
+from kscheduler.api.go_text import json_text
 from kscheduler.config.emulation import BINARY
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.go_text import json_text
 from kscheduler.config.label_manifest import ManifestError, read_manifest
 from kscheduler.config.options import Options
 from kscheduler.logs import quote

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
+from kscheduler.api.json_text import parse_json, plain
 from kscheduler.config.duration import Duration
-from kscheduler.config.json_text import parse_json, plain
 from kscheduler.config.wire import OMIT_EMPTY, Int32, Int64, Model, Scalar
 
 

@@ -7,15 +7,15 @@ reported; unknown and repeated fields are collected, and do not stop anything by
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
+from kscheduler.api.base64_text import decode_base64
+from kscheduler.api.go_text import float32
+from kscheduler.api.json_text import Node
 from kscheduler.config.duration import Duration, parse_duration
-from kscheduler.config.go_text import float32
-from kscheduler.config.json_text import Node
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.config.wire import (
     ListOf,
@@ -38,7 +38,6 @@ MAX_STRICT_ERRORS = 100
 INTEGER_BITS = {"int32": 32, "int64": 64, "uint8": 8}
 ZEROES = {"string": "", "bool": False, "int32": 0, "int64": 0, "uint8": 0, "float32": 0.0}
 BYTE = Scalar("uint8", "uint8")
-BASE64_ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
 class DecodeError(ValueError):
@@ -220,7 +219,7 @@ class _Decoder:
             self._mismatch(node.kind, bytes)
             return None
         try:
-            return _decode_base64(node.text.encode())
+            return decode_base64(node.text.encode())
         except ValueError as error:
             self.first_mismatch = self.first_mismatch or str(error)
             return None
@@ -239,35 +238,3 @@ class _Decoder:
         text = f"{problem} {quote(f'{self._path}.{field}' if self._path else field)}"
         if text not in self.complaints and len(self.complaints) < MAX_STRICT_ERRORS:
             self.complaints.append(text)
-
-
-def _decode_base64(data: bytes) -> bytes:
-    """Standard base64 with line breaks anywhere; Go says at which byte it stops being that."""
-    symbols = [(at, char) for at, char in enumerate(data) if char not in b"\r\n"]
-    for count, (at, char) in enumerate(symbols):
-        if char not in BASE64_ALPHABET:
-            _check_padding(data, at, char, count % 4, symbols[count + 1 :])
-            break
-    else:
-        if len(symbols) % 4:
-            _illegal(len(data) - len(symbols) % 4)
-    return base64.b64decode(data)
-
-
-def _check_padding(
-    data: bytes, at: int, char: int, position: int, rest: list[tuple[int, int]]
-) -> None:
-    if char != ord("=") or position < 2:
-        _illegal(at)
-    if position == 2:
-        if not rest:
-            _illegal(len(data))
-        if rest[0][1] != ord("="):
-            _illegal(rest[0][0] - 1)
-        rest = rest[1:]
-    if rest:
-        _illegal(rest[0][0])
-
-
-def _illegal(at: int) -> NoReturn:
-    raise ValueError(f"illegal base64 data at input byte {at}")

@@ -7,11 +7,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kscheduler.api.json_text import parse_json
 from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config, with_defaults
 from kscheduler.config.dump import scalar_text, to_json, to_yaml
 from kscheduler.config.duration import Duration
-from kscheduler.config.json_text import parse_json
 from kscheduler.config.load import load_config
 from kscheduler.config.model import (
     ClientConnectionConfiguration,

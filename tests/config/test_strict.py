@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.api.json_text import parse_json
 from kscheduler.config.duration import Duration
-from kscheduler.config.json_text import parse_json
 from kscheduler.config.model import Extender, ExtenderTLSConfig, KubeSchedulerConfiguration
 from kscheduler.config.plugin_args import (
     DynamicResourcesArgs,

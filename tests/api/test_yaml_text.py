@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.config.yaml_text import YamlError, yaml_to_json
+from kscheduler.api.yaml_text import YamlError, yaml_to_json
 
 SCALARS = {
     "yes": True,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.config.json_text import JsonSyntaxError, parse_json, plain
+from kscheduler.api.json_text import JsonSyntaxError, parse_json, plain
 
 SYNTAX_ERRORS = {
     b"": "unexpected end of JSON input",

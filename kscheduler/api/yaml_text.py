@@ -14,9 +14,9 @@ from typing import Literal
 
 import yaml
 
-from kscheduler.config.go_text import general_float32, go_syntax, json_text
-from kscheduler.config.json_text import MAX_DEPTH
-from kscheduler.config.yaml_scalars import LONG_TAG, resolve
+from kscheduler.api.go_text import general_float32, go_syntax, json_text
+from kscheduler.api.json_text import MAX_DEPTH
+from kscheduler.api.yaml_scalars import LONG_TAG, resolve
 from kscheduler.logs import quote
 
 LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.config.go_text import (
+from kscheduler.api.go_text import (
     float32,
     general_float32,
     go_syntax,
