@@ -13,7 +13,7 @@ from kscheduler.api.document import parse_document
 from kscheduler.api.json_text import plain
 from kscheduler.config.catalog import Gates
 from kscheduler.config.dump import scalar_text, to_tree
-from kscheduler.config.load import load_config, parse_document
+from kscheduler.config.load import load_config
 
 INDENT = "  "
 NAME_KEYS = ("name", "schedulerName")
