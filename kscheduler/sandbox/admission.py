@@ -1,9 +1,9 @@
 """Admission: what the cluster adds to or refuses in a request beyond an object's own rules.
 
 Named after the API server's plugins and switched like them. On by default: NamespaceLifecycle,
-Priority, DefaultStorageClass, PodTopologyLabels. Known, but off because the controllers that would
-undo their work are not here: StorageObjectInUseProtection (a finalizer on volumes and claims) and
-TaintNodesByCondition (a taint on new nodes).
+Priority, DefaultStorageClass, DefaultTolerationSeconds, PodTopologyLabels. Known, but off because
+the controllers that would undo their work are not here: StorageObjectInUseProtection (a finalizer
+on volumes and claims) and TaintNodesByCondition (a taint on new nodes).
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ DEFAULT_PLUGINS = frozenset(
         "NamespaceLifecycle",
         "Priority",
         "DefaultStorageClass",
+        "DefaultTolerationSeconds",
         "PodTopologyLabels",
     }
 )
 OPTIONAL_PLUGINS = frozenset({"StorageObjectInUseProtection", "TaintNodesByCondition"})
 IMMORTAL_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_BEARABLE_SECONDS = 300
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 Check = Callable[[Store, Object], None]
@@ -55,14 +58,16 @@ class Admission:
             check(store, item)
 
     def on_update(self, store: Store, resource: Resource, item: Object, old: Object) -> None:
-        if resource is PODS and "Priority" in self.plugins:
+        if resource is not PODS:
+            return
+        if "Priority" in self.plugins:
             for name in ("priority", "preemptionPolicy"):
                 if name in old["spec"]:
                     item["spec"].setdefault(name, old["spec"][name])
+        if "DefaultTolerationSeconds" in self.plugins:
+            _tolerate_trouble(store, item)
 
-    def check_namespace(
-        self, store: Store, resource: Resource, namespace: str, item: Object
-    ) -> None:
+    def check_namespace(self, store: Store, resource: Resource, namespace: str, name: str) -> None:
         """New content needs a namespace that exists and is not on its way out."""
         if "NamespaceLifecycle" not in self.plugins:
             return
@@ -74,7 +79,7 @@ class Admission:
                 f"unable to create new content in namespace {namespace} "
                 "because it is being terminated"
             )
-            refusal = status.forbidden(resource, item["metadata"].get("name", ""), why)
+            refusal = status.forbidden(resource, name, why)
             cause = {
                 "reason": "NamespaceTerminating",
                 "message": f"namespace {namespace} is being terminated",
@@ -142,6 +147,31 @@ def _one_global_default(store: Store, item: Object) -> None:
             raise status.forbidden(PRIORITY_CLASSES, item["metadata"].get("name", ""), why)
 
 
+def _tolerate_trouble(store: Store, pod: Object) -> None:
+    """A node's trouble is borne for five minutes, by pods that say nothing else about it."""
+    del store
+    tolerations = pod["spec"].get("tolerations") or []
+    missing = [
+        {
+            "key": key,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": _BEARABLE_SECONDS,
+        }
+        for key in _TROUBLES
+        if not any(_concerns(toleration, key) for toleration in tolerations)
+    ]
+    if missing:
+        pod["spec"]["tolerations"] = [*tolerations, *missing]
+
+
+def _concerns(toleration: Object, key: str) -> bool:
+    return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in (
+        "",
+        "NoExecute",
+    )
+
+
 def _inherit_topology(store: Store, pod: Object) -> None:
     if node_name := pod["spec"].get("nodeName"):
         labels = topology_labels(store, node_name)
@@ -184,6 +214,7 @@ def _taint_not_ready(store: Store, node: Object) -> None:
 _CREATE_CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("Priority", PODS.qualified, _resolve_priority),
     ("Priority", PRIORITY_CLASSES.qualified, _one_global_default),
+    ("DefaultTolerationSeconds", PODS.qualified, _tolerate_trouble),
     ("PodTopologyLabels", PODS.qualified, _inherit_topology),
     ("DefaultStorageClass", "persistentvolumeclaims", _choose_storage_class),
     (

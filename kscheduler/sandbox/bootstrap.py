@@ -23,7 +23,20 @@ def create_initial_objects(registry: Registry, client_ca: bytes = b"") -> None:
     for item in bootstrap_objects():
         resource = BY_KIND[_RBAC, item["kind"]]
         registry.create(resource, item["metadata"].get("namespace", ""), item)
-    config = {"metadata": {"name": AUTHENTICATION_CONFIG}, "data": {}}
-    if client_ca:
-        config["data"] = {"client-ca-file": client_ca.decode()}
+    config = {"metadata": {"name": AUTHENTICATION_CONFIG}, "data": _authentication(client_ca)}
     registry.create(BY_NAME["configmaps"], "kube-system", config)
+
+
+def _authentication(client_ca: bytes) -> dict[str, str]:
+    """How components recognise who comes to them with a certificate or through a front proxy."""
+    if not client_ca:
+        return {}
+    authority = client_ca.decode()
+    return {
+        "client-ca-file": authority,
+        "requestheader-client-ca-file": authority,
+        "requestheader-allowed-names": '["front-proxy-client"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+    }

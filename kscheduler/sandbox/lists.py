@@ -126,7 +126,8 @@ def _cut(
     selection: Selection,
     options: ListOptions,
 ) -> Page:
-    if not options.limit:
+    # Whoever is content with any state gets it whole, from memory.
+    if not options.limit or options.resource_version == "0":
         return Page(_selected(keys, source, selection), version)
     page: list[Stored] = []
     for position, key in enumerate(keys):

@@ -91,6 +91,10 @@ class Registry:
             return collection.draft(key, item, removed.version), False
         return self._commit(resource, key, item, dry_run=dry_run), False
 
+    def check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+        """Whether anything may be created there, be it only below an object."""
+        self._admission.check_namespace(self.store, resource, namespace, name)
+
     def replace(self, resource: Resource, key: Key, item: Object) -> Stored:
         """Store a state that some controller is responsible for, without further rules."""
         return self.collection(resource).put(key, item)
@@ -101,7 +105,7 @@ class Registry:
         metadata.begin_life(item)
         strategy.default(item)
         if resource.namespaced:
-            self._admission.check_namespace(self.store, resource, namespace, item)
+            self.check_namespace(resource, namespace, item["metadata"].get("name", ""))
         self._admission.on_create(self.store, resource, item)
         if resource.has_status and not strategy.keeps_status_on_create:
             item["status"] = strategy.initial_status()

@@ -56,19 +56,9 @@ def _selection(
     }
     for wanted in fields.requirements:
         if wanted.field not in known:
-            raise _unsupported(resource, labels, fields, wanted.field)
+            raise status.bad_request(f"field label not supported: {wanted.field}")
     stored = tuple(
         FieldRequirement(known[wanted.field], wanted.value, wanted.negated)
         for wanted in fields.requirements
     )
     return Selection(namespace if resource.namespaced else "", labels, stored)
-
-
-def _unsupported(
-    resource: Resource, labels: Selector, fields: FieldSelector, label: str
-) -> status.StatusError:
-    about = f"{resource.group}/{resource.version}, Resource={resource.plural}"
-    return status.bad_request(
-        f'Unable to find "{about}" that match label selector "{labels}", '
-        f'field selector "{fields}": field label not supported: {label}'
-    )

@@ -239,7 +239,7 @@ class ApiServer:
         if target is not None:
             return await self._resources.answer(exchange, target, verb)
         if exchange.method not in ("GET", "HEAD"):
-            return not_found()
+            return not_found(exchange.path)
         return await answer_path(exchange, f"{self._host}:{self._port}")
 
     async def _send_bookmarks(self) -> None:

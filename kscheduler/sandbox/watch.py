@@ -43,8 +43,7 @@ class Watcher:
         try:
             missed = [] if since is None else collection.changes_since(since)
         except ExpiredError as error:
-            self._lines.append(_line("ERROR", encode(_expired(error).body)))
-            self.close()
+            self.fail(_expired(error))
             return
         floor = since or 0
         for change in missed:
@@ -52,6 +51,11 @@ class Watcher:
         self._unlisten = collection.listen(
             lambda change: self._deliver(change) if change.version > floor else None
         )
+
+    def fail(self, error: StatusError) -> None:
+        """Tell the client what is wrong; nothing comes after that."""
+        self._lines.append(_line("ERROR", encode(error.body)))
+        self.close()
 
     def send_existing(self, items: Iterable[Stored]) -> None:
         """What is there already, as if just added; not counted against the queue's bound."""

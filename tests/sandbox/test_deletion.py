@@ -191,6 +191,17 @@ async def test_a_terminating_namespace_takes_no_new_content(rest, objects):
     assert body["details"]["causes"][0]["reason"] == "NamespaceTerminating"
 
 
+async def test_nothing_is_bound_in_a_terminating_namespace(rest, objects):
+    objects.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    held = pod_manifest("held")
+    held["metadata"] |= {"namespace": "team", "finalizers": ["example.com/hold"]}
+    objects.create(held)
+    await rest.delete("/api/v1/namespaces/team")
+    binding = {"metadata": {"name": "held"}, "target": {"kind": "Node", "name": "n1"}}
+    code, body = await rest.post("/api/v1/namespaces/team/pods/held/binding", binding)
+    assert (code, body["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
+
+
 async def test_the_default_namespaces_cannot_be_deleted(rest):
     code, body = await rest.delete("/api/v1/namespaces/kube-system")
     assert (code, body["message"]) == (

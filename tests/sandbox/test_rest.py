@@ -172,9 +172,14 @@ async def test_what_is_not_there_is_not_found(rest, path, message):
     assert body["details"]["name"] == "none"
 
 
-@pytest.mark.parametrize(
-    "path", ["/api/v1/unknowns", "/apis/none/v1/x", "/nothing", f"{PODS}/p/log"]
-)
+@pytest.mark.parametrize("path", ["/api/v1/unknowns", "/apis/apps/v9/x", f"{PODS}/p/log"])
+async def test_what_a_group_does_not_serve_is_told_as_a_status(rest, path):
+    code, body = await rest.get(path)
+    message = "the server could not find the requested resource"
+    assert (code, refusal(body)) == (404, (404, "NotFound", message))
+
+
+@pytest.mark.parametrize("path", ["/apis/none/v1/x", "/nothing"])
 async def test_unknown_paths_answer_in_plain_text(rest, path):
     assert await rest.get(path) == (404, "404 page not found\n")
 

@@ -14,6 +14,7 @@ from tests.sandbox.manifests import NODES, PODS, pod_manifest
 from tests.sandbox.rest import eventually
 
 CONFIG_MAPS = BY_NAME["configmaps"]
+ENDS = "k8s.io/initial-events-end"
 STREAMED = {
     "sendInitialEvents": "true",
     "resourceVersionMatch": "NotOlderThan",
@@ -101,6 +102,21 @@ async def test_a_streamed_list_ends_with_its_bookmark(rest, server, objects):
             "status": {},
         },
     )
+
+
+async def test_a_watch_from_any_state_tells_where_that_state_ends(rest, objects):
+    objects.create(pod_manifest("old"))
+    async with rest.watch(PODS, resourceVersion="0", allowWatchBookmarks="true") as events:
+        await events.next()
+        kind, item = await events.next()
+    assert (kind, item["metadata"]["annotations"]) == ("BOOKMARK", {ENDS: "true"})
+
+
+async def test_a_streamed_list_from_the_future_is_refused(rest):
+    async with rest.watch(PODS, **STREAMED, resourceVersion="999999") as events:
+        kind, body = await events.next()
+    assert (kind, body["code"]) == ("ERROR", 504)
+    assert body["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
 
 
 async def test_an_older_server_refuses_to_stream_lists(rest, server):

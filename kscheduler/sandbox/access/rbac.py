@@ -47,10 +47,18 @@ class Attributes:
 
 
 @dataclass(frozen=True, slots=True)
+class _Subject:
+    """Whom a binding names: what it compares with, and how reasons show it."""
+
+    identity: tuple[str, str]
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Grant:
     """The rules of one role for the subjects of one binding, in one namespace or everywhere."""
 
-    subjects: frozenset[tuple[str, str]]
+    subjects: tuple[_Subject, ...]
     rules: tuple[dict[str, Any], ...]
     namespace: str
     reason: str
@@ -72,8 +80,9 @@ class Rbac:
         for grant in self._current():
             if grant.namespace and grant.namespace != wanted.namespace:
                 continue
-            if identities & grant.subjects and any(_covers(r, wanted) for r in grant.rules):
-                return grant.reason
+            subject = next((one for one in grant.subjects if one.identity in identities), None)
+            if subject is not None and any(_covers(r, wanted) for r in grant.rules):
+                return f"{grant.reason} to {subject.shown}"
         return None
 
     def _current(self) -> list[_Grant]:
@@ -95,7 +104,7 @@ class Rbac:
                 reason = (
                     f'RBAC: allowed by {kind} "{shown}" of {role.get("kind")} "{role.get("name")}"'
                 )
-                subjects = frozenset(_subjects(binding, namespace))
+                subjects = tuple(_subjects(binding, namespace))
                 yield _Grant(subjects, self._rules(role, namespace), namespace, reason)
 
     def _rules(self, role: Object, namespace: str) -> tuple[dict[str, Any], ...]:
@@ -106,13 +115,15 @@ class Rbac:
         return tuple(stored.decode().get("rules") or ()) if stored is not None else ()
 
 
-def _subjects(binding: Object, namespace: str) -> Iterator[tuple[str, str]]:
+def _subjects(binding: Object, namespace: str) -> Iterator[_Subject]:
     for subject in binding.get("subjects") or ():
-        if subject.get("kind") == "ServiceAccount":
+        kind, name = subject.get("kind", ""), subject.get("name", "")
+        if kind == "ServiceAccount":
             where = subject.get("namespace") or namespace
-            yield "User", f"system:serviceaccount:{where}:{subject.get('name')}"
+            account = ("User", f"system:serviceaccount:{where}:{name}")
+            yield _Subject(account, f'{kind} "{name}/{where}"')
         else:
-            yield subject.get("kind", ""), subject.get("name", "")
+            yield _Subject((kind, name), f'{kind} "{name}"')
 
 
 def _covers(rule: dict[str, Any], wanted: Attributes) -> bool:

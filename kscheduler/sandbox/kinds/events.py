@@ -21,6 +21,22 @@ _CORE_NAMES = {
 _EVENTS_NAMES = {core: name for name, core in _CORE_NAMES.items()}
 _LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
 _REQUIRED = ("reportingComponent", "reportingInstance", "action", "reason")
+# All but `series`, which is how an event grows.
+_IMMUTABLE = (
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+)
 _MUST_BE_UNSET = ("firstTimestamp", "lastTimestamp", "count", "source")
 
 
@@ -49,6 +65,15 @@ def strict_errors(event: Object) -> list[FieldError]:
     errors += [
         fields.invalid(name, "", "needs to be unset") for name in _MUST_BE_UNSET if event.get(name)
     ]
+    return errors
+
+
+def change_errors(event: Object, old: Object) -> list[FieldError]:
+    """What events.k8s.io/v1 asks of a changed event, both given in core form."""
+    errors = series_errors(event)
+    for name in _IMMUTABLE:
+        if event.get(name) != old.get(name):
+            errors.append(fields.invalid(name, event.get(name), "field is immutable"))
     return errors
 
 

@@ -85,12 +85,13 @@ def _merge_keyed(
             merged.append(strategic_merge({}, item, shape_of(field)))
         else:
             merged[position] = strategic_merge(merged[position], item, shape_of(field))
-    return merged if order is None else _ordered(merged, current, order, key)
+    wanted = order or [item for item in patch if item.get(_PATCH) != "delete"]
+    return _ordered(merged, current, wanted, key)
 
 
 def _merge_set(current: list[Json], patch: list[Json], order: list[Json] | None) -> list[Json]:
     merged = list(dict.fromkeys([*current, *patch]))
-    return merged if order is None else _ordered(merged, current, order, "")
+    return _ordered(merged, current, order or patch, "")
 
 
 def _position(items: list[Json], key: str, value: Json) -> int | None:

@@ -9,6 +9,7 @@ from aiohttp import web
 from kscheduler.sandbox.catalog import discovery, openapi
 from kscheduler.sandbox.rest.exchange import Exchange, json_answer, text_answer
 from kscheduler.sandbox.rest.negotiation import discovery_version
+from kscheduler.sandbox.status import unknown_path
 
 _HEALTH = ("healthz", "livez", "readyz")
 _PROTOBUF = "application/com.github.proto-openapi.spec.v2"
@@ -37,10 +38,16 @@ async def answer_path(exchange: Exchange, address: str) -> web.Response:
             found = {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/version"]}
         case _:
             found = None
-    return not_found() if found is None else json_answer(found)
+    return not_found(exchange.path) if found is None else json_answer(found)
 
 
-def not_found() -> web.Response:
+def not_found(path: str) -> web.Response:
+    """A Status below the groups that are served, plain text elsewhere."""
+    match path.strip("/").split("/"):
+        case ["api", _, *_]:
+            raise unknown_path()
+        case ["apis", group, _, *_] if group in discovery.group_names():
+            raise unknown_path()
     return text_answer("404 page not found\n", 404)
 
 
@@ -71,4 +78,4 @@ async def _openapi(exchange: Exchange, rest: list[str]) -> web.Response:
                 answer = json_answer(document)
                 answer.headers["Cache-Control"] = _CACHED
                 return answer
-    return not_found()
+    return not_found(exchange.path)

@@ -15,7 +15,7 @@ from kscheduler.sandbox.kinds import events
 from kscheduler.sandbox.lists import ListOptions, list_page, parse_list_options
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.representation import Representation
-from kscheduler.sandbox.resources import EVENTS, Resource
+from kscheduler.sandbox.resources import EVENTS, PODS, Resource
 from kscheduler.sandbox.rest.exchange import Exchange, json_answer
 from kscheduler.sandbox.rest.field_validation import check_fields, checked_edit
 from kscheduler.sandbox.rest.negotiation import decode_body, decode_object, representation
@@ -112,6 +112,7 @@ class ResourceApi:
     def _act_on_pod(self, exchange: Exchange, target: Target) -> Answer:
         body = decode_body(exchange.content_type, exchange.body)
         name = target.name or (body.get("metadata") or {}).get("name", "")
+        self._registry.check_namespace(PODS, target.namespace, name)
         if target.subresource == "eviction":
             evict(self._registry, target.namespace, name, body, dry_run=exchange.dry_run)
         else:
@@ -231,7 +232,13 @@ def _new_event(item: Object) -> Object:
 
 
 def _through_events_group(edit: Callable[[Object], Object]) -> Callable[[Object], Object]:
-    return lambda item: events.to_core(edit(events.to_events_group(item)))
+    def through(item: Object) -> Object:
+        event = events.to_core(edit(events.to_events_group(item)))
+        if item and (errors := events.change_errors(event, item)):
+            raise status.invalid("Event", item["metadata"]["name"], errors)
+        return event
+
+    return through
 
 
 def _named(edit: Callable[[Object], Object], name: str) -> Callable[[Object], Object]:

@@ -12,10 +12,12 @@ from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.representation import Representation
 from kscheduler.sandbox.resources import Resource
 from kscheduler.sandbox.selection import Selection
+from kscheduler.sandbox.status import too_large_resource_version
 from kscheduler.sandbox.watch import QUEUE, Watcher
 
 DEFAULT_TIMEOUT_SECONDS = 1800.0  # doubled at random, as upstream spreads reconnects
 _CHUNK = 256 * 1024
+_LAST_BOOKMARK_SECONDS = 2.0  # before the end, so that the next watch need not go far back
 
 
 class Watches:
@@ -37,12 +39,15 @@ class Watches:
         starts_from_state = options.initial_events
         if starts_from_state is None:
             starts_from_state = options.version == 0
-        if starts_from_state:
+        if starts_from_state and options.version > version:
+            watcher.fail(too_large_resource_version(options.version, version))
+        elif starts_from_state:
             page = list_page(collection, version, selection, ListOptions())
             watcher.send_existing(page.items)
-        watcher.follow(collection, None if starts_from_state else options.version or None)
-        if options.initial_events and options.bookmarks:
-            watcher.bookmark(version, ends_initial_events=True)
+            if options.bookmarks:
+                watcher.bookmark(version, ends_initial_events=True)
+        if not watcher.closed:
+            watcher.follow(collection, None if starts_from_state else options.version or None)
         self._open[watcher] = resource.qualified
         if options.bookmarks:
             self._bookmarked.add(watcher)
@@ -62,6 +67,10 @@ class Watches:
     def bookmark(self) -> None:
         """Tell every client that wants to know how far it has come."""
         for watcher in self._bookmarked:
+            watcher.bookmark(self._registry.store.version)
+
+    def bookmark_one(self, watcher: Watcher) -> None:
+        if watcher in self._bookmarked and not watcher.closed:
             watcher.bookmark(self._registry.store.version)
 
     def __len__(self) -> int:
@@ -84,6 +93,7 @@ class Watch:
         loop = asyncio.get_running_loop()
         timeout = self._timeout or DEFAULT_TIMEOUT_SECONDS * (1 + random.random())
         end = loop.call_later(timeout, self._watcher.close)
+        last_words = self._bookmark_before(timeout)
         try:
             await answer.prepare(request)
             while chunk := await self._watcher.batch():
@@ -94,5 +104,15 @@ class Watch:
             pass  # the client went away; there is nobody left to tell
         finally:
             end.cancel()
+            if last_words is not None:
+                last_words.cancel()
             self._watches.forget(self._watcher)
         return answer
+
+    def _bookmark_before(self, end_seconds: float) -> asyncio.TimerHandle | None:
+        """One more bookmark shortly before the end, if the watch is that long."""
+        seconds = end_seconds - _LAST_BOOKMARK_SECONDS
+        if seconds <= 0:
+            return None
+        loop = asyncio.get_running_loop()
+        return loop.call_later(seconds, self._watches.bookmark_one, self._watcher)

@@ -167,6 +167,15 @@ async def test_an_event_is_one_object_in_two_versions(rest):
     assert core["reportingComponent"] == "default-scheduler"
 
 
+async def test_nothing_but_its_series_is_changed_in_an_event(rest):
+    await rest.post(EVENTS, event())
+    code, body = await rest.patch(f"{EVENTS}/e", {"note": "another"})
+    assert (code, body["message"]) == (
+        422,
+        'Event "e" is invalid: message: Invalid value: "another": field is immutable',
+    )
+
+
 async def test_a_series_is_patched_in(rest):
     await rest.post(EVENTS, event())
     series = {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}

@@ -39,7 +39,35 @@ def test_a_bare_pod_is_filled_in(objects):
         "schedulerName": "default-scheduler",
         "securityContext": {},
         "terminationGracePeriodSeconds": 30,
+        "tolerations": [bearing("not-ready"), bearing("unreachable")],
     }
+
+
+def bearing(trouble):
+    """What the server adds to every pod that says nothing else."""
+    key = f"node.kubernetes.io/{trouble}"
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        pytest.param(
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists"},
+            ["unreachable"],
+            id="one of the troubles",
+        ),
+        pytest.param({"operator": "Exists"}, [], id="everything"),
+        pytest.param(
+            {"operator": "Exists", "effect": "NoSchedule"},
+            ["not-ready", "unreachable"],
+            id="another effect",
+        ),
+    ],
+)
+def test_trouble_of_nodes_is_borne_for_a_while_unless_the_pod_says_otherwise(objects, given, added):
+    spec = created_spec(objects, tolerations=[given])
+    assert spec["tolerations"] == [given, *map(bearing, added)]
 
 
 @pytest.mark.parametrize(

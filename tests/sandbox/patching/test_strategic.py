@@ -81,8 +81,8 @@ def test_keyed_lists_are_merged_element_by_element():
     containers = patched(CONTAINERS, patch)["spec"]["containers"]
     assert [(one["name"], one["image"]) for one in containers] == [
         ("a", "a:2"),
+        ("c", "c:1"),  # new elements come before those that only the server knew
         ("b", "b:1"),
-        ("c", "c:1"),
     ]
     assert containers[0]["ports"] == [{"containerPort": 80, "name": "http"}]
 
@@ -91,7 +91,7 @@ def test_keys_hold_inside_of_keyed_elements():
     port = {"containerPort": 443, "name": "https"}
     patch = {"spec": {"containers": [{"name": "a", "ports": [port]}]}}
     (first, _) = patched(CONTAINERS, patch)["spec"]["containers"]
-    assert [one["containerPort"] for one in first["ports"]] == [80, 443]
+    assert [one["containerPort"] for one in first["ports"]] == [443, 80]
 
 
 def test_an_element_is_deleted_by_its_key():
