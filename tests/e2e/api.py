@@ -21,6 +21,8 @@ T = TypeVar("T")
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
 MOST_BYTES_PER_LINE = 1 << 20
+JSON = "application/json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 AT_ONCE = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
 GROUPS = {
     "events": "apis/events.k8s.io/v1",
@@ -70,19 +72,30 @@ class Api:
     async def close(self) -> None:
         await self._session.close()
 
-    async def send(self, method: str, path: str, body: Json | None = None, **more: Any) -> Json:
-        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+    async def send(self, method: str, path: str, body: Json | None = None, **query: str) -> Json:
+        kind = STRATEGIC_PATCH if method == "PATCH" else JSON
+        code, text = await self.exchange(method, path, body, kind, query)
+        if code >= 400:
+            raise RefusedError(code, text)
+        return json.loads(text)
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        kind: str = JSON,
+        query: dict[str, str] | None = None,
+    ) -> tuple[int, str]:
+        """Code and body of an answer, whatever it is."""
         async with self._session.request(
             method,
             f"{self.url}/{path}",
+            params=query,
             data=None if body is None else json.dumps(body),
             headers={"Content-Type": kind},
-            **more,
         ) as answer:
-            text = await answer.text()
-        if answer.status >= 400:
-            raise RefusedError(answer.status, text)
-        return json.loads(text)
+            return answer.status, await answer.text()
 
     async def lines(self, path: str, query: dict[str, str]) -> AsyncGenerator[bytes, None]:
         """A watch's events, undecoded, for as long as it lasts."""
@@ -105,7 +118,7 @@ class Api:
             raise
 
     async def list(self, resource: str, namespace: str = "", **query: str) -> list[Json]:
-        answer = await self.send("GET", path(resource, namespace), params=query)
+        answer = await self.send("GET", path(resource, namespace), **query)
         return answer["items"]
 
     async def create(self, resource: str, body: Json, namespace: str = "") -> Json:

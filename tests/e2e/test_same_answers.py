@@ -1,0 +1,353 @@
+"""The embedded cluster answers as a real API server does: the same requests to both, compared.
+
+What is compared is what a client reads: fields without a value and fields that are not there are
+the same to it, identities and times differ by nature.
+"""
+
+import json
+import re
+import uuid
+
+import pytest
+
+from tests.controlplane.plane import ADMIN
+from tests.e2e.api import Api
+from tests.e2e.conftest import REAL, SANDBOX, locked
+from tests.e2e.objects import ZONE, node, pod
+
+STRATEGIC = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+OWN = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "continue"}
+# Of nodes, for their kubelets to fill in.
+FOR_KUBELETS = {"nodeInfo", "daemonEndpoints"}
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+VERSION = re.compile(r"current: \d+")
+# A pod's forbidden changes are shown as Go prints them, which only Go can.
+GO_DIFF = re.compile(r"(previously negative\)).*", re.DOTALL)
+
+
+class Pair:
+    """Two servers that should agree."""
+
+    def __init__(self, real: Api, sandbox: Api, namespace: str) -> None:
+        self.apis = {REAL: real, SANDBOX: sandbox}
+        self.namespace = namespace
+
+    def path(self, rest: str) -> str:
+        return rest.format(ns=f"api/v1/namespaces/{self.namespace}", name=self.namespace)
+
+    async def agree(self, method, where, body=None, kind="application/json", **query):
+        """Both answers, as far as they should be equal, are; returns that answer."""
+        answers = {
+            server: await self._ask(api, method, self.path(where), body, kind, query)
+            for server, api in self.apis.items()
+        }
+        told = json.dumps(body)[:200]
+        assert answers[SANDBOX] == answers[REAL], f"{method} {where} {query or ''} {told}"
+        return answers[REAL]
+
+    async def _ask(self, api, method, where, body, kind, query):
+        code, text = await api.exchange(method, where, body, kind, query)
+        try:
+            return code, essence(json.loads(text))
+        except ValueError:
+            return code, text
+
+
+def essence(value, name=""):
+    """A JSON value without what has no value and without what differs by nature."""
+    if isinstance(value, dict):
+        inner = {
+            key: essence(item, key)
+            for key, item in value.items()
+            if key not in OWN and key not in FOR_KUBELETS
+        }
+        return {key: item for key, item in inner.items() if item not in (None, {}, [], "", False)}
+    if isinstance(value, list):
+        return [essence(item) for item in value]
+    if isinstance(value, str):
+        text = TIME.sub("TIME", ID.sub("ID", VERSION.sub("current", value)))
+        return GO_DIFF.sub(r"\1", text)
+    return value
+
+
+@pytest.fixture
+async def pair(control_plane, sandbox, run_folder):
+    namespace = f"same-{uuid.uuid4().hex[:8]}"
+    with locked(run_folder / "controlplane.in-use"):
+        apis = [Api(folder / "kubeconfig") for folder in (control_plane, sandbox)]
+        pair = Pair(*apis, namespace)
+        for api in apis:
+            await api.create("namespaces", {"metadata": {"name": namespace}})
+        try:
+            yield pair
+        finally:
+            for api in apis:
+                await api.delete_all("pods", namespace)
+                await api.delete_all("nodes")
+                await api.close()
+
+
+PODS, EVENTS = "{ns}/pods", "apis/events.k8s.io/v1/namespaces/{name}/events"
+LEASES = "apis/coordination.k8s.io/v1/namespaces/{name}/leases"
+
+
+def binding(name, target, **about):
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, **about},
+        "target": {"kind": "Node", "name": target},
+    }
+
+
+async def test_about_nodes(pair):
+    await pair.agree("POST", "api/v1/nodes", node("n1"))
+    await pair.agree("POST", "api/v1/nodes", node("n1"))
+    await pair.agree("POST", "api/v1/nodes", node("Not_A_Name"))
+    await pair.agree("PATCH", "api/v1/nodes/n1", {"spec": {"unschedulable": True}}, STRATEGIC)
+    taints = [{"key": "k", "effect": "NoSchedule"}]
+    await pair.agree("PATCH", "api/v1/nodes/n1", {"spec": {"taints": taints}}, STRATEGIC)
+    await pair.agree("PATCH", "api/v1/nodes/n1", {"spec": {"taints": None}}, STRATEGIC)
+    more = {"status": {"allocatable": {"cpu": "7"}}}
+    await pair.agree("PATCH", "api/v1/nodes/n1", more, STRATEGIC)
+    await pair.agree("PATCH", "api/v1/nodes/n1/status", more, STRATEGIC)
+    await pair.agree("GET", "api/v1/nodes", fieldSelector="metadata.name=n1")
+    await pair.agree("DELETE", "api/v1/nodes/none")
+    await pair.agree("DELETE", "api/v1/nodes/n1")
+
+
+async def test_about_pods(pair):
+    await pair.agree("POST", PODS, pod("p1", cpu="1", labels={"a": "b"}))
+    await pair.agree("POST", PODS, pod("p1"))
+    await pair.agree("POST", PODS, {"metadata": {"name": "empty"}, "spec": {"containers": []}})
+    await pair.agree("POST", PODS, {"metadata": {"name": "nothing"}})
+    await pair.agree("POST", PODS, pod("p2", priorityClassName="none"))
+    await pair.agree("POST", PODS, pod("p2", priority=7))
+    await pair.agree("POST", "api/v1/namespaces/nowhere/pods", pod("p1"))
+    await pair.agree("PATCH", f"{PODS}/p1", {"spec": {"nodeName": "n1"}}, STRATEGIC)
+    tolerates = {"spec": {"tolerations": [{"key": "q", "operator": "Exists"}]}}
+    await pair.agree("PATCH", f"{PODS}/p1", tolerates, STRATEGIC)
+    await pair.agree("DELETE", f"{PODS}/p1", {"preconditions": {"uid": "another"}})
+    await pair.agree("DELETE", f"{PODS}/p1")
+    await pair.agree("GET", f"{PODS}/p1")
+
+
+async def test_about_gates(pair):
+    gates = [{"name": "example.com/a"}, {"name": "example.com/b"}]
+    await pair.agree("POST", PODS, pod("p1", schedulingGates=gates, nodeName="n1"))
+    await pair.agree("POST", PODS, pod("p1", schedulingGates=[*gates, gates[0]]))
+    await pair.agree("POST", PODS, pod("p1", schedulingGates=gates))
+    await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n1"))
+    added = {"spec": {"schedulingGates": [{"name": "example.com/c"}]}}
+    await pair.agree("PATCH", f"{PODS}/p1", added, STRATEGIC)
+    removed = {"spec": {"schedulingGates": [{"$patch": "delete", "name": "example.com/a"}]}}
+    await pair.agree("PATCH", f"{PODS}/p1", removed, STRATEGIC)
+    await pair.agree("PATCH", f"{PODS}/p1", {"spec": {"nodeSelector": {"x": "y"}}}, STRATEGIC)
+    await pair.agree("PATCH", f"{PODS}/p1", {"spec": {"schedulingGates": None}}, MERGE)
+    await pair.agree("PATCH", f"{PODS}/p1", {"spec": {"nodeSelector": {"z": "y"}}}, STRATEGIC)
+
+
+async def test_about_bindings(pair):
+    await pair.agree("POST", "api/v1/nodes", node("n1", labels={ZONE: "a"}))
+    for name in ("p1", "p2"):
+        await pair.agree("POST", PODS, pod(name))
+    await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n1", uid="another"))
+    await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", ""))
+    await pair.agree("POST", f"{PODS}/none/binding", binding("none", "n1"))
+    await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n1"))
+    await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n1"))
+    await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n2"))
+    await pair.agree("GET", f"{PODS}/p1")
+    await pair.agree("POST", "{ns}/bindings", binding("p2", "a-node-that-does-not-exist"))
+    await pair.agree("GET", f"{PODS}/p2")
+    await pair.agree("DELETE", f"{PODS}/p1")
+    await pair.agree("GET", f"{PODS}/p1")
+    await pair.agree("DELETE", f"{PODS}/p1", {"gracePeriodSeconds": 0})
+    await pair.agree("GET", f"{PODS}/p1")
+
+
+async def test_about_status(pair):
+    await pair.agree("POST", PODS, pod("p1"))
+    status = f"{PODS}/p1/status"
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "m",
+        "lastProbeTime": None,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    await pair.agree("PATCH", status, {"status": {"conditions": [condition]}}, STRATEGIC)
+    order = {"$setElementOrder/conditions": [{"type": "PodScheduled"}]}
+    change = {**order, "conditions": [{"type": "PodScheduled", "message": "another"}]}
+    await pair.agree("PATCH", status, {"status": change}, STRATEGIC)
+    disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    await pair.agree("PATCH", status, {"status": {"conditions": [disrupted]}}, STRATEGIC)
+    await pair.agree("PATCH", status, {"status": {"nominatedNodeName": "n1"}}, STRATEGIC)
+    await pair.agree("PATCH", status, {"status": {"nominatedNodeName": None}}, STRATEGIC)
+    elsewhere = {"spec": {"nodeName": "n1"}, "metadata": {"labels": {"a": "b"}}}
+    await pair.agree("PATCH", status, elsewhere, STRATEGIC)
+    stale = {"metadata": {"resourceVersion": "1"}, "status": {"nominatedNodeName": "n1"}}
+    await pair.agree("PATCH", status, stale, STRATEGIC)
+    await pair.agree("PATCH", f"{PODS}/none/status", {"status": {"phase": "Running"}}, STRATEGIC)
+    await pair.agree("PATCH", f"{PODS}/p1", {"status": {"phase": "Running"}}, STRATEGIC)
+
+
+def event(pair, name, **more):
+    regarding = {"kind": "Pod", "namespace": pair.namespace, "name": "p1", "apiVersion": "v1"}
+    return {
+        "metadata": {"name": name, "namespace": pair.namespace},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "default-scheduler",
+        "reportingInstance": "default-scheduler-host",
+        "action": "Binding",
+        "reason": "Scheduled",
+        "regarding": regarding,
+        "note": "Successfully assigned",
+        "type": "Normal",
+        **more,
+    }
+
+
+async def test_about_events(pair):
+    await pair.agree("POST", EVENTS, event(pair, "e1"))
+    await pair.agree("GET", "{ns}/events/e1")
+    await pair.agree("POST", EVENTS, event(pair, "e2", note="x" * 1025))
+    await pair.agree("POST", EVENTS, event(pair, "e2", action=""))
+    await pair.agree("POST", EVENTS, event(pair, "e2", type="Odd"))
+    await pair.agree("POST", EVENTS, event(pair, "e2", eventTime=None))
+    await pair.agree("POST", EVENTS, event(pair, "e2", reason="x" * 129))
+    series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:05.000000Z"}}
+    await pair.agree("PATCH", f"{EVENTS}/e1", series, STRATEGIC)
+    await pair.agree("PATCH", f"{EVENTS}/e1", {"series": {"count": 1}}, STRATEGIC)
+    await pair.agree("PATCH", f"{EVENTS}/e1", {"note": "another"}, STRATEGIC)
+    older = {
+        "metadata": {"name": "c1"},
+        "involvedObject": {"kind": "Pod", "namespace": pair.namespace, "name": "p1"},
+        "reason": "LeaderElection",
+        "message": "became leader",
+        "type": "Normal",
+        "count": 1,
+        "source": {"component": "default-scheduler"},
+    }
+    await pair.agree("POST", "{ns}/events", older)
+    await pair.agree("PATCH", "{ns}/events/c1", {"count": 2, "message": "again"}, STRATEGIC)
+    await pair.agree("GET", f"{EVENTS}/c1")
+    await pair.agree("GET", EVENTS, fieldSelector="regarding.name=p1")
+    await pair.agree("GET", "{ns}/events", fieldSelector="reason=Scheduled")
+
+
+async def test_about_leases(pair):
+    spec = {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.000000Z",
+        "renewTime": "2026-01-01T00:00:00.000000Z",
+        "leaseTransitions": 0,
+    }
+    lease = {"metadata": {"name": "l1"}, "spec": spec}
+    await pair.agree("POST", LEASES, lease)
+    await pair.agree("POST", LEASES, lease)
+    await pair.agree("POST", LEASES, {**lease, "spec": {**spec, "leaseDurationSeconds": 0}})
+    stale = {"metadata": {"name": "l1", "resourceVersion": "1"}, "spec": spec}
+    await pair.agree("PUT", f"{LEASES}/l1", stale)
+    await pair.agree("PUT", f"{LEASES}/other", lease)
+    await pair.agree("PUT", f"{LEASES}/l1", {**lease, "spec": {**spec, "holderIdentity": ""}})
+    replaced = [{"op": "replace", "path": "/spec/holderIdentity", "value": "b"}]
+    await pair.agree("PATCH", f"{LEASES}/l1", replaced, JSON_PATCH)
+    await pair.agree("GET", f"{LEASES}/l1")
+    await pair.agree("GET", f"{LEASES}/none")
+
+
+async def test_about_lists(pair):
+    for name in ("p1", "p2", "p3"):
+        await pair.agree("POST", PODS, pod(name, labels={"app": name}))
+    for query in (
+        {"fieldSelector": "spec.nodeName=n1"},
+        {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"},
+        {"fieldSelector": "spec.colour=red"},
+        {"labelSelector": "app in (p1,p2),!other"},
+        {"labelSelector": "app in p1"},
+        {"limit": "2"},
+        {"limit": "2", "resourceVersion": "0"},
+        {"resourceVersion": "999999999"},
+        {"resourceVersionMatch": "Exact"},
+        {"resourceVersion": "0", "resourceVersionMatch": "Exact"},
+    ):
+        await pair.agree("GET", PODS, **query)
+
+
+INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param({}, id="from nothing"),
+        pytest.param({"resourceVersion": "0"}, id="from any state"),
+        pytest.param({"resourceVersion": "0", "allowWatchBookmarks": "true"}, id="with bookmarks"),
+        pytest.param({**INITIAL, "allowWatchBookmarks": "true"}, id="a streamed list"),
+        pytest.param(INITIAL, id="a streamed list without its end"),
+        pytest.param(
+            {**INITIAL, "allowWatchBookmarks": "true", "resourceVersion": "999999999"},
+            id="a streamed list from the future",
+        ),
+        pytest.param({"sendInitialEvents": "true"}, id="a streamed list without a match"),
+        pytest.param({"resourceVersionMatch": "NotOlderThan"}, id="a match without a list"),
+        pytest.param({"fieldSelector": "spec.colour=red"}, id="an unknown field"),
+    ],
+)
+async def test_about_watches(pair, query):
+    for name in ("p1", "p2"):
+        await pair.agree("POST", PODS, pod(name))
+    seen = {}
+    for server, api in pair.apis.items():
+        code, text = await api.exchange(
+            "GET", pair.path(PODS), query={**query, "watch": "true", "timeoutSeconds": "1"}
+        )
+        lines = [essence(json.loads(line)) for line in text.splitlines()]
+        seen[server] = (code, lines)
+    assert seen[SANDBOX] == seen[REAL]
+
+
+async def test_about_a_namespace_that_goes_away(pair):
+    await pair.agree("POST", PODS, pod("p1"))
+    await pair.agree("POST", EVENTS, event(pair, "e1"))
+    for api in pair.apis.values():
+        kept = {"metadata": {"finalizers": ["example.com/x"]}}
+        await api.patch("pods", "p1", kept, pair.namespace)
+    await pair.agree("DELETE", "api/v1/namespaces/{name}")
+    await pair.agree("POST", PODS, pod("p2"))
+    await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n1"))
+    await pair.agree("POST", LEASES, {"metadata": {"name": "l1"}, "spec": {}})
+    for api in pair.apis.values():
+        await api.patch("pods", "p1", {"metadata": {"finalizers": None}}, pair.namespace)
+
+
+async def test_about_what_is_not_there(pair):
+    for where in ("bogus", "api/v1/bogus", "api/v9/pods", "apis/apps/v1/bogus", "apis/bogus/v1"):
+        await pair.agree("GET", where)
+    for where in ("healthz", "livez", "readyz"):
+        await pair.agree("GET", where)
+
+
+async def test_about_who_may(pair):
+    asked = {"verb": "list", "resource": "pods"}
+    access = "apis/authorization.k8s.io/v1/subjectaccessreviews"
+    for user in ("system:kube-scheduler", "nobody"):
+        spec = {"user": user, "resourceAttributes": asked}
+        await pair.agree("POST", access, {"spec": spec})
+    await pair.agree(
+        "POST", "apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "bogus"}}
+    )
+    for api in pair.apis.values():
+        code, text = await api.exchange(
+            "POST",
+            "apis/authentication.k8s.io/v1/tokenreviews",
+            {"spec": {"token": api.token}},
+        )
+        user = json.loads(text)["status"]["user"]
+        assert (code, user["username"]) == (201, f"kubernetes-{ADMIN}")
