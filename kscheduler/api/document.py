@@ -46,15 +46,21 @@ class Document:
 
 def parse_document(text: bytes) -> Document:
     """JSON if it opens with a brace, otherwise the first document of a YAML stream."""
-    source, complaints = text, []
     if not text.decode("utf-8", "replace").lstrip(GO_SPACES).startswith("{"):
-        try:
-            source, repeated = yaml_to_json(text)
-        except YamlError as error:
-            raise ConfigError(str(error)) from error
-        complaints = [repeated] if repeated else []
+        return parse_yaml(text)
     try:
-        return Document(parse_json(source), complaints)
+        return Document(parse_json(text), [])
+    except JsonSyntaxError as error:
+        raise _unreadable_kind(str(error)) from error
+
+
+def parse_yaml(text: bytes) -> Document:
+    """The first document of a YAML stream, whatever it opens with."""
+    try:
+        source, repeated = yaml_to_json(text)
+        return Document(parse_json(source), [repeated] if repeated else [])
+    except YamlError as error:
+        raise ConfigError(str(error)) from error
     except JsonSyntaxError as error:
         raise _unreadable_kind(str(error)) from error
 

@@ -15,7 +15,7 @@ from kscheduler.app import build_facts
 from kscheduler.app.election import request_seconds
 from kscheduler.client.errors import ApiError
 from kscheduler.client.files import reason
-from kscheduler.client.kubeconfig import RestConfig, load_rest_config
+from kscheduler.client.kubeconfig import RestConfig, check_usable, load_rest_config
 from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.reachability import Reachability
 from kscheduler.client.transport import Transport, user_agent
@@ -185,6 +185,7 @@ async def open_clients(
     metrics: Metrics,
 ) -> Clients:
     connection = config.client_connection
+    check_usable(rest_config)
     if connection.qps > 0 and connection.burst <= 0:
         raise ConfigError(
             "burst is required to be greater than 0 when RateLimiter is not set "
@@ -259,5 +260,6 @@ def write_config(config: KubeSchedulerConfiguration, path: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as err:
-        raise ConfigError(f"open {path}: {reason(err)}") from err
+        verb = "open" if err.filename else "write"
+        raise ConfigError(f"{verb} {path}: {reason(err)}") from err
     log.info("Wrote configuration", file=path)

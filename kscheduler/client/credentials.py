@@ -114,6 +114,7 @@ class TokenFile:
         self._token = token.strip()
         self._clock = clock
         self._read_at = float("-inf")
+        self._was_read = False
 
     async def authorization(self) -> str | None:
         now = self._clock()
@@ -134,6 +135,7 @@ class TokenFile:
             if not token:
                 raise ConfigError(f'read empty token from file "{self._path}"')
         except ConfigError as error:
-            log.error(error, "Unable to rotate token")
+            if self._was_read:
+                log.error(error, "Unable to rotate token")
             return
-        self._token, self._read_at = token, now
+        self._token, self._read_at, self._was_read = token, now, True

@@ -1,7 +1,7 @@
 """Where the API server is and who we are: a kubeconfig file, --master, or the pod we run in.
 
-Mirrors client-go's clientcmd for one explicit file, with its texts and warnings. Differs: the file
-is checked as a whole only for what is used, and values of a wrong type are told in our words.
+Mirrors client-go's clientcmd for one explicit file, with its texts and warnings. Differs: a user
+that stands there twice is named, but its secrets are not shown.
 """
 
 import os
@@ -17,10 +17,12 @@ from kscheduler import logs
 from kscheduler.client import files
 from kscheduler.client.credentials import Identity, Impersonation
 from kscheduler.client.exec_plugin import Exec
-from kscheduler.client.kubeconfig_check import check, is_url
+from kscheduler.client.go_url import Url, parse_url
+from kscheduler.client.kubeconfig_check import check
 from kscheduler.client.kubeconfig_file import Chosen, Cluster, ExecEntry, User, choose, load
-from kscheduler.client.tls import TlsConfig, check_authority
+from kscheduler.client.tls import TlsConfig, check_authority, make_context
 from kscheduler.errors import ConfigError
+from kscheduler.logs import quote
 
 log = logs.logger(__name__)
 
@@ -34,12 +36,16 @@ EXEC_API_VERSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class RestConfig:
-    """How to reach one API server; `server` is scheme, host and prefix, no slash at the end."""
+    """How to reach one API server; `server` is scheme, host and prefix, no slash at the end.
+
+    `problem` is why nobody can: reading a kubeconfig does not tell it, making a client does.
+    """
 
     server: str
     tls: TlsConfig = field(default_factory=TlsConfig)
     identity: Identity = field(default_factory=Identity)
     proxy: str = ""
+    problem: str = ""
 
     @property
     def host(self) -> str:
@@ -78,6 +84,14 @@ def load_rest_config(
     return _rest_config(chosen)
 
 
+def check_usable(config: RestConfig) -> None:
+    """Raises what would keep a client from being made."""
+    if config.problem:
+        raise ConfigError(config.problem)
+    if config.secure:
+        make_context(config.tls)
+
+
 def in_cluster_config(
     environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT
 ) -> RestConfig:
@@ -113,7 +127,10 @@ def _rest_config(chosen: Chosen) -> RestConfig:
         insecure=cluster.insecure_skip_tls_verify,
         server_name=cluster.tls_server_name,
     )
-    server = _server_url(cluster.server)
+    try:
+        server = _server_url(cluster.server)
+    except ConfigError as error:
+        return RestConfig(cluster.server, problem=str(error))
     config = RestConfig(server, proxy=cluster.proxy_url)
     if not config.secure:
         # Credentials never travel in clear text: clientcmd does not even read them.
@@ -125,12 +142,22 @@ def _rest_config(chosen: Chosen) -> RestConfig:
         key_file="" if user.client_key_data else user.client_key,
         key_data=user.client_key_data,
     )
+    if problem := _user_problem(user):
+        return replace(config, tls=tls, problem=problem)
     return replace(config, tls=tls, identity=_identity(user, cluster, server))
 
 
-def _identity(user: User, cluster: Cluster, server: str) -> Identity:
+def _user_problem(user: User) -> str:
     if user.auth_provider is not None:
-        raise ConfigError(f'no Auth Provider found for name "{user.auth_provider.name}"')
+        return f"no Auth Provider found for name {quote(user.auth_provider.name)}"
+    if user.exec is not None and user.exec.api_version not in EXEC_API_VERSIONS:
+        return f"exec plugin: invalid apiVersion {quote(user.exec.api_version)}"
+    if user.token_file and not user.token and not files.read(user.token_file).strip():
+        return f"read empty token from file {quote(user.token_file)}"
+    return ""
+
+
+def _identity(user: User, cluster: Cluster, server: str) -> Identity:
     token = user.token
     if not token and user.token_file:
         token = files.read(user.token_file).decode(errors="replace")
@@ -147,8 +174,6 @@ def _identity(user: User, cluster: Cluster, server: str) -> Identity:
 
 
 def _exec(plugin: ExecEntry, cluster: Cluster, server: str) -> Exec:
-    if plugin.api_version not in EXEC_API_VERSIONS:
-        raise ConfigError(f'exec plugin: invalid apiVersion "{plugin.api_version}"')
     return Exec(
         command=plugin.command,
         args=plugin.args,
@@ -180,10 +205,12 @@ def _cluster_info(cluster: Cluster, server: str) -> dict[str, Any]:
 
 def _server_url(server: str) -> str:
     """A URL from a URL, a host or a host:port pair."""
-    url = server
-    if not is_url(url):
-        url = f"http://{server}"
-        if not is_url(url) or urlsplit(url).path not in ("", "/"):
-            raise ConfigError(f'host must be a URL or a host:port pair: "{server}"')
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    try:
+        url = parse_url(server)
+    except ConfigError:
+        url = Url("", "", "")
+    if not url.scheme or not url.host:
+        url = parse_url(f"http://{server}")
+        if url.path not in ("", "/"):
+            raise ConfigError(f"host must be a URL or a host:port pair: {quote(server)}")
+    return f"{url.scheme}://{url.authority}{url.path.rstrip('/')}"

@@ -1,10 +1,12 @@
 """What can be wrong with the chosen part of a kubeconfig: all of it, in clientcmd's words."""
 
-from urllib.parse import urlsplit
+import os
 
 from kscheduler.client import files
+from kscheduler.client.go_url import parse_url
 from kscheduler.client.kubeconfig_file import Chosen, Cluster, ExecEntry, User
 from kscheduler.errors import ConfigError
+from kscheduler.logs import quote
 
 NO_CONFIGURATION = (
     "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
@@ -16,7 +18,7 @@ def check(chosen: Chosen) -> None:
     problems = [
         *chosen.problems,
         *_user_problems(chosen.user_name, chosen.user),
-        *_cluster_problems(chosen.cluster_name, chosen.cluster),
+        *_cluster_problems(chosen),
     ]
     if problems == [NO_SERVER]:
         problems = [NO_CONFIGURATION]
@@ -26,17 +28,17 @@ def check(chosen: Chosen) -> None:
         raise ConfigError(f"invalid configuration: [{', '.join(problems)}]")
 
 
-def _cluster_problems(name: str, cluster: Cluster) -> list[str]:
-    if cluster == Cluster():
+def _cluster_problems(chosen: Chosen) -> list[str]:
+    name, cluster = chosen.cluster_name, chosen.cluster
+    if cluster == Cluster() and not chosen.has_cluster:
         return [NO_SERVER]
     problems = []
     if not cluster.server:
-        missing = f'no server found for cluster "{name}"' if name else ""
+        missing = f"no server found for cluster {quote(name)}" if name else ""
         problems.append(missing or "default cluster has no server defined")
-    if cluster.proxy_url and not _is_proxy(cluster.proxy_url):
+    if reason := _proxy_problem(cluster.proxy_url):
         problems.append(
-            f'invalid \'proxy-url\' "{cluster.proxy_url}" for cluster "{name}": '
-            "unsupported scheme, must be one of: http, https"
+            f"invalid 'proxy-url' {quote(cluster.proxy_url)} for cluster {quote(name)}: {reason}"
         )
     if cluster.certificate_authority and cluster.certificate_authority_data:
         problems.append(
@@ -114,24 +116,23 @@ def _exec_problems(name: str, plugin: ExecEntry, *, provided: bool) -> list[str]
     return problems
 
 
-def is_url(text: str) -> bool:
+def _proxy_problem(url: str) -> str:
+    if not url:
+        return ""
     try:
-        parts = urlsplit(text)
-        _ = parts.port  # raises on anything but a number
-    except ValueError:
-        return False
-    return bool(parts.scheme and parts.hostname)
-
-
-def _is_proxy(url: str) -> bool:
-    return is_url(url) and urlsplit(url).scheme in ("http", "https")
+        scheme = parse_url(url).scheme
+    except ConfigError:
+        return f"could not parse: {url}"
+    if scheme not in ("http", "https", "socks5"):
+        return f"unsupported scheme {quote(scheme)}, must be http, https, or socks5"
+    return ""
 
 
 def _unreadable(path: str) -> str:
     """Why a file cannot be opened; empty when it can, or when there is none."""
     if path:
         try:
-            open(path, "rb").close()
+            os.close(os.open(path, os.O_RDONLY))
         except OSError as error:
             return f"open {path}: {files.reason(error)}"
     return ""

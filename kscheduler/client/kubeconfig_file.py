@@ -6,11 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from kscheduler.api.decode import DecodeError, convert
+from kscheduler.api.document import INTERNAL_VERSION, Kind, kind_of, parse_yaml, with_default
+from kscheduler.api.json_text import Node, plain
 from kscheduler.client import files
+from kscheduler.client.kubeconfig_types import mismatch, printed
 from kscheduler.errors import ConfigError
+from kscheduler.logs import quote
+
+CONFIG = Kind("", "v1", "Config")
+SCHEME = quote("k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50")
 
 
 class Part(msgspec.Struct, frozen=True, rename="kebab"):
@@ -112,6 +118,7 @@ class Chosen:
     user_name: str = ""
     cluster: Cluster = field(default_factory=Cluster)
     user: User = field(default_factory=User)
+    has_cluster: bool = False
     problems: tuple[str, ...] = ()
 
 
@@ -124,45 +131,59 @@ def load(path: str) -> Kubeconfig:
         pass  # told better by the attempt to open it
     try:
         parsed = _parse(files.read(path))
-        _check_names(parsed)
     except ConfigError as error:
         raise ConfigError(f'error loading config file "{path}": {error}') from error
     return _with_resolved_paths(parsed, Path(path).parent)
 
 
 def _parse(data: bytes) -> Kubeconfig:
-    try:
-        document = yaml.load(data, yaml.CSafeLoader)
-    except yaml.MarkedYAMLError as error:
-        raise ConfigError(f"yaml: {_yaml_place(error)}{error.problem}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"yaml: {error}") from error
-    if document is None:
+    if not data:
         return Kubeconfig()
+    node = parse_yaml(data).node
+    kind = with_default(kind_of(node), CONFIG)
+    if (kind.group, kind.name) != ("", "Config") or kind.version not in ("v1", INTERNAL_VERSION):
+        raise ConfigError(
+            f"no kind {quote(kind.name)} is registered for version {quote(kind.api_version)} "
+            f"in scheme {SCHEME}"
+        )
+    if problem := mismatch(node, "v1.Config"):
+        raise ConfigError(problem)
+    _check_names(node)
     try:
-        return convert(document, Kubeconfig)
+        return convert(plain(node) or {}, Kubeconfig)
     except DecodeError as error:
         raise ConfigError(str(error).replace("Kubeconfig", "Config")) from error
 
 
-def _yaml_place(error: yaml.MarkedYAMLError) -> str:
-    """The line go-yaml would name: zero-based, but for errors of the scanner."""
-    for mark in (error.context_mark, error.problem_mark):
-        if mark is not None and mark.line:
-            return f"line {mark.line + isinstance(error, yaml.scanner.ScannerError)}: "
-    return ""
-
-
-def _check_names(parsed: Kubeconfig) -> None:
-    for kind, entries in (
-        ("NamedCluster", parsed.clusters),
-        ("NamedAuthInfo", parsed.users),
-        ("NamedContext", parsed.contexts),
+def _check_names(node: Node) -> None:
+    """A name stands for one entry; Go shows the whole list, we do so unless it holds secrets."""
+    for key, name, kind in (
+        ("clusters", "cluster", "Cluster"),
+        ("users", "user", "AuthInfo"),
+        ("contexts", "context", "Context"),
     ):
-        names = [entry.name for entry in entries]
-        for name in names:
-            if names.count(name) > 1:
-                raise ConfigError(f'error converting *[]{kind}: duplicate name "{name}" in list')
+        named = _member(node, key)
+        for entry in named.items if named else ():
+            if part := _member(entry, name):
+                _check_list(_member(part, "extensions"), "Extension", "runtime.Object")
+        _check_list(named, kind, f"*api.{kind}")
+    _check_list(_member(node, "extensions"), "Extension", "runtime.Object")
+
+
+def _check_list(named: Node | None, kind: str, to: str) -> None:
+    items = named.items if named else ()
+    names = [name.text if (name := _member(item, "name")) else "" for item in items]
+    repeated = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if repeated is not None:
+        shown = "" if kind == "AuthInfo" else f": {printed(named, f'[]v1.Named{kind}')}"
+        raise ConfigError(
+            f"error converting *[]Named{kind} into *map[string]{to}: "
+            f'duplicate name "{repeated}" in list{shown}'
+        )
+
+
+def _member(node: Node, key: str) -> Node | None:
+    return next((value for name, value in reversed(node.members) if name == key), None)
 
 
 def _with_resolved_paths(parsed: Kubeconfig, folder: Path) -> Kubeconfig:
@@ -201,5 +222,6 @@ def choose(parsed: Kubeconfig) -> Chosen:
         user_name=context.user,
         cluster=clusters.get(context.cluster, Cluster()),
         user=users.get(context.user, User()),
+        has_cluster=context.cluster in clusters,
         problems=problems,
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kscheduler import logs
 from kscheduler.client import files
+from kscheduler.client.key_pair import check_pair
 from kscheduler.errors import ConfigError
 
 # How often certificate files are looked at again.
@@ -136,10 +137,7 @@ def _load_authority(context: ssl.SSLContext, data: bytes) -> None:
 
 
 def _identify(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    if b"-----BEGIN" not in certificate:
-        raise ConfigError("tls: failed to find any PEM data in certificate input")
-    if b"-----BEGIN" not in key:
-        raise ConfigError("tls: failed to find any PEM data in key input")
+    check_pair(certificate, key)
     with as_file(certificate + b"\n" + key) as path:
         try:
             context.load_cert_chain(path)

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 
 from kscheduler import logs
 from kscheduler.client import files
-from kscheduler.client.kubeconfig import RestConfig, in_cluster_config, load_rest_config
+from kscheduler.client.key_pair import check_bundle
+from kscheduler.client.kubeconfig import (
+    RestConfig,
+    check_usable,
+    in_cluster_config,
+    load_rest_config,
+)
 from kscheduler.config.options import Options
 from kscheduler.errors import ConfigError
 from kscheduler.logs import quote
@@ -38,6 +44,8 @@ class Authorization:
 def delegated_authentication(options: Options) -> Authentication:
     try:
         server = _server(options.authentication_kubeconfig, "authentication")
+        if server:
+            check_usable(server)
     except ConfigError as err:
         raise ConfigError(f"failed to get delegated authentication kubeconfig: {err}") from err
     lookup = server is None and not options.authentication_skip_lookup
@@ -50,6 +58,8 @@ def delegated_authentication(options: Options) -> Authentication:
 
 def delegated_authorization(options: Options) -> Authorization:
     server = _server(options.authorization_kubeconfig, "authorization")
+    if server:
+        check_usable(server)
     paths = _always_allowed(options.authorization_always_allow_paths)
     if server is None:
         log.text_warning(
@@ -109,11 +119,10 @@ def _bundle(purpose: str, path: str) -> bytes:
     name = quote(f"{purpose}::{path}")
     if not content:
         raise ConfigError(f"missing content for CA bundle {name}")
-    if b"-----BEGIN CERTIFICATE-----" not in content:
-        raise ConfigError(
-            f"error loading CA bundle for {name}: "
-            "data does not contain any valid RSA or ECDSA certificates"
-        )
+    try:
+        check_bundle(content)
+    except ConfigError as err:
+        raise ConfigError(f"error loading CA bundle for {name}: {err}") from err
     return content
 
 

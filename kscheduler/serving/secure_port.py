@@ -150,10 +150,25 @@ def _write_pair(options: Options, pair: Pem) -> None:
     )
     try:
         for path, content, mode in targets:
-            os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+            _make_folder(os.path.dirname(path) or ".")
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
                 file.write(content)
     except OSError as err:
         raise ConfigError(
             f"error creating self-signed certificates: open {err.filename}: {files.reason(err)}"
+        ) from err
+
+
+def _make_folder(path: str) -> None:
+    """A folder and those above it; the failure names the first that could not be made."""
+    if os.path.isdir(path):
+        return
+    if parent := os.path.dirname(path):
+        _make_folder(parent)
+    try:
+        os.mkdir(path, 0o755)
+    except OSError as err:
+        problem = "not a directory" if os.path.lexists(path) else files.reason(err)
+        raise ConfigError(
+            f"error creating self-signed certificates: mkdir {path}: {problem}"
         ) from err

@@ -3,11 +3,8 @@
 import ssl
 from collections.abc import Sequence
 
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
 from kscheduler.client import files
+from kscheduler.client.key_pair import check_pair
 from kscheduler.config.options import CertKey
 from kscheduler.errors import ConfigError
 from kscheduler.logs import quote
@@ -98,19 +95,5 @@ def read_pair(pair: CertKey, purpose: str = "serving-cert") -> tuple[bytes, byte
     if not certificate or not key:
         name = f"{purpose}::{pair.cert_file}::{pair.key_file}"
         raise ConfigError(f"missing content for serving cert {quote(name)}")
-    _check_pair(certificate, key)
+    check_pair(certificate, key)
     return certificate, key
-
-
-def _check_pair(certificate: bytes, key: bytes) -> None:
-    if b"-----BEGIN CERTIFICATE-----" not in certificate:
-        raise ConfigError("tls: failed to find any PEM data in certificate input")
-    if b"PRIVATE KEY-----" not in key:
-        raise ConfigError("tls: failed to find any PEM data in key input")
-    try:
-        public = x509.load_pem_x509_certificate(certificate).public_key()
-        private = load_pem_private_key(key, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as err:
-        raise ConfigError(f"tls: failed to parse private key: {err}") from err
-    if public != private.public_key():
-        raise ConfigError("tls: private key does not match public key")

@@ -3,7 +3,7 @@ import errno
 
 import pytest
 
-from kscheduler.client.kubeconfig import in_cluster_config, load_rest_config
+from kscheduler.client.kubeconfig import check_usable, in_cluster_config, load_rest_config
 from kscheduler.errors import ConfigError
 
 GOOD = """
@@ -119,32 +119,91 @@ def test_kubeconfig_gives_server_and_identity(load):
             id="groups of nobody",
         ),
         pytest.param(
-            config(user="auth-provider: {name: oidc}"),
-            'no Auth Provider found for name "oidc"',
-            id="removed auth provider",
-        ),
-        pytest.param(
             config(user="tokenFile: none"),
             "open @DIR@/none: no such file or directory",
             id="missing token file",
         ),
         pytest.param(
             "clusters: 7\n",
-            'error loading config file "@DIR@/kc": cannot decode Config: '
-            "Expected `array`, got `int` - at `$.clusters`",
+            'error loading config file "@DIR@/kc": json: cannot unmarshal number '
+            "into Go struct field Config.clusters of type []v1.NamedCluster",
             id="wrong type",
+        ),
+        pytest.param(
+            config(cluster="insecure-skip-tls-verify: maybe"),
+            'error loading config file "@DIR@/kc": json: cannot unmarshal string into Go '
+            "struct field Cluster.clusters.cluster.insecure-skip-tls-verify of type bool",
+            id="wrong type inside",
+        ),
+        pytest.param(
+            config(user="exec: {args: [1]}"),
+            'error loading config file "@DIR@/kc": json: cannot unmarshal number into Go '
+            "struct field ExecConfig.users.user.exec.args of type string",
+            id="wrong type in a list",
+        ),
+        pytest.param(
+            config(user="client-key-data: '!!'"),
+            'error loading config file "@DIR@/kc": illegal base64 data at input byte 0',
+            id="no base64",
+        ),
+        pytest.param(
+            "kind: Pod\napiVersion: v1\n",
+            'error loading config file "@DIR@/kc": no kind "Pod" is registered for version "v1" '
+            'in scheme "k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50"',
+            id="wrong kind",
+        ),
+        pytest.param(
+            "apiVersion: 1\n",
+            'error loading config file "@DIR@/kc": couldn\'t get version/kind; json parse error: '
+            "json: cannot unmarshal number into Go struct field .apiVersion of type string",
+            id="version is no string",
+        ),
+        pytest.param(
+            "{",
+            'error loading config file "@DIR@/kc": '
+            "yaml: line 1: did not find expected node content",
+            id="JSON is read as YAML",
+        ),
+        pytest.param(
+            config(cluster="server: ''"),
+            'invalid configuration: no server found for cluster "c"',
+            id="no server",
+        ),
+        pytest.param(
+            config(cluster="server: https://a, certificate-authority: /nonexistent/x")[1:].replace(
+                "users:", "users: []\nunused:"
+            ),
+            "invalid configuration: unable to read certificate-authority /nonexistent/x for c "
+            "due to open /nonexistent/x: no such file or directory",
+            id="unknown fields are ignored",
         ),
         pytest.param(
             "users: [{name: a}, {name: a}]\n",
             'error loading config file "@DIR@/kc": '
-            'error converting *[]NamedAuthInfo: duplicate name "a" in list',
+            "error converting *[]NamedAuthInfo into *map[string]*api.AuthInfo: "
+            'duplicate name "a" in list',
             id="duplicate name",
+        ),
+        pytest.param(
+            "clusters: [{name: a, cluster: {server: s, certificate-authority-data: AQI=}}, "
+            "{name: a, cluster: {extensions: [{name: e, extension: {}}]}}]\n",
+            'error loading config file "@DIR@/kc": '
+            "error converting *[]NamedCluster into *map[string]*api.Cluster: "
+            'duplicate name "a" in list: '
+            "[{a {s  false  [1 2]  false []}} {a {  false  []  false [{e {[123 125] <nil>}}]}}]",
+            id="duplicate cluster is shown",
         ),
         pytest.param(
             config(cluster='server: "https://a", proxy-url: "gopher://p"'),
             'invalid configuration: invalid \'proxy-url\' "gopher://p" for cluster "c": '
-            "unsupported scheme, must be one of: http, https",
+            'unsupported scheme "gopher", must be http, https, or socks5',
             id="strange proxy",
+        ),
+        pytest.param(
+            config(cluster='server: "https://a", proxy-url: "http://a b"'),
+            'invalid configuration: invalid \'proxy-url\' "http://a b" for cluster "c": '
+            "could not parse: http://a b",
+            id="proxy that is no URL",
         ),
     ],
 )
@@ -203,10 +262,47 @@ def test_master_alone_is_enough():
     assert load_rest_config("", "127.0.0.1:8080").server == "http://127.0.0.1:8080"
 
 
-def test_master_that_is_no_url_is_refused():
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        ("http://[::1", 'host must be a URL or a host:port pair: "http://[::1"'),
+        ("http://a b", 'host must be a URL or a host:port pair: "http://a b"'),
+        ("a/b", 'host must be a URL or a host:port pair: "a/b"'),
+        (" ", 'parse "http:// ": invalid character " " in host name'),
+        ("%zz", 'parse "http://%zz": invalid URL escape "%zz"'),
+        ("::1", 'parse "http://::1": invalid port "::1" after host'),
+        ("a\tb", 'parse "http://a\\tb": net/url: invalid control character in URL'),
+    ],
+)
+def test_servers_that_are_no_url_are_refused_when_a_client_is_made(server, why):
+    found = load_rest_config("", server)
     with pytest.raises(ConfigError) as raised:
-        load_rest_config("", "http://[::1")
-    assert str(raised.value) == 'host must be a URL or a host:port pair: "http://[::1"'
+        check_usable(found)
+    assert str(raised.value) == why
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        ("auth-provider: {name: oidc}", 'no Auth Provider found for name "oidc"'),
+        (
+            "exec: {command: x, apiVersion: v0, interactiveMode: Never}",
+            'exec plugin: invalid apiVersion "v0"',
+        ),
+        ("tokenFile: kc.empty", 'read empty token from file "@DIR@/kc.empty"'),
+        (
+            "client-certificate-data: eA==, client-key-data: eA==",
+            "tls: failed to find any PEM data in certificate input",
+        ),
+    ],
+    ids=["removed auth provider", "unknown exec version", "empty token", "no certificate"],
+)
+def test_users_nobody_can_be_are_refused_when_a_client_is_made(load, tmp_path, user, why):
+    (tmp_path / "kc.empty").touch()
+    found = load(config(user=user))
+    with pytest.raises(ConfigError) as raised:
+        check_usable(found)
+    assert str(raised.value) == why.replace("@DIR@", str(tmp_path))
 
 
 def test_relative_files_start_at_the_kubeconfigs_folder(load, tmp_path):
@@ -221,24 +317,19 @@ def test_exec_plugin_is_told_about_the_cluster_if_it_asks(load):
         config(
             cluster=f'server: "https://a", certificate-authority-data: {data}, '
             "extensions: [{name: client.authentication.k8s.io/exec, extension: {audience: x}}]",
-            user="exec: {command: x, args: [y], env: [{name: A, value: B}], "
+            user="exec: {command: x, args: [z], env: [{name: A, value: B}], "
             "apiVersion: client.authentication.k8s.io/v1beta1, provideClusterInfo: true}",
         )
     )
     plugin = found.identity.exec
     assert plugin is not None
-    assert (plugin.command, plugin.args, plugin.env) == ("x", ("y",), {"A": "B"})
+    assert (plugin.command, plugin.args, plugin.env) == ("x", ("z",), {"A": "B"})
     assert plugin.interactive_mode == "IfAvailable"
     assert plugin.cluster == {
         "server": "https://a",
         "certificate-authority-data": b"PEM",
         "config": {"audience": "x"},
     }
-
-
-def test_unknown_exec_version_is_refused(load):
-    with pytest.raises(ConfigError, match='exec plugin: invalid apiVersion "v0"'):
-        load(config(user="exec: {command: x, apiVersion: v0, interactiveMode: Never}"))
 
 
 def test_nothing_said_and_no_pod_around_us(logged):

@@ -58,9 +58,9 @@ def test_skipping_the_lookup_is_silent(capfd):
     assert warnings(capfd) == []
 
 
-def test_local_authorities_replace_the_lookup(capfd, tmp_path):
+def test_local_authorities_replace_the_lookup(capfd, tmp_path, pair):
     bundle = tmp_path / "ca.crt"
-    bundle.write_text("-----BEGIN CERTIFICATE-----\n")
+    bundle.write_bytes(pair[0])
     path = str(bundle)
     made = delegated_authentication(Options(client_ca_file=path, requestheader_client_ca_file=path))
     assert made.client_ca == made.request_header_ca == bundle.read_bytes()
@@ -104,4 +104,14 @@ def test_refusals(tmp_path):
     )
     assert refusal(delegated_authorization, authorization_always_allow_paths=("/a*b",)) == (
         'only trailing * allowed in "a*b"'
+    )
+
+
+def test_servers_no_client_can_be_made_for_are_refused(tmp_path):
+    file = tmp_path / "kc"
+    file.write_text(KUBECONFIG.replace("http://127.0.0.1:1", "a b"))
+    why = 'parse "http://a b": invalid character " " in host name'
+    assert refusal(delegated_authorization, authorization_kubeconfig=str(file)) == why
+    assert refusal(delegated_authentication, authentication_kubeconfig=str(file)) == (
+        f"failed to get delegated authentication kubeconfig: {why}"
     )

@@ -57,6 +57,16 @@ def test_half_a_pair_in_the_folder_is_refused(tmp_path):
     )
 
 
+@pytest.mark.parametrize("below", ["", "/below", "/far/below"])
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, below):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError) as refused:
+        generate_certificate(Options(cert_dir=f"{tmp_path}/file{below}"))
+    assert str(refused.value) == (
+        f"error creating self-signed certificates: mkdir {tmp_path}/file: not a directory"
+    )
+
+
 def test_given_files_are_not_replaced(tmp_path):
     options = Options(tls_cert_file="a", cert_dir=str(tmp_path))
     assert generate_certificate(options) == (options, None)

@@ -1,0 +1,123 @@
+"""URLs by the rules of Go's net/url, which refuses more than urllib does, in its words.
+
+Mirrors url.Parse. Differs: an address in brackets that is none is refused without saying where.
+"""
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_address
+
+from kscheduler.errors import ConfigError
+from kscheduler.logs import quote
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)?:")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.DOTALL)
+_ASCII_ESCAPE = re.compile(r"%(?!25)[0-7].", re.DOTALL)
+_NO_HOST_CHARACTER = re.compile(r"[^%A-Za-z0-9._~!$&'()*+,;=:\[\]<>\"\u0080-\U0010ffff-]")
+_USER = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
+_PORT = re.compile(r"(:[0-9]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    scheme: str
+    authority: str
+    path: str
+
+    @property
+    def host(self) -> str:
+        return self.authority.rpartition("@")[2]
+
+
+def parse_url(text: str) -> Url:
+    whole = text.partition("#")[0]
+    try:
+        return _parsed(whole)
+    except ValueError as error:
+        raise ConfigError(f"parse {quote(whole)}: {error}") from error
+
+
+def _parsed(text: str) -> Url:
+    if _CONTROL.search(text):
+        raise ValueError("net/url: invalid control character in URL")
+    scheme, rest = _split_scheme(text)
+    rest = rest.partition("?")[0]
+    if not rest.startswith("/"):
+        if scheme:
+            return Url(scheme, "", "")
+        if ":" in rest.partition("/")[0]:
+            raise ValueError("first path segment in URL cannot contain colon")
+    authority = ""
+    if rest.startswith("//") and (scheme or not rest.startswith("///")):
+        authority, slash, path = rest[2:].partition("/")
+        rest = slash + path
+        _check_authority(scheme, authority)
+    _check_escapes(rest)
+    return Url(scheme, authority, rest)
+
+
+def _split_scheme(text: str) -> tuple[str, str]:
+    match = _SCHEME.match(text)
+    if match is None:
+        return "", text
+    if not match[1]:
+        raise ValueError("missing protocol scheme")
+    return match[1].lower(), text[match.end() :]
+
+
+def _check_authority(scheme: str, authority: str) -> None:
+    user, _, host = authority.rpartition("@")
+    _check_host(scheme, host)
+    if not _USER.fullmatch(user):
+        raise ValueError("net/url: invalid userinfo")
+    _check_escapes(user)
+
+
+def _check_host(scheme: str, host: str) -> None:
+    bracket = host.rfind("[")
+    if bracket > 0:
+        raise ValueError("invalid IP-literal")
+    if bracket == 0:
+        _check_literal(host)
+        return
+    # Only web addresses have to have a host without colons.
+    colon = host.find(":") if scheme in ("http", "https") else host.rfind(":")
+    if colon >= 0:
+        _check_port(host[colon:])
+    _check_host_name(host)
+
+
+def _check_literal(host: str) -> None:
+    end = host.rfind("]")
+    if end < 0:
+        raise ValueError("missing ']' in host")
+    _check_port(host[end + 1 :])
+    name = host[1:end]
+    _check_host_name(name.partition("%25")[0])
+    try:
+        address = ip_address(name.replace("%25", "%"))
+    except ValueError:
+        raise ValueError(f"invalid host: ParseAddr({quote(name)}): unable to parse IP") from None
+    if isinstance(address, IPv4Address):
+        raise ValueError("invalid IP-literal")
+
+
+def _check_port(text: str) -> None:
+    if not _PORT.fullmatch(text):
+        raise ValueError(f"invalid port {quote(text)} after host")
+
+
+def _check_host_name(name: str) -> None:
+    problems = (_ESCAPE.search(name), _ASCII_ESCAPE.search(name), _NO_HOST_CHARACTER.search(name))
+    found = min(filter(None, problems), key=lambda match: match.start(), default=None)
+    if found is None:
+        return
+    if found[0].startswith("%"):
+        raise ValueError(f"invalid URL escape {quote(found[0])}")
+    raise ValueError(f"invalid character {quote(found[0])} in host name")
+
+
+def _check_escapes(text: str) -> None:
+    if match := _ESCAPE.search(text):
+        raise ValueError(f"invalid URL escape {quote(match[0])}")
