@@ -52,6 +52,11 @@ class RowMemo(Generic[Q]):
 
     def __call__(self, question: Q, nodes: Nodes) -> Answers:
         """The answers for these nodes; the array is the caller's."""
+        answers = self.look(question, nodes)
+        return answers.copy() if nodes.whole is nodes else answers
+
+    def look(self, question: Q, nodes: Nodes) -> Answers:
+        """The same to be read at once: it may change with the next question."""
         changed = nodes.changed_rows
         if changed is None:
             return self._of_nodes(question, nodes)
@@ -65,7 +70,7 @@ class RowMemo(Generic[Q]):
             if answers is None or rows is None or not self._renew(question, nodes, answers, rows):
                 answers = kept.answers = self._of_nodes(question, nodes.whole)
             kept.as_of = now
-        return answers.take(nodes.rows) if nodes.whole is not nodes else answers.copy()
+        return answers if nodes.whole is nodes else answers.take(nodes.rows)
 
     def _renew(self, question: Q, nodes: Nodes, answers: Answers, rows: Iterable[int]) -> bool:
         """Brings the answers of these rows up to date, unless that is better left to numpy."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kscheduler.api.core import Node
-from kscheduler.api.quantity import MAX_INT64, MIN_INT64, nano_value
+from kscheduler.api.quantity import nano_value
 from kscheduler.api.requests import NON_ZERO_DEFAULTS, Counting, in_units, pod_requests
 from kscheduler.api.resource_names import CPU, MEMORY, PODS, is_extended, is_scalar
 from kscheduler.config.plugin_args import NodeResourcesFitArgs, ScoringStrategy
@@ -30,15 +30,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.row_memo import RowMemo
-from kscheduler.framework.verdict import (
-    Code,
-    Mask,
-    Rejection,
-    Scores,
-    Status,
-    unresolvable,
-    unschedulable,
-)
+from kscheduler.framework.verdict import Code, Rejection, Scores, Status
 from kscheduler.plugins.resource_scores import (
     Matrix,
     Strategy,
@@ -51,10 +43,15 @@ from kscheduler.plugins.resource_scores_of_one import (
     least_allocated_of_one,
     most_allocated_of_one,
 )
+from kscheduler.plugins.resource_shortages import (
+    Wanted,
+    rejections,
+    shortages,
+    shortages_of_row,
+)
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
-TOO_MANY_PODS = "Too many pods"
 NOT_PREPARED = 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'
 CONTAINERS_ONLY = Counting(pod_level=False)
 
@@ -62,7 +59,7 @@ CONTAINERS_ONLY = Counting(pod_level=False)
 class FitRequest(NamedTuple):
     """What the pod asks for and Filter has to find."""
 
-    wanted: tuple[tuple[str, int], ...]
+    wanted: Wanted
 
 
 class ScoreRequest(NamedTuple):
@@ -84,7 +81,7 @@ class NodeResourcesFit:
         self._weights = tuple(spec.weight for spec in strategy.resources)
         self._strategy = _formula(strategy)
         self._strategy_of_one = _formula_of_one(strategy) if self._cpu_and_memory else None
-        self._too_full = RowMemo(_too_full, _is_too_full)
+        self._shortages = RowMemo(shortages, shortages_of_row)
         self._scores = RowMemo(self._score_nodes, self._score_row)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -99,11 +96,7 @@ class NodeResourcesFit:
         if request is None:
             yield Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)
             return
-        if not np.count_nonzero(self._too_full(request, nodes)):
-            return
-        yield unschedulable(nodes.pod_count >= nodes.max_pods, TOO_MANY_PODS)
-        for resource, wanted in request.wanted:
-            yield from _short_of(resource, wanted, nodes)
+        yield from rejections(request.wanted, lambda wanted: self._shortages.look(wanted, nodes))
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         cycle.put(self._score_request(pod))
@@ -189,47 +182,6 @@ class NodeResourcesFit:
             for name, amount in pod.requests.items()
         )
         return Hint.QUEUE if frees else Hint.SKIP
-
-
-def _too_full(request: FitRequest, nodes: Nodes) -> Mask:
-    """The nodes that lack something, whatever it is."""
-    full = nodes.pod_count >= nodes.max_pods
-    for resource, wanted in request.wanted:
-        column = nodes.resources.get(resource)
-        if column is None:
-            return nodes.valid.copy()
-        full |= nodes.allocatable[:, column] - nodes.requested[:, column] < wanted
-    full &= nodes.valid
-    return full
-
-
-def _is_too_full(request: FitRequest, nodes: Nodes, row: int) -> bool | None:
-    """The same for one node."""
-    full = nodes.pod_count.item(row) >= nodes.max_pods.item(row)
-    capacity, used = nodes.allocatable[row].tolist(), nodes.requested[row].tolist()
-    for resource, wanted in request.wanted:
-        column = nodes.resources.get(resource)
-        if column is None:
-            return None
-        left = capacity[column] - used[column]
-        if not MIN_INT64 <= left <= MAX_INT64:
-            return None
-        full = full or left < wanted
-    return full and nodes.valid.item(row)
-
-
-def _short_of(resource: str, wanted: int, nodes: Nodes) -> Iterator[Rejection]:
-    reason = f"Insufficient {resource}"
-    column = nodes.resources.get(resource)
-    if column is None:
-        yield unresolvable(np.ones(len(nodes), np.bool_), reason)
-        return
-    capacity = nodes.allocatable[:, column]
-    short = capacity - nodes.requested[:, column] < wanted
-    if np.count_nonzero(short):
-        too_small = capacity < wanted  # even when empty: preemption cannot help
-        yield unschedulable(short & ~too_small, reason)
-        yield unresolvable(short & too_small, reason)
 
 
 def _counted_in_scoring(pod: PodInfo) -> Mapping[str, int]:

@@ -4,7 +4,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.plugins.node_resources_fit import FitRequest, _is_too_full, _too_full
 from kscheduler.plugins.resource_scores import balance_gain, least_allocated, most_allocated
 from kscheduler.plugins.resource_scores_of_one import (
     LARGEST,
@@ -50,32 +49,3 @@ def test_usual_numbers_are_answered(used, cpu, memory):
     assert least_allocated_of_one(used, [cpu, memory], (1, 1)) is not None
     assert most_allocated_of_one(used, [cpu, memory], (1, 1)) is not None
     assert balance_gain_of_one(used, [1, 1], [cpu, memory]) is not None
-
-
-class OneNode:
-    """The columns of a table with one row."""
-
-    def __init__(self, valid, pods, max_pods, requested, allocatable):
-        self.resources = {"cpu": 0, "memory": 1}
-        self.valid = np.array([valid])
-        self.pod_count, self.max_pods = np.array([pods]), np.array([max_pods])
-        self.requested, self.allocatable = column(requested).T, column(allocatable).T
-
-    def __len__(self):
-        return 1
-
-
-nodes = st.builds(OneNode, st.booleans(), st.integers(0, 3), st.integers(0, 3), amounts, amounts)
-requests = st.builds(
-    FitRequest,
-    st.dictionaries(st.sampled_from(["cpu", "memory", "x.io/gpu"]), usual, max_size=3).map(
-        lambda wanted: tuple(wanted.items())
-    ),
-)
-
-
-@given(requests, nodes)
-def test_too_full(request, node):
-    with np.errstate(all="ignore"):
-        expected = _too_full(request, node)
-    agree(_is_too_full(request, node, 0), expected)
