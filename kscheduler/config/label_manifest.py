@@ -20,9 +20,17 @@ def read_manifest(path: str) -> dict[str, str]:
         raise ManifestError(f"read allow list manifest: {err}") from None
     try:
         yaml_to_json(text)
-        return _labels(yaml.compose(text, Loader=yaml.SafeLoader))
+        return _labels(_first_document(text))
     except YamlError as err:
         raise ManifestError(f"parse allow list manifest: {err}") from None
+
+
+def _first_document(text: bytes) -> yaml.Node | None:
+    loader = yaml.SafeLoader(text)
+    try:
+        return loader.get_node() if loader.check_node() else None
+    finally:
+        loader.dispose()
 
 
 def _labels(root: yaml.Node | None) -> dict[str, str]:
