@@ -43,6 +43,7 @@ def run_folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def control_plane(run_folder) -> Path:
     """The folder of a running control plane, which ends with the run."""
+    _wanted_or_skip()
     if binaries.missing():
         _build_or_skip()
     folder = run_folder / "controlplane"
@@ -50,6 +51,15 @@ def control_plane(run_folder) -> Path:
         if not (folder / "up.pid").exists():
             _start_control_plane(folder)
     return folder
+
+
+def _wanted_or_skip() -> None:
+    """What an ordinary run tests does not depend on what was once built on this machine."""
+    if not (os.environ.get(binaries.ASSETS_VARIABLE) or os.environ.get(BUILD_VARIABLE)):
+        pytest.skip(
+            "NOT TESTED against a real API server: `make e2e` does that, "
+            f"and so does any run with {binaries.ASSETS_VARIABLE} set."
+        )
 
 
 def _build_or_skip() -> None:
