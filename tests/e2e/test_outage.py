@@ -14,7 +14,7 @@ import yaml
 from tests.controlplane.plane import CERTIFIED, ControlPlane
 from tests.e2e.api import Api, eventually
 from tests.e2e.cluster import LEASE, USER, Cluster
-from tests.e2e.objects import node, pod
+from tests.e2e.objects import node, on_node, pod
 
 # What a daemon may complain about while nobody answers it.
 UNREACHABLE = ("connect: connection refused", "EOF", "connection reset", "Failed to watch")
@@ -80,7 +80,7 @@ async def test_what_happened_while_we_were_away_is_found_out(cluster, plane):
         await restart(plane)
         await cluster.api.delete("nodes", "gone")
         await cluster.delete_pod("there")
-        await cluster.create_pods(pod("new", cpu="2"))
+        await cluster.create_pods(pod("new", cpu="2", **on_node("n2")))
         plane.compact()
         await restart(plane)
     finally:
