@@ -75,12 +75,13 @@ class PreFiltering:
                 answer = ask(cycle, pod, nodes)
             except Exception as error:
                 answer = self._point.raised(name, error)
+            if answer is None:
+                evaluations.value += 1
+                continue
             if answer is SKIP or (isinstance(answer, Status) and answer.code is Code.SKIP):
                 skipping.add(name)
                 continue
             evaluations.value += 1
-            if answer is None:
-                continue
             if isinstance(answer, NodeNames):
                 restricting.add(name)
                 names = answer.names if names is None else names & answer.names

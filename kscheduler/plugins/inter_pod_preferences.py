@@ -33,16 +33,18 @@ class Preferences:
             domains = topology.domains(nodes, key)
             worth = domains.totals(counts)
             self.exist = self.exist or domains.reach_all or bool(np.count_nonzero(worth))
-            worth *= weight
+            if weight != 1:
+                worth *= weight
             if key in self._worth:
                 worth += self._worth[key][1]
             self._worth[key] = domains, worth
 
     def raw(self, nodes: Nodes) -> Scores:
-        total = np.zeros(len(nodes))
+        total: Totals | None = None
         for domains, worth in self._worth.values():
-            total += worth.take(domains.at(nodes))
-        return total.astype(np.int64)
+            here = worth.take(domains.at(nodes))
+            total = here if total is None else total + here
+        return np.zeros(len(nodes), np.int64) if total is None else total.astype(np.int64)
 
 
 def normalized(scores: Scores) -> Scores:

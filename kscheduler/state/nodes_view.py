@@ -145,7 +145,7 @@ class Nodes:
     def take(self, rows_or_mask: ArrayLike) -> Nodes:
         """Fewer nodes: a mask over these positions, or table rows in the order wanted."""
         chosen = np.asarray(rows_or_mask)
-        if chosen.dtype == np.bool_:
+        if chosen.dtype.kind == "b":
             return _SomeNodes(self.whole, self.rows[chosen])
         return _SomeNodes(self.whole, chosen.astype(np.intp))
 
