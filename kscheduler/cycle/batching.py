@@ -133,7 +133,9 @@ class Batching:
     ) -> None:
         """A pod got a node, one of those that were found to be feasible."""
         started = perf_counter()
-        left = self._by_profile.setdefault(profile, _Inheritance())
+        left = self._by_profile.get(profile)
+        if left is None:
+            left = self._by_profile[profile] = _Inheritance()
         left.number, left.chosen = number, chosen
         attempts = self._metrics.batch_attempts_total
         if hint == chosen:
@@ -163,7 +165,8 @@ class Batching:
 
     def _flushed(self, profile: str, reason: str) -> None:
         self._metrics.batch_cache_flushed_total.labels(profile, reason).inc()
-        log.v(4).info("OpportunisticBatch found unusable state", profile=profile, reason=reason)
+        if v := log.v(4):
+            v.info("OpportunisticBatch found unusable state", profile=profile, reason=reason)
 
 
 def _unusable(
