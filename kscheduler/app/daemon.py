@@ -16,8 +16,7 @@ from kscheduler.app.election import KubeLease, election_config, make_elector, re
 from kscheduler.app.scheduler import Assembler, Broadcaster, Scheduler, plugin_names, without
 from kscheduler.app.signals import stop_on_signals, tell_on_signal
 from kscheduler.app.startup import Setup
-from kscheduler.client.legacy_recorder import LegacyBroadcaster
-from kscheduler.client.recorder import EventBroadcaster
+from kscheduler.client.legacy_recorder import LegacyBroadcaster, broadcaster_for
 from kscheduler.client.resources import KubeClient
 from kscheduler.config.dump import to_json
 from kscheduler.errors import ConfigError, KschedulerError
@@ -174,7 +173,11 @@ def build(made: Setup) -> Daemon:
     lease_events = LegacyBroadcaster(client)
     elector = _elector(made, lease_events)
     _tell_what_is_missing(made)
-    broadcaster = _broadcaster(made)
+    broadcaster = broadcaster_for(
+        KubeClient(made.clients.events),
+        has_events_api=made.has_events_api,
+        dropped=made.metrics.kscheduler_events_dropped_total.inc,
+    )
     scheduler = Assembler(
         completed=without(made.completed, NOT_BUILT),
         reads_for=plugin_names(made.completed),
@@ -201,14 +204,6 @@ def _elector(made: Setup, events: LegacyBroadcaster) -> LeaderElector | None:
     )
     recorder = events.recorder(made.config.profiles[0].scheduler_name)
     return make_elector(lease, election_config(config), recorder, made.metrics)
-
-
-def _broadcaster(made: Setup) -> Broadcaster:
-    client = KubeClient(made.clients.events)
-    dropped = made.metrics.kscheduler_events_dropped_total.inc
-    if made.has_events_api:
-        return EventBroadcaster(client, dropped=dropped)
-    return LegacyBroadcaster(client, dropped=dropped)
 
 
 def _tell_what_is_missing(made: Setup) -> None:

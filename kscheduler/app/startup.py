@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from kscheduler import logs
 from kscheduler.api.field_errors import aggregate
+from kscheduler.api.resources import EVENTS
 from kscheduler.app import build_facts
 from kscheduler.app.election import request_seconds
-from kscheduler.client.errors import ApiError
 from kscheduler.client.files import reason
 from kscheduler.client.kubeconfig import RestConfig, check_usable, load_rest_config
 from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.reachability import Reachability
+from kscheduler.client.resources import KubeClient
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config
@@ -46,7 +47,6 @@ from kscheduler.serving.secure_port import Pem, SecurePort, generate_certificate
 
 log = logs.logger(__name__)
 
-EVENTS_API = "/apis/events.k8s.io/v1"
 DISCOVERY_SECONDS = 32.0
 NO_PLUGINS: Mapping[str, Factory] = {}
 HIDDEN_METRIC = "scheduler_preemption_goroutines_duration_seconds"
@@ -219,10 +219,9 @@ async def discover_events_api(client: Transport) -> bool:
     """Asked once; a server that cannot say it has the events API gets core events for good."""
     try:
         async with asyncio.timeout(DISCOVERY_SECONDS):
-            await client.request("GET", EVENTS_API)
-    except (ApiError, TimeoutError):
+            return await KubeClient(client).serves(EVENTS.api_version)
+    except TimeoutError:
         return False
-    return True
 
 
 def check_lock(kind: str) -> None:

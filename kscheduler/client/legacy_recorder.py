@@ -160,11 +160,11 @@ class _LegacyRecorder:
         )
 
 
-async def broadcaster_for(
-    client: KubeClient, *, dropped: Callable[[], None] = lambda: None
+def broadcaster_for(
+    client: KubeClient, *, has_events_api: bool, dropped: Callable[[], None] = lambda: None
 ) -> EventBroadcaster | LegacyBroadcaster:
     """The newest kind of events this server takes."""
-    if await client.serves("events.k8s.io/v1"):
+    if has_events_api:
         return EventBroadcaster(client, dropped=dropped)
     return LegacyBroadcaster(client, dropped=dropped)
 

@@ -118,4 +118,5 @@ async def test_event_after_shutdown_is_lost_with_upstreams_words(server, client,
 )
 async def test_newest_events_the_server_takes_are_used(server, client, discovery, want):
     server.on("GET", "/apis/events.k8s.io/v1", discovery)
-    assert isinstance(await broadcaster_for(client), want)
+    served = await client.serves("events.k8s.io/v1")
+    assert isinstance(broadcaster_for(client, has_events_api=served), want)
