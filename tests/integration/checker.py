@@ -85,7 +85,7 @@ class State:
         self._by_node: dict[str, list[Json]] = defaultdict(list)
         for pod in self.placed:
             self._by_node[pod["spec"]["nodeName"]].append(pod)
-        self._by_term: dict[str, list[Json]] = {}
+        self._by_term: dict[str, dict[str | None, list[Json]]] = {}
         self._by_constraint: dict[str, Mapping[str, int]] = {}
 
     def problems(self, pod: Json) -> Iterator[str]:
@@ -104,37 +104,38 @@ class State:
     def _misplaced_among_pods(self, pod: Json, node: Json) -> Iterator[str]:
         name, where = name_of(pod), node["metadata"]["name"]
         for term in terms(pod, "podAntiAffinity"):
-            if others := self._partners(pod, term, node):
-                yield f"pod {name} on {where} is too near to {name_of(others[0])}"
+            if other := self._partner(pod, term, node):
+                yield f"pod {name} on {where} is too near to {name_of(other)}"
         for term in terms(pod, "podAffinity"):
             if term["topologyKey"] not in labels_of(node):
                 yield f"pod {name} is on {where}, which has no {term['topologyKey']}"
-            elif not self._partners(pod, term, node) and not self._is_first(pod, term):
+            elif not self._partner(pod, term, node) and not self._is_first(pod, term):
                 yield f"pod {name} on {where} is far from all it wants to be near to"
         for constraint in pod["spec"].get("topologySpreadConstraints") or ():
             if constraint["whenUnsatisfiable"] == "DoNotSchedule":
                 yield from self._skewed(pod, node, constraint)
 
-    def _partners(self, pod: Json, term: Json, node: Json) -> list[Json]:
-        """Other pods that the term selects, in the domain of this node."""
-        key = term["topologyKey"]
-        domain = labels_of(node).get(key)
-        return [
-            other
-            for other in self._selected(pod, term)
-            if other is not pod and domain is not None and self._domain(other, key) == domain
-        ]
+    def _partner(self, pod: Json, term: Json, node: Json) -> Json | None:
+        """Another pod that the term selects, in the domain of this node."""
+        domain = labels_of(node).get(term["topologyKey"])
+        here = self._selected(pod, term).get(domain, ()) if domain is not None else ()
+        return next((other for other in here if other is not pod), None)
 
     def _is_first(self, pod: Json, term: Json) -> bool:
         """A pod that would be its own partner may be the first of its kind."""
-        others = [other for other in self._selected(pod, term) if other is not pod]
-        return term_selects(term, pod, pod) and not others
+        others = [one for here in self._selected(pod, term).values() for one in here]
+        return term_selects(term, pod, pod) and all(other is pod for other in others)
 
-    def _selected(self, pod: Json, term: Json) -> list[Json]:
-        """All placed pods that the term selects; worked out once for all pods that carry it."""
+    def _selected(self, pod: Json, term: Json) -> Mapping[str | None, list[Json]]:
+        """All placed pods that the term selects, by their domain; worked out once for all pods
+        that carry it.
+        """
         key = json.dumps([namespace_of(pod), term])
         if key not in self._by_term:
-            self._by_term[key] = [one for one in self.placed if term_selects(term, pod, one)]
+            by_domain = self._by_term[key] = defaultdict(list)
+            for one in self.placed:
+                if term_selects(term, pod, one):
+                    by_domain[self._domain(one, term["topologyKey"])].append(one)
         return self._by_term[key]
 
     def _domain(self, pod: Json, key: str) -> str | None:
