@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from msgspec import field
+
 from kscheduler.api.meta import EMPTY, ApiObject, ApiStruct, Quantity
 
 
@@ -45,3 +47,5 @@ class NodeStatus(ApiStruct):
 class Node(ApiObject):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+    # Its JSON as the server sent it, if whoever follows nodes keeps that; never a field of that.
+    whole: bytes = field(name="-", default=b"")

@@ -240,6 +240,8 @@ class PodStatus(ApiStruct):
 class Pod(ApiObject):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+    # Its JSON as the server sent it, if whoever follows pods keeps that; never a field of that.
+    whole: bytes = field(name="-", default=b"")
 
     @property
     def priority(self) -> int:
