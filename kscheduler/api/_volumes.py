@@ -82,6 +82,8 @@ class Volume(ApiStruct):
     azure_disk: AzureDisk | None = None
     cinder: Cinder | None = None
     portworx_volume: PortworxVolume | None = None
+    azure_file: Present | None = None
+    vsphere_volume: Present | None = None
     iscsi: ISCSI | None = None
     rbd: RBD | None = None
     config_map: Present | None = None

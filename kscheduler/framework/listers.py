@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar, cast
 
 from kscheduler.api.meta import ApiObject
 
 T = TypeVar("T", bound=ApiObject)
 T_co = TypeVar("T_co", bound=ApiObject, covariant=True)
+T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
+
+
+class ChangeHandler(Protocol[T_contra]):
+    """Who is told of every change, in the step that makes it; the lister has changed already."""
+
+    def on_add(self, item: T_contra, *, is_initial: bool) -> None: ...
+
+    def on_update(self, old: T_contra, new: T_contra) -> None: ...
+
+    def on_delete(self, item: T_contra, *, final_state_unknown: bool) -> None: ...
 
 
 class Lister(Protocol[T_co]):
@@ -23,6 +34,14 @@ class Lister(Protocol[T_co]):
     def generation(self) -> int | None:
         """Another number after every change; None if changes are not counted."""
 
+    def add_index(self, name: str, function: Callable[[T_co], Iterable[Hashable]], /) -> None:
+        """Lets objects be found by the values `function` gives for them."""
+
+    def by_index(self, name: str, value: Hashable, /) -> Sequence[T_co]: ...
+
+    def add_handler(self, handler: ChangeHandler[T_co], /) -> object:
+        """Calls `handler` from now on; what is known already is delivered at once."""
+
 
 class Listers(Protocol):
     """`listers.lister(StorageClass).get("fast")`; the app feeds them from informers."""
@@ -35,12 +54,24 @@ class FixedLister(Generic[T]):
 
     def __init__(self, objects: Mapping[str, T]) -> None:
         self._objects = objects
+        self._indexes: dict[str, Callable[[T], Iterable[Hashable]]] = {}
 
     def get(self, key: str, /) -> T | None:
         return self._objects.get(key)
 
     def items(self) -> Iterator[T]:
         return iter(self._objects.values())
+
+    def add_index(self, name: str, function: Callable[[T], Iterable[Hashable]], /) -> None:
+        self._indexes[name] = function
+
+    def by_index(self, name: str, value: Hashable, /) -> list[T]:
+        values_of = self._indexes[name]
+        return [item for item in self._objects.values() if value in values_of(item)]
+
+    def add_handler(self, handler: ChangeHandler[T], /) -> None:
+        for item in self._objects.values():
+            handler.on_add(item, is_initial=True)
 
 
 class FixedListers:

@@ -18,3 +18,20 @@ def test_objects_are_found_by_kind_and_key():
 
 def test_a_kind_without_objects_is_empty():
     assert list(FixedListers().lister(Service).items()) == []
+
+
+def test_objects_are_found_by_what_an_index_says_of_them():
+    services = FixedListers([SERVICE]).lister(Service)
+    services.add_index("namespace", lambda service: [service.namespace])
+    assert services.by_index("namespace", "shop") == [SERVICE]
+    assert services.by_index("namespace", "other") == []
+
+
+def test_a_handler_hears_of_what_is_known_already():
+    class Handler:
+        def on_add(self, item, *, is_initial):
+            heard.append((item, is_initial))
+
+    heard = []
+    FixedListers([SERVICE]).lister(Service).add_handler(Handler())
+    assert heard == [(SERVICE, True)]
