@@ -1,7 +1,8 @@
 """All informers of one client: made on demand, started together, held still together."""
 
 import asyncio
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,14 +14,25 @@ from kscheduler.client.pace import Gate, Pace
 from kscheduler.client.reflector import Reflector
 from kscheduler.client.resources import KubeClient
 from kscheduler.client.watch_lines import shape_of, untyped_shape
+from kscheduler.client.whole_objects import Wanted, keeping_whole
 from kscheduler.errors import ConfigError
+
+NOTHING: Mapping[type[ApiObject], Wanted] = {}
+# How many turns of the loop without any change mean that there is none to come.
+QUIET_TURNS = 3
 
 
 class InformerFactory:
-    """One informer per collection, however many ask for it."""
+    """One informer per collection, however many ask for it.
 
-    def __init__(self, client: KubeClient) -> None:
+    `keep`: kinds of which some objects shall carry their JSON, and which ones.
+    """
+
+    def __init__(
+        self, client: KubeClient, keep: Mapping[type[ApiObject], Wanted] = NOTHING
+    ) -> None:
         self._client = client
+        self._keep = keep
         self._gate = Gate()
         self._informers: dict[tuple[Resource, str, str, str], Informer[Any]] = {}
         self._waiting: list[tuple[str, Reflector[Any]]] = []
@@ -35,6 +47,9 @@ class InformerFactory:
     ) -> Informer[Any]:
         """The informer of a resource we have a struct for: `pods: Informer[Pod] = …`."""
         shape = shape_of(resource.struct, f"*{resource.version}.{resource.kind}")
+        wanted = self._keep.get(resource.struct)
+        if wanted is not None:
+            shape = keeping_whole(shape, wanted)
         return self._following(
             Collection(resource, shape, namespace, field_selector, label_selector)
         )
@@ -85,3 +100,20 @@ class InformerFactory:
         Followers stop reading; what stays undelivered is bounded by their sockets, see `Gate`.
         """
         return self._gate.hold()
+
+    async def moving(self) -> None:
+        """Returns when nobody holds deliveries up."""
+        await self._gate.passed()
+
+    async def catch_up(self, seconds: float) -> None:
+        """Returns when what piled up has been delivered, or so much time has passed."""
+        deadline = time.monotonic() + seconds
+        quiet = 0
+        while quiet < QUIET_TURNS and time.monotonic() < deadline:
+            before = self._generation
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if self._generation == before else 0
+
+    @property
+    def _generation(self) -> int:
+        return sum(informer.generation for informer in self._informers.values())
