@@ -3,6 +3,11 @@
 Mirrors client-go's elector. Time is read off a local monotonic clock only: a lease counts as
 valid for its duration after *we last saw it change*, whatever the times written in it say, so
 clocks that jump or disagree change nothing. Differs: nothing on the wire.
+
+`seconds_left` is what client-go has no word for: how long a leader may go on writing without
+having heard from the server. It counts from *before* the last renewal was sent, since that is the
+earliest moment from which another candidate may count, and ends ahead of the lease by as much as
+the renew deadline does.
 """
 
 from __future__ import annotations
@@ -26,6 +31,15 @@ JITTER_FACTOR = 1.2
 WATCHDOG_SECONDS = 20.0
 
 RawLease = dict[str, Any]
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def elapsed() -> float:
+    """A clock that nobody sets and that, where there is such a one, goes on in a suspended machine:
+    the other candidates' machines may be awake.
+    """
+    return time.clock_gettime(_CLOCK)
 
 
 class LeaseApi(Protocol):
@@ -67,6 +81,16 @@ class ElectionConfig:
             return "retryPeriod must be greater than zero"
         return "" if self.identity else "Lock identity is empty"
 
+    @property
+    def written_seconds(self) -> int:
+        """The duration that others read in the lease."""
+        return int(self.lease_seconds)
+
+    @property
+    def held_seconds(self) -> float:
+        """How long after a renewal we act on it; others wait longer before they take over."""
+        return self.written_seconds - (self.lease_seconds - self.renew_deadline_seconds)
+
 
 def _nothing(_: str) -> None:
     return None
@@ -89,7 +113,7 @@ class LeaderElector:
         config: ElectionConfig,
         observers: Observers | None = None,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed,
         rng: random.Random | None = None,
     ) -> None:
         config.check()
@@ -101,6 +125,7 @@ class LeaderElector:
         self._lease: RawLease | None = None
         self._observed: dict[str, Any] = {}
         self._observed_at = 0.0
+        self._held_until = float("-inf")
 
     @property
     def holder(self) -> str:
@@ -114,6 +139,14 @@ class LeaderElector:
     def valid_until(self) -> float:
         """When the lease as last seen runs out, on this process's monotonic clock."""
         return self._observed_at + float(self._observed.get("leaseDurationSeconds") or 0)
+
+    def seconds_left(self) -> float:
+        """How long we may still act as the leader, should no renewal succeed; none if not positive.
+
+        Asked right before every write, so it is cheap, and true even if the loop that renews has
+        been standing still.
+        """
+        return self._held_until - self._clock() if self.is_leader else 0.0
 
     def overdue(self) -> str | None:
         """Why this leader counts as stuck: its lease ran out long ago and it still leads."""
@@ -204,21 +237,23 @@ class LeaderElector:
         if lease is None:
             return False
         renewed = lease["spec"] | {"renewTime": _now()}
+        started = self._clock()
         try:
             written = await self._api.update(lease | {"spec": renewed})
         except KschedulerError:
             return False
-        self._keep(written)
+        self._hold(written, since=started)
         return True
 
     async def _create(self) -> bool:
         now = _now()
+        started = self._clock()
         try:
             written = await self._api.create(self._spec(acquired=now, renewed=now, transitions=0))
         except KschedulerError as error:
             log.error(error, "Error initially creating lease lock")
             return False
-        self._keep(written)
+        self._hold(written, since=started)
         return True
 
     async def _take(self, lease: RawLease) -> bool:
@@ -232,12 +267,13 @@ class LeaderElector:
         else:
             acquired, transitions = now, transitions + 1
         wanted = self._spec(acquired=acquired, renewed=now, transitions=transitions)
+        started = self._clock()
         try:
             written = await self._api.update(lease | {"spec": wanted})
         except KschedulerError as error:
             log.error(error, "Failed to update lease", lock=self._config.lock)
             return False
-        self._keep(written)
+        self._hold(written, since=started)
         return True
 
     async def _release(self) -> None:
@@ -274,7 +310,7 @@ class LeaderElector:
     def _spec(self, *, acquired: str, renewed: str, transitions: int) -> dict[str, Any]:
         return {
             "holderIdentity": self._config.identity,
-            "leaseDurationSeconds": int(self._config.lease_seconds),
+            "leaseDurationSeconds": self._config.written_seconds,
             "acquireTime": acquired,
             "renewTime": renewed,
             "leaseTransitions": transitions,
@@ -285,6 +321,11 @@ class LeaderElector:
         self._lease = lease
         if (lease.get("spec") or {}) != self._observed:
             self._keep(lease)
+
+    def _hold(self, written: RawLease, *, since: float) -> None:
+        """We wrote the lease: it is ours, from before the request was sent."""
+        self._keep(written)
+        self._held_until = since + self._config.held_seconds
 
     def _keep(self, lease: RawLease) -> None:
         self._lease = lease

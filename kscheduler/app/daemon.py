@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from kscheduler import logs
 from kscheduler.app import debugger
@@ -36,9 +35,14 @@ LAST_EVENTS_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Daemon:
-    """A scheduler and what surrounds it while it runs."""
+    """A scheduler and what surrounds it while it runs.
+
+    With --leader-elect-rejoin, a lost lease costs the scheduler and all it knows; `assemble` makes
+    the next one.
+    """
 
     made: Setup
+    assemble: Callable[[], Scheduler]
     scheduler: Scheduler
     broadcaster: Broadcaster
     lease_events: LegacyBroadcaster
@@ -50,6 +54,10 @@ class Daemon:
     def delays_cache(self) -> bool:
         """Follow the cluster only while leading, to spare a standby the memory."""
         return self.elector is not None and self.made.config.delay_cache_until_active
+
+    @property
+    def rejoins(self) -> bool:
+        return self.elector is not None and self.made.options.leader_elect_rejoin
 
     async def run(self) -> int:
         """Until a signal or the loss of the lease; the exit code is kube-scheduler's."""
@@ -93,6 +101,15 @@ class Daemon:
         return OK
 
     async def _work(self) -> None:
+        await self._serve_term()
+        while self.rejoins:
+            log.error(None, "Leaderelection lost, campaigning again")
+            self.synced = False
+            self.made.metrics.forget_state()
+            self.scheduler = self.assemble()
+            await self._serve_term()
+
+    async def _serve_term(self) -> None:
         """Follow the cluster and schedule; when leadership ends, so do the reflectors."""
         try:
             async with asyncio.TaskGroup() as reflectors:
@@ -163,33 +180,33 @@ async def run(made: Setup) -> int:
     log.info("Golang settings", **_go_settings(os.environ))
     daemon = build(made)
     stop_on_signals(daemon.stopping.set)
-    tell_on_signal(partial(debugger.tell, daemon.scheduler))
+    tell_on_signal(lambda: debugger.tell(daemon.scheduler))
     return await daemon.run()
 
 
 def build(made: Setup) -> Daemon:
     """Everything that can still be wrong with the configuration is found here."""
-    client = KubeClient(made.clients.scheduling)
-    lease_events = LegacyBroadcaster(client)
+    lease_events = LegacyBroadcaster(KubeClient(made.clients.scheduling))
     elector = _elector(made, lease_events)
+    fence = None if elector is None else elector.seconds_left
     _tell_what_is_missing(made)
     broadcaster = broadcaster_for(
         KubeClient(made.clients.events),
         has_events_api=made.has_events_api,
         dropped=made.metrics.kscheduler_events_dropped_total.inc,
     )
-    scheduler = Assembler(
+    assemble = Assembler(
         completed=without(made.completed, NOT_BUILT),
         reads_for=plugin_names(made.completed),
         registry={**IN_TREE, **made.out_of_tree},
         gates=made.gates,
-        client=client,
+        client=KubeClient(made.clients.scheduling, fence=fence),
         broadcaster=broadcaster,
         metrics=made.metrics,
         max_unschedulable_seconds=made.options.pod_max_in_unschedulable_pods_duration.seconds,
         rng=random.Random(),
-    ).assemble()
-    return Daemon(made, scheduler, broadcaster, lease_events, elector)
+    ).assemble
+    return Daemon(made, assemble, assemble(), broadcaster, lease_events, elector)
 
 
 def _elector(made: Setup, events: LegacyBroadcaster) -> LeaderElector | None:

@@ -44,6 +44,9 @@ class Flag:
         return getattr(_DEFAULTS, self.field)
 
 
+# The group of flags that kube-scheduler does not have.
+OWN = "Kscheduler"
+
 GROUPS: dict[str, tuple[Flag, ...]] = {
     "Misc": (
         Flag(
@@ -364,6 +367,13 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
             "version",
             VERSION,
             "Print the version and exit, with =raw in full; =vX.Y.Z… sets the version to report.",
+        ),
+    ),
+    OWN: (
+        Flag(
+            "leader-elect-rejoin",
+            BOOL,
+            "Having lost the lease, drop all state and campaign again instead of exiting.",
         ),
     ),
 }

@@ -9,7 +9,7 @@ ApiError
 │   └── InternalError  ServiceUnavailable
 └── TransportError          there was no answer
     ├── ConnectionRefused  ConnectionReset  HostNotFound
-    └── TlsError  DeadlineExceeded  CredentialsError
+    └── TlsError  DeadlineExceeded  CredentialsError  Withheld
 
 The text of an error is client-go's own, since it ends up in events and pod conditions; `remedy`
 holds what an operator could try, for the places that speak to one.
@@ -168,6 +168,12 @@ class DeadlineExceeded(TransportError):
 
 class CredentialsError(TransportError):
     remedy = "check the credential plugin named in the kubeconfig by running it by hand"
+
+
+class Withheld(TransportError):
+    """We did not send it: what gave us the right to had run out meanwhile."""
+
+    remedy = "another replica may lead by now; if not, check why this one was stalled"
 
 
 _BY_REASON: dict[str, type[StatusError]] = {

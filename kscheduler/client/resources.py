@@ -27,6 +27,7 @@ from kscheduler.client.errors import (
     Timeout,
     Unauthorized,
 )
+from kscheduler.client.fence import Fence
 from kscheduler.client.patches import pod_status_patch
 from kscheduler.client.throttle import Backoff, brief_retries
 from kscheduler.client.transport import Transport
@@ -46,10 +47,11 @@ Query = Mapping[str, str]
 
 
 class KubeClient:
-    """Reads and writes API objects over one transport."""
+    """Reads and writes API objects over one transport; a `fence` can forbid writes."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, *, fence: Fence | None = None) -> None:
         self._transport = transport
+        self._fence = fence
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
         return await self._send("GET", resource, namespace, name)
@@ -188,6 +190,7 @@ class KubeClient:
             body=body,
             content_type=kind,
             subject=f"{resource.group_resource} {name}".rstrip(),
+            fence=None if method == "GET" else self._fence,
         )
 
 

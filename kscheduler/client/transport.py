@@ -27,8 +27,10 @@ from kscheduler.client.errors import (
     DeadlineExceeded,
     StatusError,
     TransportError,
+    Withheld,
     from_response,
 )
+from kscheduler.client.fence import Fence, FencedBody, withheld
 from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.client.observation import Observer, Unobserved
 from kscheduler.client.reachability import Reachability
@@ -65,11 +67,17 @@ class _Call(NamedTuple):
     content_type: str
     subject: str
     streamed: bool = False
+    fence: Fence | None = None
 
     @property
     def request(self) -> str:
         """How Go names it in errors."""
         return f'{self.method.capitalize()} "{self.url}"'
+
+    def fenced_body(self) -> bytes | FencedBody | None:
+        if self.fence is None or self.body is None:
+            return self.body
+        return FencedBody(self.body, self.fence, self.request)
 
     def may_be_repeated(self, error: TransportError) -> bool:
         """Whether sending it again can do no harm: a broken write may have taken effect."""
@@ -153,14 +161,18 @@ class Transport:
         body: bytes | None = None,
         content_type: str = JSON,
         subject: str = "",
+        fence: Fence | None = None,
     ) -> bytes:
-        """The body of a successful answer; `subject` names the object in errors (`pods p1`)."""
-        call = _Call(method, self._url(path, query), body, content_type, subject)
+        """The body of a successful answer; `subject` names the object in errors (`pods p1`).
+
+        With a `fence`, a request that has a body is neither sent nor waited for once that closes.
+        """
+        call = _Call(method, self._url(path, query), body, content_type, subject, fence=fence)
         started = time.perf_counter()
         received = 0
         await self._wait_for_token(call)
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout(self._seconds_for(call)):
                 response = await self._answered(call)
                 answer = await self._read(call, response)
                 received = len(answer)
@@ -170,6 +182,15 @@ class Transport:
         finally:
             seconds = time.perf_counter() - started
             self._observer.finished(method, self.host, seconds, len(body or b""), received)
+
+    def _seconds_for(self, call: _Call) -> float | None:
+        """How long the answer may take; no longer than what the request must not outlive."""
+        if call.fence is None:
+            return self._timeout_seconds
+        left = call.fence()
+        if left <= 0:
+            raise withheld(call.request)
+        return left if self._timeout_seconds is None else min(left, self._timeout_seconds)
 
     @asynccontextmanager
     async def stream(
@@ -209,6 +230,8 @@ class Transport:
             last = attempt == MAX_RETRIES
             try:
                 response = await self._sent(call, idle_seconds)
+            except Withheld:
+                raise
             except TransportError as error:
                 self._observer.attempted(call.method, self.host, "<error>", again=attempt > 0)
                 self._reachability.failed(error)
@@ -247,11 +270,12 @@ class Transport:
         headers = {} if header is None else {"Authorization": header}
         if call.body is not None:
             headers["Content-Type"] = call.content_type
+        body = call.fenced_body()
         try:
             response = await session.request(
                 call.method,
                 URL(call.url, encoded=True),
-                data=call.body,
+                data=body,
                 headers=headers,
                 ssl=tls or False,
                 server_hostname=self._server_name,
@@ -260,6 +284,8 @@ class Transport:
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(body, FencedBody) and body.refusal is not None:
+                raise body.refusal from error
             raise failure(call.request, self._server, error) from error
         if response.status == 401:
             self._credentials.rejected(header)

@@ -103,6 +103,17 @@ class Metrics:
             if family.label_names:
                 family.reset()
 
+    def forget_state(self) -> None:
+        """No pod waits and no node is known any more: the scheduler these told of is gone."""
+        for told in (
+            self.pending_pods,
+            self.queued_entities,
+            self.unschedulable_pods,
+            self.inflight_events,
+            self.cache_size,
+        ):
+            told.reset()
+
     def _attempts(self) -> None:
         self.schedule_attempts_total = self.counters(
             "scheduler_schedule_attempts_total",

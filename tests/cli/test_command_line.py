@@ -4,7 +4,7 @@ import pytest
 
 from kscheduler.api.quantity import parse as quantity
 from kscheduler.cli.command_line import UsageError, parse
-from kscheduler.cli.flags import GROUPS, all_flags
+from kscheduler.cli.flags import GROUPS, OWN, all_flags
 from kscheduler.config.duration import Duration
 from kscheduler.config.options import CertKey, Options
 
@@ -38,6 +38,7 @@ def test_groups_stand_in_kube_schedulers_order_and_flags_by_name():
         "Metrics",
         "Logs",
         "Global",
+        OWN,
     ]
     for flags in GROUPS.values():
         assert [flag.name for flag in flags] == sorted(flag.name for flag in flags)

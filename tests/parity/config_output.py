@@ -4,6 +4,8 @@ import json
 import re
 from typing import NamedTuple
 
+from kscheduler.cli.flags import GROUPS, OWN
+
 HEADER = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^ ]+:\d+\] ")
 # Every start writes it unless allowed labels are given; the recording leaves it out.
 EVERY_START = "The manifest file is empty, ignoring."
@@ -76,7 +78,8 @@ def error_set(text: str) -> set[str]:
 
 def comparable_log(case: dict, log: list[list[str]]) -> list[list[str]]:
     """Our lines without those that the recording leaves out."""
-    kept = [line for line in log if line[1] != EVERY_START]
+    own = tuple(f"FLAG: --{flag.name}=" for flag in GROUPS[OWN])
+    kept = [line for line in log if line[1] != EVERY_START and not line[1].startswith(own)]
     if not any(line[1].startswith("FLAG:") for line in case["log"]):
         kept = [line for line in kept if not line[1].startswith("FLAG:")]
     if any(re.fullmatch(r"(-v|--v)=?[2-9]", arg) for arg in case["args"]):
@@ -97,6 +100,7 @@ def matches(want: str, got: str) -> bool:
 
 
 def read_help(text: str) -> dict:
+    """What is said about upstream's flags; ours come behind them, in a group of their own."""
     usage, groups, group = [], [], None
     lines = iter(text.splitlines())
     for line in lines:
@@ -107,6 +111,7 @@ def read_help(text: str) -> dict:
             groups.append(group)
         elif group and (match := FLAG.fullmatch(line)):
             group["flags"].append(_flag(match))
+    assert groups.pop()["group"] == OWN
     return {"usage": usage, "groups": groups}
 
 
