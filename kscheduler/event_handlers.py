@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 from kscheduler import logs
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import ApiObject
+from kscheduler.api.timestamps import steady_time
 from kscheduler.framework import cluster_event
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
@@ -93,7 +94,7 @@ class EventHandlers:
         *,
         waiting_pods: WaitingPods,
         compile_pod: Callable[[Pod], PodInfo] = PodInfo,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady_time,
     ) -> None:
         self._cache = cache
         self._queue = queue

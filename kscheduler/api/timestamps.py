@@ -1,6 +1,7 @@
 """API timestamps: RFC 3339 with whole seconds (Time) or six decimals (MicroTime), in UTC."""
 
 import re
+import time
 from calendar import timegm
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -11,10 +12,18 @@ _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
 )
 _NANO = 10**9
+_STARTED = time.time() - time.monotonic()
 
 
 class TimestampError(KschedulerError, ValueError):
     """Raised for a text that is no RFC 3339 time."""
+
+
+def steady_time() -> float:
+    """Seconds since the epoch by the clock's word of when the process started; for waiting times,
+    which must not change when somebody sets the clock.
+    """
+    return _STARTED + time.monotonic()
 
 
 def parse_time_ns(text: str) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 from kscheduler.api.core import Pod
 from kscheduler.api.requests import Counting
 from kscheduler.api.resources import PODS
+from kscheduler.api.timestamps import steady_time
 from kscheduler.app.following import Following
 from kscheduler.client.informer import Registration
 from kscheduler.client.informer_factory import InformerFactory
@@ -195,7 +195,7 @@ class Assembler:
                 listers=following,
                 snapshot=cache.snapshot,
                 nominator=nominations,
-                activate=lambda pods: nominations.queue.activate(pods, time.time()),
+                activate=lambda pods: nominations.queue.activate(pods, steady_time()),
                 client=self.client,
                 recorder=recorders[profile],
                 metrics=self.metrics,

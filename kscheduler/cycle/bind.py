@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kscheduler import logs
+from kscheduler.api.timestamps import steady_time
 from kscheduler.cycle.failure import Failure, FailureHandler, Recorder
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent
@@ -63,7 +64,7 @@ class Binder:
         metrics: Metrics,
         pods_in_pre_bind: PodsInPreBind,
         nominates: bool,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady_time,
     ) -> None:
         self._cache = cache
         self._queue = queue

@@ -69,12 +69,15 @@ class FailureHandler:
         recorder: Callable[[str], Recorder],
         writer: StatusWriter,
         metrics: Metrics,
+        *,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._queue = queue
         self._pods = pods
         self._recorder = recorder
         self._writer = writer
         self._metrics = metrics
+        self._wall_clock = wall_clock
 
     def handle(self, queued: QueuedPod, failure: Failure, *, started: float, now: float) -> None:
         pod = queued.pod
@@ -94,7 +97,7 @@ class FailureHandler:
             self._queue.done(pod.uid)
             return
         self._requeue(queued, current, failure, now=now)
-        self._tell(queued, failure, now=now)
+        self._tell(queued, failure)
 
     def _count(self, profile: str, failure: Failure, seconds: float) -> None:
         result = "unschedulable" if failure.rejected else "error"
@@ -125,7 +128,7 @@ class FailureHandler:
             self._queue.add_unschedulable_if_not_present(queued, now=now)
             self._queue.nominator.add(queued.pod, failure.nominated_node)
 
-    def _tell(self, queued: QueuedPod, failure: Failure, *, now: float) -> None:
+    def _tell(self, queued: QueuedPod, failure: Failure) -> None:
         pod, message = queued.pod.pod, failure.status.message
         self._recorder(queued.profile).event(
             pod, "Warning", "FailedScheduling", "Scheduling", message
@@ -136,7 +139,7 @@ class FailureHandler:
             reason=failure.reason,
             message=message,
             observed_generation=pod.metadata.generation,
-            last_transition_time=format_time(now),
+            last_transition_time=format_time(self._wall_clock()),
         )
         self._writer.report(StatusReport(pod, condition, failure.nominated_node))
 

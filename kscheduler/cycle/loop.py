@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from kscheduler import logs
+from kscheduler.api.timestamps import steady_time
 from kscheduler.cycle.bind import Attempt, Binder, rejection
 from kscheduler.cycle.failure import CLEAR, Failure, FailureHandler, Recorder
 from kscheduler.cycle.schedule import Failed, Placement, Scheduler, Turn, Unschedulable
@@ -61,7 +62,7 @@ class SchedulingLoop:
         recorder: Callable[[str], Recorder],
         metrics: Metrics,
         rng: random.Random,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady_time,
     ) -> None:
         self._queue = queue
         self._cache = cache

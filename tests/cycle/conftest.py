@@ -142,7 +142,12 @@ class Rig:
         self.api = Api(self)
         self.writer = StatusWriter(self.api, self.pods)
         self.failures = FailureHandler(
-            self.queue, self.pods, self.recorder, self.writer, self.metrics
+            self.queue,
+            self.pods,
+            self.recorder,
+            self.writer,
+            self.metrics,
+            wall_clock=lambda: self.now,
         )
         self.binder = Binder(
             cache=self.cache,
