@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test controlplane e2e lint format bench bench-core clean help
+.PHONY: run test controlplane e2e lint format docs bench bench-core clean help
 
 help: ## what can be made
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -35,6 +35,9 @@ lint: $(INSTALLED) ## ruff, format check, mypy strict, import contracts
 format: $(INSTALLED) ## apply ruff's fixes and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(INSTALLED) ## write the reference pages anew from the code
+	$(BIN)/python docs/reference/generate.py
 
 bench: $(INSTALLED) ## list, sync and placement cost on the embedded cluster
 	$(BIN)/python tests/bench/run.py $(ARGS)

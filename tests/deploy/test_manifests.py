@@ -15,7 +15,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kscheduler.metrics import Family, Metrics
+from kscheduler.metrics import Metrics
 from kscheduler.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -54,8 +54,7 @@ def test_dashboard_and_alerts_ask_only_for_metrics_the_daemon_has():
 
 
 def sample_names(metrics: Metrics) -> Iterator[str]:
-    families = [one.name for one in vars(metrics).values() if isinstance(one, Family)]
-    for name in families + [one.name for one in metrics.registry.collect()]:
+    for name in (*metrics.families, *(one.name for one in metrics.registry.collect())):
         yield from (f"{name}{end}" for end in ("", "_total", "_bucket", "_sum", "_count"))
 
 
