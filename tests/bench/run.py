@@ -4,12 +4,11 @@ The API server is the embedded one, in a process of its own; the daemon is start
 it. Seconds and memory are those of the daemon's process, as the kernel counts them. The time it
 takes to place pods is shared with the API server, which on few cores is the slower of the two.
 
-    make bench ARGS="--nodes 5000 --pods 50000 --backlog 5000 --workloads plain,anti-affinity"
+    make bench-sync ARGS="--nodes 5000 --pods 50000 --backlog 5000 --workloads plain,anti-affinity"
 """
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,14 +21,13 @@ from typing import Any
 
 import click
 import workloads
+from processes import Usage, running
 from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
 LAUNCHER = HERE.parent.parent / "cmd" / "kscheduler"
 FLAGS = ("--leader-elect=false", "--secure-port=0", "--kube-api-qps=-1")
-TICKS = os.sysconf("SC_CLK_TCK")
-END_SECONDS = 10.0
 # The start that we mean to stay below: seconds of CPU for 1,000 nodes and 10,000 pods.
 SYNC_TARGET = 3.0
 
@@ -56,23 +54,6 @@ class Server:
 
 
 @dataclass
-class Usage:
-    """What a process has used so far."""
-
-    cpu_seconds: float
-    peak_megabytes: float
-
-    @classmethod
-    def of(cls, pid: int) -> "Usage":
-        # The name in the second field may contain spaces and parentheses.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        status = Path(f"/proc/{pid}/status").read_text()
-        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-        ticks = int(fields[11]) + int(fields[12])
-        return cls(ticks / TICKS, int(peak.split()[1]) / 1024)
-
-
-@dataclass
 class Result:
     measured: str
     pods: int
@@ -85,20 +66,6 @@ class Result:
     def __post_init__(self) -> None:
         self.pods_per_second = self.pods / self.seconds
         self.cpu_ms_per_pod = self.cpu_seconds / self.pods * 1000
-
-
-@contextmanager
-def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(command, text=True, **options)
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 @contextmanager

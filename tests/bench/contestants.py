@@ -1,0 +1,89 @@
+"""Who is measured: kube-scheduler, kscheduler, and a client that only binds.
+
+All are processes of their own and the same user, over TLS. Both schedulers get the same
+configuration and flags: limits as asked, no leader election, everything else at its default;
+kube-scheduler speaks protobuf, as is its default. Their logs go to a file at the default level.
+"""
+
+import json
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.bench.processes import running
+from tests.controlplane.binaries import program
+from tests.controlplane.plane import ControlPlane, free_port
+
+USER = "kube-scheduler"
+OURS, THEIRS, FLOOR = "kscheduler", "kube-scheduler", "bindings only"
+CONTENT_TYPES = {OURS: "application/json", THEIRS: "application/vnd.kubernetes.protobuf"}
+
+
+class Limits(NamedTuple):
+    """Requests per second that a scheduler allows itself."""
+
+    qps: int
+    burst: int
+
+
+LIFTED = Limits(5000, 5000)
+STOCK = Limits(50, 100)
+
+
+class Contestant(NamedTuple):
+    process: subprocess.Popen[str]
+    log: Path
+
+
+@contextmanager
+def contestant(who: str, plane: ControlPlane, limits: Limits) -> Iterator[Contestant]:
+    """One that has just been started."""
+    log = plane.folder / "contestant.log"
+    with (
+        log.open("wb") as output,
+        running(command(who, plane, limits), stdout=output, stderr=output) as process,
+    ):
+        yield Contestant(process, log)
+
+
+def command(who: str, plane: ControlPlane, limits: Limits) -> list[str]:
+    if who == FLOOR:
+        script = str(Path(__file__).with_name("floor.py"))
+        authority = f"--authority={plane.folder / 'ca.crt'}"
+        token = f"--token={plane.tokens[USER]}"
+        return [sys.executable, script, f"--port={plane.port}", authority, token]
+    config = plane.folder / "scheduler.yaml"
+    config.write_text(configuration(who, plane.folder / f"{USER}.kubeconfig", limits))
+    ours = Path(sysconfig.get_path("scripts")) / OURS
+    path = program(THEIRS) if who == THEIRS else ours
+    port = f"--secure-port={free_port()}"
+    return [str(path), f"--config={config}", "--bind-address=127.0.0.1", port]
+
+
+def configuration(who: str, kubeconfig: Path, limits: Limits) -> str:
+    connection = {
+        "kubeconfig": str(kubeconfig),
+        "contentType": CONTENT_TYPES[who],
+        "qps": limits.qps,
+        "burst": limits.burst,
+    }
+    return json.dumps(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": connection,
+            "leaderElection": {"leaderElect": False},
+        }
+    )
+
+
+def version(who: str) -> str:
+    """What it says about itself."""
+    ours = str(Path(sysconfig.get_path("scripts")) / OURS)
+    path = ours if who == OURS else str(program(who))
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
+    return told.stdout.splitlines()[0]

@@ -1,0 +1,183 @@
+"""One measurement: a control plane around an image, one contestant, a watch that counts.
+
+In backlog mode the pods are there before the contestant starts, and the clock runs from the first
+binding to the last. In steady mode pods are created at a constant rate once a first one was bound,
+and each has a clock of its own. Afterwards everybody who placed pods is judged.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import ceil, floor
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.bench.contestants import LIFTED, STOCK, Contestant, contestant
+from tests.bench.images import API_SERVER, ETCD, administration, started
+from tests.bench.judgement import BrokenRuleError, judge
+from tests.bench.pace import disturbed, paced
+from tests.bench.processes import Usage
+from tests.bench.quick_client import RefusedError
+from tests.bench.results import STEADY, STOCK_LIMITS, Entry, Figures
+from tests.bench.scenarios import SCENARIOS, Size, named
+from tests.bench.sightings import Sightings, sightings
+from tests.controlplane.plane import ControlPlane, ControlPlaneError
+
+LOOK_SECONDS = 0.5
+# Between two bindings; a pod whose first attempt failed may have to wait ten seconds.
+STALL_SECONDS = 90.0
+LAST_LINES = 15
+WARM_UP = 999_999
+
+Tell = Callable[[int], None]
+
+
+class MeasurementError(Exception):
+    """Why there are no figures; the text has the contestant's last words."""
+
+
+# What may go wrong in a measurement without being a mistake of this program.
+FAILURES = (MeasurementError, BrokenRuleError, RefusedError, ControlPlaneError, OSError, EOFError)
+
+
+class Reading(NamedTuple):
+    """What contestant, API server, etcd and this process have used by when."""
+
+    at: float
+    used: tuple[Usage, ...]
+
+
+class Bench:
+    """A contestant at work."""
+
+    def __init__(self, plane: ControlPlane, one: Contestant, seen: Sightings, tell: Tell) -> None:
+        self._one = one
+        self._seen = seen
+        self._tell = tell
+        servers = (plane.processes[name].pid for name in (API_SERVER, ETCD))
+        self._pids = (one.process.pid, *servers)
+        self.started = time.monotonic()
+
+    async def bound(self, count: int) -> Reading:
+        """Taken at the moment when so many pods are."""
+        last, changed = -1, time.monotonic()
+        while not await self._seen.reached(count, LOOK_SECONDS):
+            now, number = time.monotonic(), len(self._seen.at)
+            self._tell(number)
+            if number != last:
+                last, changed = number, now
+            self._check(f"{number:,} of {count:,} pods were bound", now - changed)
+        return self._read()
+
+    def _check(self, so_far: str, idle_seconds: float) -> None:
+        code = self._one.process.poll()
+        if code is not None:
+            raise MeasurementError(f"it ended with code {code} when {so_far}")
+        if idle_seconds > STALL_SECONDS:
+            raise MeasurementError(f"nothing happened for {idle_seconds:.0f} s when {so_far}")
+
+    def _read(self) -> Reading:
+        here = Usage(time.process_time(), 0.0)
+        return Reading(time.monotonic(), (*map(Usage.of, self._pids), here))
+
+
+def measure(image: Path, entry: Entry, per_second: float, tell: Tell) -> Figures:
+    """Raises MeasurementError. `tell` hears now and then how many pods are bound."""
+    with explained(), started(image) as plane:
+        if entry.case.mode == STEADY:
+            return asyncio.run(steady(plane, entry, per_second, tell))
+        return asyncio.run(backlog(plane, entry, tell))
+
+
+async def backlog(plane: ControlPlane, entry: Entry, tell: Tell) -> Figures:
+    case = entry.case
+    server = administration(plane)
+    disturbances = SCENARIOS[case.scenario].meanwhile
+    limits = STOCK if case.mode == STOCK_LIMITS else LIFTED
+    async with sightings(server) as seen:
+        with contestant(entry.who, plane, limits) as one, last_words(one):
+            bench = Bench(plane, one, seen, tell)
+            first = await bench.bound(1)
+            async with disturbed(server, disturbances, Size(case.nodes, case.pods)):
+                last = await bench.bound(case.pods)
+    await judge(server)
+    # The first one is what the clock starts with.
+    return figures(case.pods - 1, bench.started, first, last)
+
+
+async def steady(plane: ControlPlane, entry: Entry, per_second: float, tell: Tell) -> Figures:
+    case = entry.case
+    server = administration(plane)
+    scenario, size = SCENARIOS[case.scenario], Size(case.nodes, case.pods)
+    steps = [tuple(scenario.backlog(number, size)) for number in range(case.pods)]
+    async with sightings(server) as seen:
+        with contestant(entry.who, plane, LIFTED) as one, last_words(one):
+            bench = Bench(plane, one, seen, tell)
+            await server.send_all(scenario.backlog(WARM_UP, size), 1)
+            ready = await bench.bound(1)
+            begun = await paced(server, steps, per_second)
+            last = await bench.bound(1 + case.pods)
+    await judge(server)
+    result = figures(case.pods, bench.started, ready, last)
+    due = {named(number): begun + number / per_second for number in range(case.pods)}
+    taken = sorted(seen.at[name] - moment for name, moment in due.items())
+    result.p50_ms, result.p90_ms, result.p99_ms = (
+        1000 * percentile(taken, share) for share in (0.5, 0.9, 0.99)
+    )
+    return result
+
+
+def figures(pods: int, started: float, first: Reading, last: Reading) -> Figures:
+    seconds = last.at - first.at
+    cpu = [
+        1000 * (after.cpu_seconds - before.cpu_seconds) / pods
+        for before, after in zip(first.used, last.used, strict=True)
+    ]
+    return Figures(
+        seconds=seconds,
+        pods_per_second=pods / seconds,
+        start_seconds=first.at - started,
+        scheduler_cpu_ms=cpu[0],
+        apiserver_cpu_ms=cpu[1],
+        etcd_cpu_ms=cpu[2],
+        bench_cpu_ms=cpu[3],
+        peak_megabytes=last.used[0].peak_megabytes,
+    )
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    """The value below which that share of them lies, between two neighbours in proportion."""
+    position = share * (len(ordered) - 1)
+    low, high = ordered[floor(position)], ordered[ceil(position)]
+    return low + (high - low) * (position - floor(position))
+
+
+@contextmanager
+def last_words(one: Contestant) -> Iterator[None]:
+    try:
+        yield
+    except (*FAILURES, BaseExceptionGroup) as error:
+        lines = one.log.read_text(errors="replace").splitlines()
+        told = "\n  ".join(lines[-LAST_LINES:])
+        raise MeasurementError(f"{_cause(error)}\nits last words:\n  {told}") from error
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Failures come out as what they are, whatever group of tasks they were in."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        cause = _cause(group)
+        if not isinstance(cause, FAILURES):
+            raise
+        raise MeasurementError(str(cause)) from group
+    except FAILURES as error:
+        raise MeasurementError(str(error)) from error
+
+
+def _cause(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

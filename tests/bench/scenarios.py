@@ -1,0 +1,360 @@
+"""What is measured beside kube-scheduler: a cluster, a backlog, and what happens meanwhile.
+
+The pods of `workloads.py` on their own; the same with something in the way; and the shapes of
+upstream's scheduler_perf that need more than pods: preemption and volumes. Pods that are counted
+carry a label, others are there to disturb. Servers list objects by name, so names with leading
+zeros say in which order a scheduler first sees its backlog.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import NamedTuple
+
+from tests.bench import workloads
+from tests.bench.quick_client import Request
+from tests.bench.workloads import IMAGE, NAMESPACE, Json, node, pod
+
+NODES = "/api/v1/nodes"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+VOLUMES = "/api/v1/persistentvolumes"
+CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
+CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
+MEASURED = "measured"
+DRIVER = "ebs.csi.aws.com"
+ATTACHABLE = 39
+# The one class above all others that every server has.
+HIGH_PRIORITY = "system-cluster-critical"
+DELETE_AT_ONCE = json.dumps({"gracePeriodSeconds": 0}).encode()
+# Of 4 CPUs, 100m each, some stay free.
+MOST_PER_NODE = 30.0
+
+
+class Size(NamedTuple):
+    nodes: int
+    pods: int
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Requests sent at a steady rate while pods are being placed, until there are no more."""
+
+    per_second: float
+    requests: Callable[[Size], Iterator[Request]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    # The pod that is measured, by its number, and what must be there for it.
+    backlog: Callable[[int, Size], Iterable[Request]]
+    # What else is there from the start.
+    before: Callable[[Size], Iterable[Request]] = lambda size: ()
+    node: Callable[[int], Iterable[Request]] = lambda number: (create(NODES, node(number)),)
+    meanwhile: tuple[Disturbance, ...] = ()
+    pods_per_node: float = MOST_PER_NODE
+
+    def at_most(self, size: Size) -> Size:
+        """With no more pods than surely find a place."""
+        return Size(size.nodes, min(size.pods, int(size.nodes * self.pods_per_node)))
+
+    def objects(self, size: Size) -> Iterator[Request]:
+        """All that is there when a scheduler starts."""
+        yield from chain.from_iterable(map(self.node, range(size.nodes)))
+        yield from self.before(size)
+        for number in range(size.pods):
+            yield from self.backlog(number, size)
+
+
+def create(path: str, body: Json) -> Request:
+    return Request("POST", path, json.dumps(body).encode())
+
+
+def delete(path: str, name: str) -> Request:
+    return Request("DELETE", f"{path}/{name}", DELETE_AT_ONCE)
+
+
+def measured(body: Json) -> Request:
+    body["metadata"]["labels"][MEASURED] = "true"
+    return create(PODS, body)
+
+
+def named(number: int) -> str:
+    return f"pod-{number:06d}"
+
+
+def node_name(number: int, size: Size) -> str:
+    return node(number % size.nodes)["metadata"]["name"]
+
+
+def requesting(cpu: str) -> list[Json]:
+    amounts = {"cpu": cpu, "memory": "500Mi"}
+    resources = {"requests": amounts, "limits": amounts}
+    return [{"name": "pause", "image": IMAGE, "resources": resources}]
+
+
+def shaped(*shapes: workloads.Shape, pods_per_node: float = MOST_PER_NODE) -> Scenario:
+    """Nothing but pods; those of several shapes take turns."""
+
+    def backlog(number: int, size: Size) -> Iterator[Request]:
+        yield measured(shapes[number % len(shapes)](named(number)))
+
+    return Scenario(backlog, pods_per_node=pods_per_node)
+
+
+def plain(number: int, size: Size) -> Iterator[Request]:
+    yield measured(pod(named(number)))
+
+
+def placed(how_many: Callable[[Size], int]) -> Callable[[Size], Iterator[Request]]:
+    def before(size: Size) -> Iterator[Request]:
+        for number in range(how_many(size)):
+            yield create(PODS, workloads.placed(number, node_name(number, size)))
+
+    return before
+
+
+# Churn: every tenth pod of the backlog is deleted while it waits or just after it was bound, in
+# turn with pods that run already; and a cordoned node comes and goes each second.
+
+
+def with_doomed_ones(number: int, size: Size) -> Iterator[Request]:
+    yield from plain(number, size)
+    if number % 10 == 0:
+        yield create(PODS, pod(f"{named(number)}-doomed"))
+
+
+def deletions(size: Size) -> Iterator[Request]:
+    for number in range(size.pods):
+        yield delete(PODS, f"placed-{number}")
+        if number % 10 == 0:
+            # Those that are last in the queue.
+            yield delete(PODS, f"{named((size.pods - 1 - number) // 10 * 10)}-doomed")
+
+
+def nodes_that_come_and_go(size: Size) -> Iterator[Request]:
+    for number in count():
+        body = node(size.nodes + number)
+        body["spec"] = {"unschedulable": True}
+        yield create(NODES, body)
+        yield delete(NODES, body["metadata"]["name"])
+
+
+CHURN = Scenario(
+    with_doomed_ones,
+    before=placed(lambda size: size.pods),
+    meanwhile=(Disturbance(100, deletions), Disturbance(2, nodes_that_come_and_go)),
+    pods_per_node=15,
+)
+
+
+# Gated: as many pods wait for a gate as for a node, and each pod that is deleted is a reason to
+# look at them again.
+
+
+def gated_and_placed(size: Size) -> Iterator[Request]:
+    for number in range(size.pods):
+        gates = [{"name": "test.k8s.io/hold"}]
+        yield create(PODS, pod(f"gated-{number:06d}", schedulingGates=gates))
+    yield from placed(lambda size: size.pods)(size)
+
+
+def deletions_of_placed(size: Size) -> Iterator[Request]:
+    return (delete(PODS, f"placed-{number}") for number in range(size.pods))
+
+
+GATED = Scenario(
+    plain,
+    before=gated_and_placed,
+    meanwhile=(Disturbance(50, deletions_of_placed),),
+    pods_per_node=15,
+)
+
+
+# Unschedulable: every tenth pod fits nowhere, and five more important ones that fit nowhere arrive
+# each second.
+
+
+def with_stuck_ones(number: int, size: Size) -> Iterator[Request]:
+    yield from plain(number, size)
+    if number % 10 == 0:
+        yield create(PODS, pod(f"{named(number)}-stuck", containers=requesting("9")))
+
+
+def stuck_arrivals(size: Size) -> Iterator[Request]:
+    for number in count():
+        body = pod(
+            f"stuck-{number:06d}",
+            containers=requesting("9"),
+            priorityClassName=HIGH_PRIORITY,
+        )
+        yield create(PODS, body)
+
+
+UNSCHEDULABLE = Scenario(with_stuck_ones, meanwhile=(Disturbance(5, stuck_arrivals),))
+
+
+# Pinned: each pod may run on one node only, as the pods of a DaemonSet.
+
+
+def pinned(number: int, size: Size) -> Iterator[Request]:
+    wanted = {
+        "key": "metadata.name",
+        "operator": "In",
+        "values": [node_name(number, size)],
+    }
+    required = {"nodeSelectorTerms": [{"matchFields": [wanted]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    yield measured(pod(named(number), affinity=affinity))
+
+
+# Preemption: four pods on each node leave 400m of its CPU; a preemptor needs a node for itself.
+
+
+def full_nodes(size: Size) -> Iterator[Request]:
+    for number in range(4 * size.nodes):
+        body = pod(
+            f"low-{number:06d}",
+            nodeName=node_name(number, size),
+            containers=requesting("900m"),
+            terminationGracePeriodSeconds=0,
+        )
+        yield create(PODS, body)
+
+
+def preemptor(name: str) -> Json:
+    return pod(
+        name,
+        containers=requesting("3970m"),
+        priorityClassName=HIGH_PRIORITY,
+        terminationGracePeriodSeconds=0,
+    )
+
+
+def preempting(number: int, size: Size) -> Iterator[Request]:
+    yield measured(preemptor(named(number)))
+
+
+def plain_for_short(number: int, size: Size) -> Iterator[Request]:
+    """A plain pod that no kubelet must be asked about if a preemptor evicts it."""
+    yield measured(pod(named(number), terminationGracePeriodSeconds=0))
+
+
+def preemptors(size: Size) -> Iterator[Request]:
+    return (create(PODS, preemptor(f"preemptor-{number:06d}")) for number in count())
+
+
+PREEMPTION_BASIC = Scenario(preempting, before=full_nodes, pods_per_node=1)
+PREEMPTION_ASYNC = Scenario(
+    plain_for_short,
+    before=full_nodes,
+    meanwhile=(Disturbance(5, preemptors),),
+    pods_per_node=3,
+)
+
+
+# Volumes: each pod has a claim that is bound already; as many pods as nodes run with such ones.
+
+
+def with_secret(number: int, size: Size) -> Iterator[Request]:
+    secret = {"name": "secret", "secret": {"secretName": "secret"}}
+    yield measured(pod(named(number), volumes=[secret]))
+
+
+def claimed(name: str, source: Json) -> Iterator[Request]:
+    """A volume and the claim that has got it."""
+    sizes = {"storage": "1Gi"}
+    claim = {"kind": "PersistentVolumeClaim", "namespace": NAMESPACE, "name": name}
+    yield create(
+        VOLUMES,
+        {
+            "metadata": {"name": name},
+            "spec": {
+                "accessModes": ["ReadOnlyMany"],
+                "capacity": sizes,
+                "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": claim,
+                **source,
+            },
+        },
+    )
+    yield create(
+        CLAIMS,
+        {
+            "metadata": {
+                "name": name,
+                "annotations": {"pv.kubernetes.io/bind-completed": "true"},
+            },
+            "spec": {
+                "accessModes": ["ReadOnlyMany"],
+                "resources": {"requests": sizes},
+                "volumeName": name,
+            },
+        },
+    )
+
+
+def using(claim: str) -> list[Json]:
+    return [{"name": "volume", "persistentVolumeClaim": {"claimName": claim}}]
+
+
+def with_volumes(
+    source: Callable[[str], Json], make_node: Callable[[int], Iterable[Request]]
+) -> Scenario:
+    def backlog(number: int, size: Size) -> Iterator[Request]:
+        name = named(number)
+        yield from claimed(name, source(name))
+        yield measured(pod(name, volumes=using(name)))
+
+    def before(size: Size) -> Iterator[Request]:
+        for number in range(size.nodes):
+            name = f"placed-{number:06d}"
+            yield from claimed(name, source(name))
+            yield create(PODS, pod(name, nodeName=node_name(number, size), volumes=using(name)))
+
+    return Scenario(backlog, before=before, node=make_node, pods_per_node=20)
+
+
+def plain_node(number: int) -> Iterator[Request]:
+    yield create(NODES, node(number))
+
+
+def attaching_node(number: int) -> Iterator[Request]:
+    """With a driver that attaches some volumes and no more."""
+    body = node(number)
+    limit = {f"attachable-volumes-csi-{DRIVER}": str(ATTACHABLE)}
+    for field in ("capacity", "allocatable"):
+        body["status"][field] = body["status"][field] | limit
+    yield create(NODES, body)
+    name = body["metadata"]["name"]
+    driver = {"name": DRIVER, "nodeID": name, "allocatable": {"count": ATTACHABLE}}
+    yield create(CSI_NODES, {"metadata": {"name": name}, "spec": {"drivers": [driver]}})
+
+
+def csi_volume(name: str) -> Json:
+    return {"csi": {"driver": DRIVER, "volumeHandle": name}}
+
+
+def in_tree_volume(name: str) -> Json:
+    return {"awsElasticBlockStore": {"volumeID": name}}
+
+
+# Those with required anti-affinity take a node each; required affinity keeps to one zone in three.
+ROOM = {"anti-affinity": 0.8, "affinity": 10.0, "node-affinity": 20.0}
+
+SCENARIOS: dict[str, Scenario] = {
+    **{
+        name: shaped(shape, pods_per_node=ROOM.get(name, MOST_PER_NODE))
+        for name, shape in workloads.SHAPES.items()
+    },
+    workloads.MIXED: shaped(*workloads.SHAPES.values(), pods_per_node=6),
+    "churn": CHURN,
+    "gated": GATED,
+    "unschedulable": UNSCHEDULABLE,
+    "pinned": Scenario(pinned),
+    "preemption-basic": PREEMPTION_BASIC,
+    "preemption-async": PREEMPTION_ASYNC,
+    "secrets": Scenario(with_secret),
+    "in-tree-pvs": with_volumes(in_tree_volume, plain_node),
+    "csi-pvs": with_volumes(csi_volume, attaching_node),
+}
