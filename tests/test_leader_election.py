@@ -539,3 +539,110 @@ def test_settings_that_cannot_work_are_refused(changes, why):
     with pytest.raises(ConfigError) as refused:
         LeaderElector(Leases(), replace(CONFIG, **changes))
     assert str(refused.value) == f"couldn't create leader elector: {why}"
+
+
+def test_a_leader_may_act_for_the_renew_deadline_after_a_renewal_was_sent():
+    leases = Leases()
+
+    async def slow():
+        await asyncio.sleep(1.5)
+
+    async def scenario():
+        me = Candidate(leases)
+        assert me.elector.seconds_left() <= 0
+        await me.leads.wait()
+        assert me.elector.seconds_left() == 10
+        await asyncio.sleep(1)
+        assert me.elector.seconds_left() == 9
+        leases.ahead = {"update": [slow]}
+        await asyncio.sleep(3)
+        # Sent two seconds in, answered a second and a half later: others may count from the sending.
+        assert me.elector.seconds_left() == 8
+        await me.stop()
+        assert me.elector.seconds_left() <= 0
+
+    play(scenario())
+
+
+def test_a_loop_that_stands_still_does_not_keep_the_lease():
+    leases = Leases()
+
+    async def scenario():
+        me = Candidate(leases)
+        await me.leads.wait()
+        await asyncio.sleep(0.5)
+        asyncio.get_running_loop()._now += 30
+        assert me.elector.is_leader
+        assert me.elector.seconds_left() < 0
+        await asyncio.sleep(1)
+        assert me.elector.seconds_left() > 8
+        await me.stop()
+
+    play(scenario())
+
+
+def test_a_leader_that_has_seen_its_successor_may_not_act_any_more():
+    leases = Leases()
+
+    async def scenario():
+        me = Candidate(leases)
+        await me.leads.wait()
+        await asyncio.sleep(1)
+        leases.steal()
+        await asyncio.sleep(2)
+        assert me.leads.is_set()
+        assert me.elector.seconds_left() == 0
+        leases.steal(holder="")
+        await asyncio.sleep(2.5)
+        assert me.elector.seconds_left() > 8
+        await me.stop()
+
+    play(scenario())
+
+
+def test_a_renewal_whose_answer_was_lost_does_not_prolong_what_we_count_on():
+    leases = Leases()
+
+    async def stored_but_unanswered():
+        leases._store(leases.lease | {"spec": leases.spec | {"renewTime": "2026-01-01T00:00:09Z"}})
+        raise InternalError("lost")
+
+    async def scenario():
+        me = Candidate(leases)
+        await me.leads.wait()
+        await asyncio.sleep(1)
+        broken = InternalError("fabricated")
+        leases.ahead = {"update": [stored_but_unanswered], "get": [broken]}
+        await asyncio.sleep(2)
+        assert me.elector.seconds_left() == 7
+        await me.stop()
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("lease", "renew", "held"),
+    [(15, 10, 10), (3, 2, 2), (2.9, 2.5, 1.6)],
+    ids=["defaults", "short", "others read whole seconds"],
+)
+def test_what_is_held_ends_before_the_lease_that_others_read(lease, renew, held):
+    config = replace(CONFIG, lease_seconds=lease, renew_deadline_seconds=renew)
+    assert config.held_seconds == pytest.approx(held)
+
+
+def test_one_elector_can_run_for_office_again():
+    leases = Leases()
+
+    async def scenario():
+        me = Candidate(leases)
+        await me.leads.wait()
+        leases.steal()
+        await asyncio.wait({me.running})
+        me.running = asyncio.create_task(me.elector.run(me._lead))
+        await me.leads.wait()
+        assert leases.spec["holderIdentity"] == "me"
+        await me.stop()
+        return me
+
+    me = play(scenario())
+    assert me.gauge == [0, 1, 0, 0, 1, 0]

@@ -1,6 +1,8 @@
 """Replicas that share a lease: one schedules, the others wait for their turn."""
 
 import asyncio
+import gc
+import weakref
 
 from tests.integration.checker import binding_violations
 from tests.integration.cluster import node, pod, program, until
@@ -97,3 +99,35 @@ async def test_leader_keeps_its_lease_through_an_outage_shorter_than_the_deadlin
         await until(lambda: cluster.place("p1"))
         assert holder(cluster) == leader
         assert not running.task.done()
+
+
+async def test_leader_that_rejoins_forgets_what_it_knew_and_is_elected_again(cluster, log):
+    cluster.create(node("n1"), pod("early"), pod("too-big", cpu="9"))
+    flags = ["--leader-elect-rejoin"]
+    async with cluster.scheduler(args=flags, leaderElection=ELECTED) as running:
+        await until(lambda: cluster.place("early") and cluster.complaint("too-big"))
+        daemon = running.daemon
+        first = weakref.ref(daemon.scheduler.cache)
+        pending = daemon.made.metrics.pending_pods.labels("unschedulable")
+        assert pending.value == 1
+        steal(cluster)
+        await until(lambda: log.having("Leaderelection lost, campaigning again"))
+        await until(lambda: daemon.synced)
+        gc.collect()
+        assert first() is None
+        assert pending.value == 0
+        assert holder(cluster) == "thief"
+        give_back(cluster)
+        cluster.create(pod("late"))
+        await until(lambda: cluster.place("late"))
+        await until(lambda: pending.value == 1)
+        assert holder(cluster) not in ("", "thief")
+        assert await running.stop() == 0
+    assert holder(cluster) == ""
+
+
+def give_back(cluster):
+    def write(lease):
+        lease["spec"]["holderIdentity"] = ""
+
+    cluster.api.objects.update("leases.coordination.k8s.io", "kube-scheduler", write, "kube-system")

@@ -1,0 +1,182 @@
+"""A leader that goes away in any manner: its heir takes over in time, and nobody else writes.
+
+FAILOVER_ROUNDS=20 pytest tests/integration/test_failover.py -k killed -s
+"""
+
+import asyncio
+import os
+import signal
+import time
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.integration.checker import binding_violations, violations
+from tests.integration.cluster import node, pod, until
+from tests.integration.replicas import (
+    LEASE_SECONDS,
+    MOST_POLL_SECONDS,
+    TAKEOVER_SECONDS,
+    holder,
+    lease,
+    replica,
+)
+
+ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
+PODS_PER_ROUND = 60
+HOSTS = ("127.0.0.1", "localhost")
+# Slow enough to be struck in the middle of its work.
+SLOWLY = {"clientConnection": {"qps": 20, "burst": 5}}
+STALL_SECONDS = LEASE_SECONDS + 3
+
+
+def create_pods(cluster, name, count=PODS_PER_ROUND):
+    cluster.create(*(pod(f"{name}-{number}", cpu="1") for number in range(count)))
+
+
+def bound(cluster, name):
+    return [where for one, where in cluster.places().items() if one.startswith(name) and where]
+
+
+def assert_sound(cluster):
+    """Everything is placed, once, and where it fits."""
+    assert cluster.waiting() == []
+    assert binding_violations(cluster.sent, cluster.pods(), ["default-scheduler"]) == []
+    assert violations(cluster.nodes(), cluster.pods()) == []
+
+
+async def leader_and_heir(cluster, stack, **config):
+    """Two replicas, the first of which leads."""
+    first = await stack.enter_async_context(replica(cluster, HOSTS[0], **config))
+    await until(lambda: holder(cluster))
+    second = await stack.enter_async_context(replica(cluster, HOSTS[1], **config))
+    polls = []
+    cluster.api.hooks.append(lambda exchange: polls.append(1) if _polls(exchange) else None)
+    await until(lambda: len(polls) > 1)
+    return first, second
+
+
+def _polls(exchange):
+    called = exchange.headers["Host"].partition(":")[0]
+    return called == HOSTS[1] and exchange.path.endswith("/leases/kube-scheduler")
+
+
+async def test_heirs_of_killed_leaders_take_over_in_time_and_finish_their_work(cluster):
+    """There is room for exactly these pods: one placed or counted twice would not fit."""
+    cluster.create(*(node(f"n{number}", cpu=str(6 * ROUNDS)) for number in range(10)))
+    waits = []
+    async with AsyncExitStack() as stack:
+        leader, heir = await leader_and_heir(cluster, stack, **SLOWLY)
+        for number in range(ROUNDS):
+            create_pods(cluster, f"r{number}")
+            await until(lambda name=f"r{number}-": len(bound(cluster, name)) > 10)
+            before = holder(cluster)
+            leader.kill()
+            killed = time.monotonic()
+            assert len(bound(cluster, f"r{number}-")) < PODS_PER_ROUND
+            await until(lambda gone=before: holder(cluster) != gone)
+            waits.append(time.monotonic() - killed)
+            await until(lambda name=f"r{number}-": len(bound(cluster, name)) == PODS_PER_ROUND)
+            spare = await stack.enter_async_context(replica(cluster, leader.host, **SLOWLY))
+            leader, heir = heir, spare
+    print(f"{ROUNDS} rounds, took over after {min(waits):.2f}-{max(waits):.2f} s")
+    assert max(waits) < TAKEOVER_SECONDS
+    assert lease(cluster)["leaseTransitions"] == ROUNDS
+    assert_sound(cluster)
+
+
+@pytest.mark.parametrize("strike", [signal.SIGSTOP, signal.SIGUSR1], ids=["process", "loop"])
+async def test_a_leader_that_stood_still_writes_nothing_after_its_lease(cluster, strike):
+    cluster.create(*(node(f"n{number}", cpu="10") for number in range(10)))
+    async with AsyncExitStack() as stack:
+        leader, heir = await leader_and_heir(cluster, stack, stall_seconds=STALL_SECONDS, **SLOWLY)
+        create_pods(cluster, "p", 100)
+        await until(lambda: len(bound(cluster, "p")) > 10)
+        first, struck = holder(cluster), time.monotonic()
+        leader.signal(strike)
+        await until(lambda: holder(cluster) != first)
+        # What it had sent before it stood still was answered long ago.
+        expired = struck + LEASE_SECONDS
+        await until(lambda: time.monotonic() > struck + STALL_SECONDS)
+        leader.signal(signal.SIGCONT)
+        assert await asyncio.wait_for(leader.process.wait(), 30) == 1
+        await until(lambda: not cluster.waiting())
+    assert leader.binds_since(expired) == []
+    assert heir.bindings
+    assert_sound(cluster)
+
+
+async def test_a_leader_that_stood_still_and_was_not_missed_goes_on(cluster):
+    """Nobody else campaigns: it renews its lease first, and binds then."""
+    cluster.create(*(node(f"n{number}", cpu="10") for number in range(10)))
+    async with replica(cluster, HOSTS[0], **SLOWLY) as leader:
+        create_pods(cluster, "p", 60)
+        await until(lambda: len(bound(cluster, "p")) > 10)
+        renewals = []
+        cluster.api.hooks.append(
+            lambda exchange: (
+                renewals.append(time.monotonic())
+                if exchange.method == "PUT" and "/leases/" in exchange.path
+                else None
+            )
+        )
+        leader.signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        await until(lambda: time.monotonic() > stopped + LEASE_SECONDS)
+        leader.signal(signal.SIGCONT)
+        await until(lambda: not cluster.waiting())
+        again = next(when for when in renewals if when > stopped + 1)
+        late = [when for when, _ in leader.bindings if when > stopped + 1]
+        assert min(late) > again
+        assert leader.process.returncode is None
+    assert_sound(cluster)
+
+
+async def test_clocks_that_jump_by_an_hour_change_nothing(cluster):
+    cluster.create(*(node(f"n{number}", cpu="10") for number in range(10)))
+    async with AsyncExitStack() as stack:
+        leader, heir = await leader_and_heir(cluster, stack)
+        first = holder(cluster)
+        cluster.create(pod("too-big", cpu="11"))
+        for number, jump in enumerate([signal.SIGHUP, signal.SIGWINCH, signal.SIGWINCH]):
+            leader.signal(jump)
+            (heir if number else leader).signal(signal.SIGWINCH)
+            create_pods(cluster, f"j{number}", 10)
+            await until(lambda name=f"j{number}-": len(bound(cluster, name)) == 10, seconds=15)
+        settled = time.monotonic()
+        await until(lambda: time.monotonic() > settled + LEASE_SECONDS + MOST_POLL_SECONDS)
+        cluster.create(node("big", cpu="11"))
+        await until(lambda: cluster.place("too-big") == "big", seconds=15)
+        assert holder(cluster) == first
+        assert lease(cluster)["leaseTransitions"] == 0
+        assert heir.bindings == []
+    assert_sound(cluster)
+
+
+async def test_a_leader_that_rejoins_starts_over_without_ending(cluster):
+    cluster.create(node("n1", cpu="2"))
+    async with replica(cluster, HOSTS[0], flags=("--leader-elect-rejoin",)) as only:
+        cluster.create(pod("early", cpu="1"), pod("too-big", cpu="2"))
+        await until(lambda: cluster.place("early"))
+        steal(cluster, "thief")
+        stolen = time.monotonic()
+        watches = cluster.api.open_watches
+        # It gives up after the renew deadline, and drops all it followed.
+        await until(lambda: cluster.api.open_watches < watches)
+        assert only.binds_since(stolen) == []
+        cluster.create(pod("late", cpu="1"))
+        steal(cluster, "")
+        await until(lambda: cluster.place("late"))
+        assert holder(cluster) not in ("", "thief")
+        assert only.process.returncode is None
+        cluster.create(node("n2", cpu="2"))
+        await until(lambda: cluster.place("too-big") == "n2")
+    assert_sound(cluster)
+
+
+def steal(cluster, name):
+    def write(found):
+        found["spec"]["holderIdentity"] = name
+        found["spec"]["leaseDurationSeconds"] = 3600 if name else 1
+
+    cluster.api.objects.update("leases.coordination.k8s.io", "kube-scheduler", write, "kube-system")
