@@ -188,6 +188,19 @@ class Metrics:
             ("plugin", "extension_point", "profile"),
         )
 
+        self.kscheduler_plugin_faults_total = self.counters(
+            "kscheduler_plugin_faults_total",
+            ALPHA,
+            "What plugins from outside did wrong: exception, timeout, answer, score or mutation.",
+            ("plugin", "extension_point", "profile", "fault"),
+        )
+        self.kscheduler_plugin_taken_out = self.gauges(
+            "kscheduler_plugin_taken_out",
+            ALPHA,
+            "1 for plugins that were taken out of a profile because they kept failing.",
+            ("plugin", "profile"),
+        )
+
     def _queue(self) -> None:
         self.pending_pods = self.gauges(
             "scheduler_pending_pods", STABLE, "Pods that wait, by where they wait.", ("queue",)
