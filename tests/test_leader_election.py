@@ -556,7 +556,7 @@ def test_a_leader_may_act_for_the_renew_deadline_after_a_renewal_was_sent():
         assert me.elector.seconds_left() == 9
         leases.ahead = {"update": [slow]}
         await asyncio.sleep(3)
-        # Sent two seconds in, answered a second and a half later: others may count from the sending.
+        # Sent two seconds ago, answered half a second ago: others may count from the sending.
         assert me.elector.seconds_left() == 8
         await me.stop()
         assert me.elector.seconds_left() <= 0
