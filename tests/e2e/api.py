@@ -19,7 +19,7 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 POLL_SECONDS = 0.05
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
 MOST_BYTES_PER_LINE = 1 << 20
 JSON = "application/json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -30,6 +30,8 @@ GROUPS = {
     "replicasets": "apis/apps/v1",
     "poddisruptionbudgets": "apis/policy/v1",
     "priorityclasses": "apis/scheduling.k8s.io/v1",
+    "runtimeclasses": "apis/node.k8s.io/v1",
+    "clusterroles": "apis/rbac.authorization.k8s.io/v1",
     "clusterrolebindings": "apis/rbac.authorization.k8s.io/v1",
     "rolebindings": "apis/rbac.authorization.k8s.io/v1",
     "roles": "apis/rbac.authorization.k8s.io/v1",

@@ -4,25 +4,43 @@ Nobody runs pods here. Where a test needs a kubelet or a controller it plays tha
 """
 
 import contextlib
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.e2e import identity
 from tests.e2e.api import PATIENCE_SECONDS, Api, Json, RefusedError, eventually
 from tests.e2e.daemon import Daemon
 
-USER = "kscheduler"
-# Bindings a scheduler needs that is not called system:kube-scheduler.
-ROLES = ("system:kube-scheduler", "system:volume-scheduler")
-AUTHENTICATION_READER = "extension-apiserver-authentication-reader"
-LEASE = "e2e-kscheduler"
-_RBAC = "rbac.authorization.k8s.io"
-_SUBJECTS = [{"kind": "User", "name": USER, "apiGroup": _RBAC}]
+LOG_LINES_TOLD = 60
+
+
+@asynccontextmanager
+async def open_cluster(server: Path, folder: Path) -> "AsyncIterator[Cluster]":
+    """A namespace on the server whose kubeconfigs are in `server`, and the daemon's identity there.
+
+    On the way out the daemons end, and none of them may have complained of anything unexpected.
+    """
+    api = Api(server / "kubeconfig")
+    try:
+        kubeconfig = await identity.establish(api, server, folder)
+        cluster = Cluster(api, f"e2e-{uuid.uuid4().hex[:8]}", folder, kubeconfig)
+        await api.create("namespaces", {"metadata": {"name": cluster.namespace}})
+        try:
+            yield cluster
+        finally:
+            await cluster.end_daemons()
+            cluster.show_logs()
+        assert cluster.trouble() == []
+    finally:
+        await api.close()
 
 
 @dataclass
 class Cluster:
-    name: str
     api: Api
     namespace: str
     folder: Path
@@ -31,31 +49,31 @@ class Cluster:
     # Texts that make a line of trouble in a daemon's log one that the test has asked for.
     expected_errors: list[str] = field(default_factory=list)
 
-    async def start_daemon(self, *flags: str) -> Daemon:
+    async def start_daemon(self, *flags: str, program: Path | None = None) -> Daemon:
         """A scheduler in sync with the cluster; without leader election unless flags ask for it."""
-        daemon = await self.launch_daemon("--leader-elect=false", *flags)
+        daemon = await self.launch_daemon("--leader-elect=false", *flags, program=program)
         await daemon.in_sync()
         return daemon
 
-    async def launch_daemon(self, *flags: str) -> Daemon:
+    async def launch_daemon(self, *flags: str, program: Path | None = None) -> Daemon:
         log = self.folder / f"scheduler-{len(self.daemons)}.log"
-        daemon = await Daemon.start(
-            log, self.api.token, f"--kubeconfig={self.kubeconfig}", *self._delegation(), *flags
+        where = self.kubeconfig
+        delegation = (
+            f"--authentication-kubeconfig={where}",
+            f"--authorization-kubeconfig={where}",
         )
+        known = (f"--kubeconfig={where}", *delegation, *flags)
+        daemon = await Daemon.start(log, self.api.token, *known, program=program)
         self.daemons.append(daemon)
         return daemon
 
-    def _delegation(self) -> tuple[str, ...]:
-        where = self.kubeconfig
-        return (f"--authentication-kubeconfig={where}", f"--authorization-kubeconfig={where}")
-
-    def config(self, name: str, text: str) -> str:
+    def config(self, name: str, text: str, kubeconfig: Path | None = None) -> str:
         """The flag for a configuration file of this content."""
         path = self.folder / f"{name}.yaml"
         path.write_text(
             "apiVersion: kubescheduler.config.k8s.io/v1\n"
             "kind: KubeSchedulerConfiguration\n"
-            f"clientConnection: {{kubeconfig: {self.kubeconfig}}}\n"
+            f"clientConnection: {{kubeconfig: {kubeconfig or self.kubeconfig}}}\n"
             "leaderElection: {leaderElect: false}\n" + text
         )
         return f"--config={path}"
@@ -118,43 +136,26 @@ class Cluster:
     async def patch_pod(self, name: str, body: Json) -> None:
         await self.api.patch("pods", name, body, self.namespace)
 
-    async def grant(self) -> None:
-        """Gives the scheduler's user its roles; they stay."""
-        for role in ROLES:
-            reference = {"kind": "ClusterRole", "name": role, "apiGroup": _RBAC}
-            await self._grant("clusterrolebindings", f"e2e:{role}", reference)
-        lease_rule = {
-            "apiGroups": ["coordination.k8s.io"],
-            "resources": ["leases"],
-            "verbs": ["get", "create", "update"],
-        }
-        role = {"metadata": {"name": LEASE}, "rules": [lease_rule]}
-        await self._create_once("roles", role, "kube-system")
-        for name in (LEASE, AUTHENTICATION_READER):
-            reference = {"kind": "Role", "name": name, "apiGroup": _RBAC}
-            await self._grant("rolebindings", f"e2e:{name}", reference, "kube-system")
-
-    async def _grant(self, resource: str, name: str, role: Json, namespace: str = "") -> None:
-        body = {"metadata": {"name": name}, "roleRef": role, "subjects": _SUBJECTS}
-        await self._create_once(resource, body, namespace)
-
-    async def _create_once(self, resource: str, body: Json, namespace: str) -> None:
-        with contextlib.suppress(RefusedError):
-            await self.api.create(resource, body, namespace)
-
     async def end_daemons(self) -> None:
         for daemon in self.daemons:
             if daemon.running:
                 await daemon.stop()
 
     def trouble(self) -> list[str]:
-        """What the daemons complained about that nobody expected."""
+        """What the daemons complained about that nobody expected; a traceback nobody ever does."""
+        excused = (*self.expected_errors, *ALWAYS_EXPECTED)
         return [
             line
             for daemon in self.daemons
             for line in daemon.errors()
-            if not any(text in line for text in (*self.expected_errors, *ALWAYS_EXPECTED))
+            if "Traceback" in line or not any(text in line for text in excused)
         ]
+
+    def show_logs(self) -> None:
+        """Told with a test that fails, by pytest."""
+        for number, daemon in enumerate(self.daemons):
+            print(f"--- scheduler {number} said at last:")
+            print("\n".join(daemon.log.splitlines()[-LOG_LINES_TOLD:]))
 
     async def clear(self) -> None:
         """Leave nothing to the next test that a scheduler would see."""
@@ -163,7 +164,7 @@ class Cluster:
             if name.startswith(self.namespace):
                 await self.remove_namespace(name)
         await self.api.delete_all("nodes")
-        await self.api.delete_all("leases", "kube-system")
+        await self.api.delete_all("leases", identity.NAMESPACE)
 
     async def remove_namespace(self, name: str) -> None:
         """The namespace controller's part: empty it, then let it go."""

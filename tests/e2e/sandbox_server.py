@@ -15,6 +15,7 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from kscheduler.sandbox import ApiServer, User
 from tests.controlplane.plane import ADMIN, USERS
+from tests.e2e import identity
 
 
 async def main(folder: Path) -> None:
@@ -24,6 +25,7 @@ async def main(folder: Path) -> None:
         for name, (user, group) in USERS.items():
             path = folder / ("kubeconfig" if name == ADMIN else f"{name}.kubeconfig")
             server.write_kubeconfig(path, User(user, (group,) if group else ()))
+        server.write_kubeconfig(folder / identity.STATIC, User(identity.USER, identity.GROUPS))
         print("ready", flush=True)
         await stop.wait()
 

@@ -1,7 +1,7 @@
 """Two daemons, one lease: who leads, and who takes over."""
 
 from tests.e2e.api import eventually
-from tests.e2e.cluster import LEASE
+from tests.e2e.identity import LEASE, NAMESPACE
 from tests.e2e.objects import node, pod
 
 SHORT = (
@@ -9,6 +9,7 @@ SHORT = (
     "--leader-elect-renew-deadline=3s",
     "--leader-elect-retry-period=1s",
     f"--leader-elect-resource-name={LEASE}",
+    f"--leader-elect-resource-namespace={NAMESPACE}",
 )
 
 
@@ -21,7 +22,7 @@ async def leader_and_standby(cluster):
 
 
 async def get_lease(cluster):
-    return await cluster.api.get("leases", LEASE, "kube-system")
+    return await cluster.api.get("leases", LEASE, NAMESPACE)
 
 
 async def test_a_standby_takes_over_from_a_leader_that_was_killed(cluster):
@@ -54,7 +55,7 @@ async def test_a_leader_that_ends_in_order_gives_its_lease_back(cluster):
 async def leader_events(cluster):
     """Who became leader by this very lease, once both have."""
     uid = (await get_lease(cluster))["metadata"]["uid"]
-    events = await cluster.api.list("events", "kube-system")
+    events = await cluster.api.list("events", NAMESPACE)
     notes = [e["note"] for e in events if e["regarding"].get("uid") == uid]
     holders = {note.split()[0] for note in notes if note.endswith(" became leader")}
     return holders if len(holders) > 1 else set()

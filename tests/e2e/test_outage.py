@@ -6,14 +6,13 @@ Each test has a control plane of its own, since it does to it what others could 
 import asyncio
 import os
 import signal
-import uuid
 
 import pytest
-import yaml
 
 from tests.controlplane.plane import CERTIFIED, ControlPlane
-from tests.e2e.api import Api, eventually
-from tests.e2e.cluster import LEASE, USER, Cluster
+from tests.e2e import identity
+from tests.e2e.api import eventually
+from tests.e2e.cluster import open_cluster
 from tests.e2e.objects import node, on_node, pod
 
 # What a daemon may complain about while nobody answers it.
@@ -33,19 +32,9 @@ def plane(control_plane, tmp_path):
 
 @pytest.fixture
 async def cluster(plane, tmp_path):
-    api = Api(plane.folder / "kubeconfig")
-    namespace = f"e2e-{uuid.uuid4().hex[:8]}"
-    cluster = Cluster("own", api, namespace, tmp_path, plane.folder / f"{USER}.kubeconfig")
-    await cluster.grant()
-    await api.create("namespaces", {"metadata": {"name": namespace}})
-    cluster.expected_errors += UNREACHABLE
-    try:
+    async with open_cluster(plane.folder, tmp_path) as cluster:
+        cluster.expected_errors += UNREACHABLE
         yield cluster
-        await cluster.end_daemons()
-        assert cluster.trouble() == []
-    finally:
-        await cluster.end_daemons()
-        await api.close()
 
 
 async def restart(plane):
@@ -92,22 +81,24 @@ async def test_what_happened_while_we_were_away_is_found_out(cluster, plane):
 
 
 async def test_a_new_token_is_taken_from_its_file(cluster, plane, tmp_path):
+    """The account is made anew, which ends all tokens it had."""
     token_file = tmp_path / "token"
-    token_file.write_text(plane.tokens[USER])
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    config["users"][0]["user"] = {"tokenFile": str(token_file)}
-    cluster.kubeconfig = tmp_path / "token-file.kubeconfig"
-    cluster.kubeconfig.write_text(yaml.safe_dump(config))
+    token_file.write_text(await identity.new_token(cluster.api))
+    cluster.kubeconfig = identity.write_kubeconfig(
+        plane.folder, tmp_path / "token-file.kubeconfig", {"tokenFile": str(token_file)}
+    )
     cluster.expected_errors += ["Unauthorized", "provide credentials"]
     await cluster.create_nodes(node("n1"))
     await cluster.start_daemon()
 
-    plane.set_tokens({USER: "another-token"})
-    token_file.write_text("another-token")
+    await cluster.api.delete("serviceaccounts", identity.ACCOUNT, identity.NAMESPACE)
+    account = {"metadata": {"name": identity.ACCOUNT}}
+    await cluster.api.create("serviceaccounts", account, identity.NAMESPACE)
+    token_file.write_text(await identity.new_token(cluster.api))
     await restart(plane)
     await cluster.create_pods(pod("after"))
 
-    assert await cluster.node_of("after", within=90) == "n1"
+    assert await cluster.node_of("after", within=180) == "n1"
 
 
 async def test_a_client_certificate_is_as_good_as_a_token(cluster, plane):
@@ -124,7 +115,8 @@ async def test_a_leader_that_cannot_renew_its_lease_ends(cluster, plane):
         "--leader-elect-lease-duration=3s",
         "--leader-elect-renew-deadline=2s",
         "--leader-elect-retry-period=500ms",
-        f"--leader-elect-resource-name={LEASE}",
+        f"--leader-elect-resource-name={identity.LEASE}",
+        f"--leader-elect-resource-namespace={identity.NAMESPACE}",
     )
     cluster.expected_errors += ["Error retrieving lease lock", "Leaderelection lost", "lease"]
     await daemon.says("Successfully acquired lease")

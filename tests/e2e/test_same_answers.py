@@ -10,9 +10,10 @@ import uuid
 
 import pytest
 
+from tests.controlplane.fixtures import locked
 from tests.controlplane.plane import ADMIN
 from tests.e2e.api import Api
-from tests.e2e.conftest import REAL, SANDBOX, locked
+from tests.e2e.conftest import REAL, SANDBOX
 from tests.e2e.objects import ZONE, node, pod
 
 STRATEGIC = "application/strategic-merge-patch+json"

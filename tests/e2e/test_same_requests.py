@@ -11,9 +11,9 @@ import pytest
 
 from tests.controlplane.binaries import MissingProgramError, program
 from tests.controlplane.plane import ControlPlane
-from tests.e2e import daemon
 from tests.e2e.api import Api, eventually
 from tests.e2e.cluster import Cluster
+from tests.e2e.identity import PROGRAM_VARIABLE
 from tests.e2e.objects import node, pod
 
 OURS, THEIRS = "kscheduler", "kube-scheduler"
@@ -37,7 +37,7 @@ async def test_the_same_history_takes_the_same_requests(tmp_path, monkeypatch):
     except MissingProgramError as error:
         pytest.skip(f"NOT COMPARED with kube-scheduler: {error}")
     asked = {OURS: await history(tmp_path / OURS)}
-    monkeypatch.setenv(daemon.PROGRAM_VARIABLE, str(theirs))
+    monkeypatch.setenv(PROGRAM_VARIABLE, str(theirs))
     asked[THEIRS] = await history(tmp_path / THEIRS)
 
     assert comparable(asked[OURS]) == comparable(asked[THEIRS])
@@ -57,7 +57,7 @@ async def history(folder):
         plane.start()
         api = Api(plane.folder / "kubeconfig")
         kubeconfig = plane.folder / f"{THEIRS}.kubeconfig"
-        await play(Cluster("audited", api, "history", folder, kubeconfig))
+        await play(Cluster(api, "history", folder, kubeconfig))
     finally:
         plane.stop()
     return requests_in(log)

@@ -1,0 +1,120 @@
+"""Who the daemon is on a server, and what it may do there: the one place that decides.
+
+It is the service account of `deploy/`, with the rules that are deployed for it and no others. To
+see what needs a rule:
+
+    python tests/e2e/identity.py                                       # the rules, numbered
+    KSCHEDULER_E2E_WITHOUT_RULE=5 pytest tests/e2e -k preemption       # all but the fifth
+    KSCHEDULER_E2E_RULES=other.yaml pytest tests/e2e                   # other rules altogether
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.e2e.api import Api, Json, RefusedError
+
+RULES_VARIABLE = "KSCHEDULER_E2E_RULES"
+WITHOUT_VARIABLE = "KSCHEDULER_E2E_WITHOUT_RULE"
+# Another scheduler under the same flags, to see whether the tests are right about it.
+PROGRAM_VARIABLE = "KSCHEDULER_E2E_PROGRAM"
+DEPLOYED = Path(__file__).parents[2] / "deploy" / "base" / "rbac.yaml"
+NAMESPACE = ACCOUNT = LEASE = "kscheduler"
+USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
+# Written by a server that cannot issue tokens for service accounts.
+STATIC = "service-account.kubeconfig"
+TOKEN_SECONDS = 6 * 3600
+_RBAC = "rbac.authorization.k8s.io"
+
+
+async def establish(api: Api, server: Path, folder: Path) -> Path:
+    """A kubeconfig for the daemon on the server whose files are in `server`; who asked before has
+    what is there already.
+    """
+    await _create_once(api, "namespaces", {"metadata": {"name": NAMESPACE}})
+    await _create_once(api, "serviceaccounts", {"metadata": {"name": ACCOUNT}}, NAMESPACE)
+    for document in (*granted_rules(), *_foreign_needs()):
+        resource = document["kind"].lower() + "s"
+        await _create_once(api, resource, document, document["metadata"].get("namespace", ""))
+    if (server / STATIC).exists():
+        return server / STATIC
+    return write_kubeconfig(server, folder / "daemon.kubeconfig", {"token": await new_token(api)})
+
+
+async def new_token(api: Api) -> str:
+    """As a kubelet asks for one on behalf of a pod."""
+    wish = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": TOKEN_SECONDS},
+    }
+    where = f"api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    token: str = (await api.send("POST", where, wish))["status"]["token"]
+    return token
+
+
+def write_kubeconfig(server: Path, path: Path, user: Json) -> Path:
+    """The administrator's, with another user in it."""
+    config = yaml.safe_load((server / "kubeconfig").read_text())
+    config["users"][0]["user"] = user
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def granted_rules() -> list[Json]:
+    """The documents of the file of rules; without one of them if that was asked for."""
+    path = Path(os.environ.get(RULES_VARIABLE) or DEPLOYED)
+    documents: list[Json] = [one for one in yaml.safe_load_all(path.read_text()) if one]
+    left_out = int(os.environ.get(WITHOUT_VARIABLE) or 0)
+    numbered = list(enumerate(_places(documents), 1))
+    for number, (role, place) in reversed(numbered):
+        if number == left_out:
+            del role["rules"][place]
+    return documents
+
+
+def _places(documents: list[Json]) -> Iterator[tuple[Json, int]]:
+    for document in documents:
+        for place in range(len(document.get("rules", ()))):
+            yield document, place
+
+
+def _foreign_needs() -> list[Json]:
+    """Another program needs what it needs."""
+    if not os.environ.get(PROGRAM_VARIABLE):
+        return []
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
+    return [
+        {
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": f"e2e:{role}"},
+            "roleRef": {"kind": "ClusterRole", "name": role, "apiGroup": _RBAC},
+            "subjects": [subject],
+        }
+        for role in ("system:kube-scheduler", "system:volume-scheduler")
+    ]
+
+
+async def _create_once(api: Api, resource: str, body: Json, namespace: str = "") -> None:
+    try:
+        await api.create(resource, body, namespace)
+    except RefusedError as error:
+        if error.code != 409:
+            raise
+
+
+def main() -> None:
+    documents = granted_rules()
+    for number, (role, place) in enumerate(_places(documents), 1):
+        print(f"{number:3} {role['metadata']['name']}: {json.dumps(role['rules'][place])}")
+
+
+if __name__ == "__main__":
+    main()
