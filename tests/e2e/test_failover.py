@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 from tests.e2e.api import eventually
-from tests.e2e.cluster import LEASE
+from tests.e2e.identity import LEASE, NAMESPACE
 from tests.e2e.objects import node, pod
 
 ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
@@ -23,6 +23,7 @@ FLAGS = (
     "--leader-elect-renew-deadline=2s",
     "--leader-elect-retry-period=400ms",
     f"--leader-elect-resource-name={LEASE}",
+    f"--leader-elect-resource-namespace={NAMESPACE}",
     # Slow enough to be killed in the middle of its work.
     "--kube-api-qps=20",
     "--kube-api-burst=5",
@@ -42,7 +43,7 @@ async def test_heirs_of_killed_leaders_take_over_in_time_and_finish_their_work(c
         leader, heir = heir, await standby(cluster)
     print(f"{ROUNDS} rounds, took over after {min(waits):.2f}-{max(waits):.2f} s")
     assert max(waits) < TAKEOVER_SECONDS
-    lease = await cluster.api.get("leases", LEASE, "kube-system")
+    lease = await cluster.api.get("leases", LEASE, NAMESPACE)
     assert lease["spec"]["leaseTransitions"] == ROUNDS
     pods = await cluster.api.list("pods", cluster.namespace)
     assert Counter(p["spec"]["nodeName"] for p in pods) == {f"n{n}": room for n in range(NODES)}
@@ -70,7 +71,7 @@ async def standby(cluster):
 
 
 async def holder(cluster):
-    lease = await cluster.api.get("leases", LEASE, "kube-system")
+    lease = await cluster.api.get("leases", LEASE, NAMESPACE)
     return lease["spec"].get("holderIdentity", "")
 
 
