@@ -18,8 +18,10 @@ from kscheduler import logs
 from kscheduler.api.timestamps import steady_time
 from kscheduler.cycle.failure import Failure, FailureHandler, Recorder
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
+from kscheduler.errors import KschedulerError
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.extenders import Extenders
 from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.verdict import SKIP, Code, Diagnosis, Status, failed, fit_error
@@ -63,6 +65,7 @@ class Binder:
         recorder: Callable[[str], Recorder],
         metrics: Metrics,
         pods_in_pre_bind: PodsInPreBind,
+        extenders: Extenders | None = None,
         nominates: bool,
         clock: Callable[[], float] = steady_time,
     ) -> None:
@@ -73,6 +76,7 @@ class Binder:
         self._recorder = recorder
         self._metrics = metrics
         self._pods_in_pre_bind = pods_in_pre_bind
+        self._extenders = extenders or Extenders()
         # Gate NominatedNodeNameForExpectation: say where a pod is headed when that may take long.
         self._nominates = nominates
         self._clock = clock
@@ -100,6 +104,8 @@ class Binder:
             )
             failure = Failure(failed(error))
         if failure is not None:
+            # A decision may be waiting that counts on what this pod gives back.
+            await self._extenders.moving()
             self._give_up(attempt, failure)
 
     async def _bind(self, attempt: Attempt) -> Failure | None:
@@ -124,11 +130,22 @@ class Binder:
                 return Failure(status)
         async with self._slots:
             await self._writer.settle(pod.uid)
-            status = await framework.run_bind(cycle, pod, node)
+            status = await self._write(attempt)
         if status is not None:
             return Failure(status)
         self._bound(attempt)
         return None
+
+    async def _write(self, attempt: Attempt) -> Status | None:
+        """Bind, in fact: an extender that wants to do it comes before plugins."""
+        pod, node = attempt.pod, attempt.node
+        if self._extenders:
+            try:
+                if await self._extenders.bind(pod, node):
+                    return None
+            except KschedulerError as error:
+                return failed(error)
+        return await attempt.framework.run_bind(attempt.cycle, pod, node)
 
     async def _pre_bind(self, attempt: Attempt) -> Status | None:
         """While plugins work, preemption may call the pod off to make room for another."""

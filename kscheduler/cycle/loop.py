@@ -2,8 +2,9 @@
 only `while True`.
 
 Deciding is synchronous, so nothing changes under it; between two pods the loop yields, so that
-watches and bindings advance. An exception anywhere in an attempt costs that pod the attempt, with
-the traceback in the log, and nothing else.
+watches and bindings advance. Where extenders are asked, deciding waits, and so do deliveries and
+bindings that fail: again nothing changes under it. An exception anywhere in an attempt costs that
+pod the attempt, with the traceback in the log, and nothing else.
 """
 
 from __future__ import annotations
@@ -18,9 +19,18 @@ from dataclasses import dataclass
 from kscheduler import logs
 from kscheduler.api.timestamps import steady_time
 from kscheduler.cycle.bind import Attempt, Binder, rejection
+from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.cycle.failure import CLEAR, Failure, FailureHandler, Recorder
-from kscheduler.cycle.schedule import Failed, Placement, Scheduler, Turn, Unschedulable
+from kscheduler.cycle.schedule import (
+    Failed,
+    Outcome,
+    Placement,
+    Scheduler,
+    Turn,
+    Unschedulable,
+)
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.reserving import Hold
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.verdict import Code, Status, failed
@@ -40,12 +50,11 @@ CACHE_METRICS_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Preparing:
-    """An attempt that found no node. It ends when the room is made that PostFilter promised."""
+    """An attempt that found no node. It ends when PostFilter has done what it needs time for."""
 
     queued: QueuedPod
     refusal: Unschedulable
-    node: str | None
-    work: Callable[[], Awaitable[Status | None]]
+    work: Callable[[], Awaitable[PostFilterResult]]
     started: float
 
 
@@ -57,6 +66,7 @@ class SchedulingLoop:
         cache: Cache,
         frameworks: Mapping[str, Framework],
         scheduler: Scheduler,
+        extended: ExtendedScheduler | None = None,
         binder: Binder,
         failures: FailureHandler,
         recorder: Callable[[str], Recorder],
@@ -68,6 +78,7 @@ class SchedulingLoop:
         self._cache = cache
         self._frameworks = frameworks
         self._scheduler = scheduler
+        self._extended = extended
         self._binder = binder
         self._failures = failures
         self._recorder = recorder
@@ -99,12 +110,19 @@ class SchedulingLoop:
                 if not self._queue.ready:
                     await self._ready.wait()
                 continue
-            match self.schedule(queued):
+            if self._extended is None:
+                outcome = self.schedule(queued)
+            else:
+                outcome = await self._schedule_extended(queued, self._extended)
+            match outcome:
                 case Attempt() as attempt:
                     tasks.create_task(self._bind(attempt), name=f"bind/{attempt.pod.key}")
                 case Preparing() as preparing:
                     await self._prepare(preparing)
-            await asyncio.sleep(0)
+            if self._extended is None:
+                await asyncio.sleep(0)
+            else:
+                await self._extended.catch_up()
 
     async def _bind(self, attempt: Attempt) -> None:
         binding = self._metrics.goroutines.labels("binding")
@@ -115,17 +133,15 @@ class SchedulingLoop:
             binding.dec()
 
     async def _prepare(self, preparing: Preparing) -> None:
-        """Wait for the room that PostFilter makes; only then the attempt is over."""
+        """Wait for PostFilter's answer; only then the attempt is over."""
         queued, refusal = preparing.queued, preparing.refusal
         try:
-            problem = await preparing.work()
-            nominated = preparing.node if problem is None else None
+            result = await preparing.work()
         except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
             self._log_exception(queued, error)
-            problem, nominated = failed(error), None
-        if problem is not None:
-            refusal.diagnosis.post_filter_message = problem.message
-        failure = _refusal_failure(refusal, nominated)
+            result = PostFilterResult(failed(error))
+        refusal.diagnosis.post_filter_message = result.status.message
+        failure = _refusal_failure(refusal, result.nominated_node)
         self._failures.handle(queued, failure, started=preparing.started, now=self._clock())
 
     def schedule(self, queued: QueuedPod) -> Attempt | Preparing | None:
@@ -133,6 +149,42 @@ class SchedulingLoop:
         made first, or None and it was dealt with.
         """
         started = time.perf_counter()
+        framework = self._begin(queued)
+        if framework is None:
+            return None
+        try:
+            cycle, nodes = self._cycle(), self._cache.snapshot()
+            turn = Turn(self._queue.scheduling_cycle, queued.signature)
+            decided = self._scheduler.decide(cycle, framework, queued.pod, nodes, turn)
+            outcome = self._settle(queued, framework, cycle, decided, started)
+        except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
+            self._log_exception(queued, error)
+            outcome = Failure(failed(error))
+        return self._end(queued, outcome, started)
+
+    async def _schedule_extended(
+        self, queued: QueuedPod, extended: ExtendedScheduler
+    ) -> Attempt | Preparing | None:
+        """The same with extenders: until it is over, nothing changes but by this cycle."""
+        if not extended.concerns(queued.pod):
+            return self.schedule(queued)
+        started = time.perf_counter()
+        framework = self._begin(queued)
+        if framework is None:
+            return None
+        with extended.held():
+            try:
+                cycle, nodes = self._cycle(), self._cache.snapshot()
+                turn = Turn(self._queue.scheduling_cycle, queued.signature)
+                decided = await extended.decide(cycle, framework, queued.pod, nodes, turn)
+                outcome = self._settle(queued, framework, cycle, decided, started)
+            except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
+                self._log_exception(queued, error)
+                outcome = Failure(failed(error))
+        return self._end(queued, outcome, started)
+
+    def _begin(self, queued: QueuedPod) -> Framework | None:
+        """The profile that takes care of the pod; None, and it was dealt with."""
         framework = self._frameworks.get(queued.profile)
         if framework is None:
             log.error(f'profile not found for scheduler name "{queued.profile}"', "Error occurred")
@@ -142,11 +194,11 @@ class SchedulingLoop:
             self._queue.done(queued.uid)
             return None
         log.v(3).info("Attempting to schedule pod", pod=logs.ref(queued.pod.pod))
-        try:
-            outcome = self._attempt(queued, framework, started)
-        except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
-            self._log_exception(queued, error)
-            outcome = Failure(failed(error))
+        return framework
+
+    def _end(
+        self, queued: QueuedPod, outcome: Attempt | Preparing | Failure, started: float
+    ) -> Attempt | Preparing | None:
         if isinstance(outcome, Failure):
             self._failures.handle(queued, outcome, started=started, now=self._clock())
             return None
@@ -167,32 +219,44 @@ class SchedulingLoop:
             return True
         return self._cache.is_assumed(pod)
 
-    def _attempt(
-        self, queued: QueuedPod, framework: Framework, started: float
+    def _cycle(self) -> CycleState:
+        return CycleState(sampled=self._rng.random() < SAMPLED)
+
+    def _settle(
+        self,
+        queued: QueuedPod,
+        framework: Framework,
+        cycle: CycleState,
+        outcome: Outcome,
+        started: float,
     ) -> Attempt | Preparing | Failure:
-        cycle = CycleState(sampled=self._rng.random() < SAMPLED)
+        """What follows from a decision, as far as that is known at once."""
         try:
-            decided = self._decide(cycle, framework, queued, started)
+            settled = self._concluded(cycle, framework, queued, outcome, started)
         finally:
             took = self._metrics.scheduling_algorithm_duration_seconds
             took.observe(time.perf_counter() - started)
-        if not isinstance(decided, Placement):
-            return decided
-        return self._take(Attempt(queued, queued.pod, decided.node, framework, cycle, started))
+        if not isinstance(settled, Placement):
+            return settled
+        return self._take(Attempt(queued, queued.pod, settled.node, framework, cycle, started))
 
-    def _decide(
-        self, cycle: CycleState, framework: Framework, queued: QueuedPod, started: float
+    def _concluded(
+        self,
+        cycle: CycleState,
+        framework: Framework,
+        queued: QueuedPod,
+        outcome: Outcome,
+        started: float,
     ) -> Placement | Preparing | Failure:
-        pod = queued.pod
-        turn = Turn(self._queue.scheduling_cycle, queued.signature)
-        match self._scheduler.decide(cycle, framework, pod, self._cache.snapshot(), turn):
+        match outcome:
             case Placement() as placement:
                 return placement
             case Unschedulable() as refusal:
                 return self._refused(cycle, framework, queued, refusal, started)
             case Failed(status=status):
                 if not status.rejected:
-                    log.error(status.message, "Error selecting node for pod", pod=logs.ref(pod.pod))
+                    pod = logs.ref(queued.pod.pod)
+                    log.error(status.message, "Error selecting node for pod", pod=pod)
                 return Failure(status)
 
     def _refused(
@@ -210,7 +274,7 @@ class SchedulingLoop:
             refusal.diagnosis.post_filter_message = result.status.message
             nominated = result.nominated_node
             if result.preparation is not None:
-                return Preparing(queued, refusal, nominated, result.preparation, started)
+                return Preparing(queued, refusal, result.preparation, started)
         return _refusal_failure(refusal, nominated)
 
     def _take(self, attempt: Attempt) -> Attempt | Failure:

@@ -18,7 +18,9 @@ import numpy as np
 from kscheduler import logs
 from kscheduler.cycle.batching import Batching
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.extenders import Extenders
 from kscheduler.framework.filtering import Filtered
+from kscheduler.framework.pre_filtering import PreFilterOutcome
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.scoring import ScoreBoard
 from kscheduler.framework.verdict import (
@@ -39,6 +41,7 @@ log = logs.logger(__name__)
 MIN_NODES_TO_FIND = 100
 MIN_PERCENTAGE_TO_FIND = 5
 
+FIRST_FAILED = "Evaluation failed on nominated node"
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",))
 
 
@@ -80,6 +83,16 @@ class Feasible(NamedTuple):
     hint: str = ""
 
 
+class Search(NamedTuple):
+    """What is known of a pod before any node is looked at: where to look, and where first."""
+
+    prepared: PreFilterOutcome
+    diagnosis: Diagnosis
+    # The node it was promised, or else the hint; "" for none.
+    first: str
+    hint: str
+
+
 class Turn(NamedTuple):
     """Which attempt this is, and what tells the pod from others, if that can be said."""
 
@@ -101,10 +114,15 @@ class Scheduler:
         rng: Random,
         percentage_of_nodes_to_score: int = 0,
         batching: Batching | None = None,
+        extenders: Extenders | None = None,
     ) -> None:
         self._rng = rng
         self._percentage = percentage_of_nodes_to_score
         self._batching = batching
+        # What comes after plugins may want a choice, and may reject what is left by them.
+        self._chosen_by_extenders = bool(
+            extenders and (extenders.can_filter or extenders.can_prioritize)
+        )
         self.next_start_node_index = 0
 
     def decide(
@@ -120,17 +138,24 @@ class Scheduler:
         if not isinstance(found, Feasible):
             return found
         outcome = self.choose(cycle, framework, pod, nodes, found)
-        if self._batching is not None and isinstance(outcome, Placement):
+        if isinstance(outcome, Placement):
+            self.leave(framework, turn, found, outcome)
+        return outcome
+
+    def leave(
+        self, framework: Framework, turn: Turn, found: Feasible, placement: Placement
+    ) -> None:
+        """Let the next pod profit from what was found for this one."""
+        if self._batching is not None:
             self._batching.store(
                 framework.profile_name,
                 signature=turn.signature,
                 hint=found.hint,
-                chosen=outcome.node,
-                chosen_row=outcome.row,
+                chosen=placement.node,
+                chosen_row=placement.row,
                 feasible=found.rows,
                 number=turn.number,
             )
-        return outcome
 
     def find(
         self,
@@ -141,6 +166,17 @@ class Scheduler:
         turn: Turn = FIRST_TURN,
     ) -> Feasible | Unschedulable | Failed:
         """The nodes that can take the pod, or why there are none."""
+        search = self.prepare(cycle, framework, pod, nodes, turn)
+        if not isinstance(search, Search):
+            return search
+        if search.first and self.fits_first(cycle, framework, pod, nodes, search):
+            return Feasible(np.array([nodes.row_of(search.first)], np.intp), 1, search.hint)
+        return self.look(cycle, framework, pod, nodes, search)
+
+    def prepare(
+        self, cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes, turn: Turn
+    ) -> Search | Unschedulable | Failed:
+        """What plugins say of the pod before they look at nodes."""
         if not nodes.total:
             return Failed(NO_NODES)
         if pod.error:
@@ -154,9 +190,18 @@ class Scheduler:
             hint = self._batching.hint(
                 cycle, framework, pod, nodes, signature=turn.signature, number=turn.number
             )
-        nominated = pod.pod.status.nominated_node_name or hint
-        if nominated and self._fits_nominated(cycle, framework, pod, nodes, nominated, diagnosis):
-            return Feasible(np.array([nodes.row_of(nominated)], np.intp), 1, hint)
+        return Search(prepared, diagnosis, pod.pod.status.nominated_node_name or hint, hint)
+
+    def look(
+        self,
+        cycle: CycleState,
+        framework: Framework,
+        pod: PodInfo,
+        nodes: Nodes,
+        search: Search,
+    ) -> Feasible | Unschedulable | Failed:
+        """Look at all nodes that come into question, or as many of them as are needed."""
+        prepared, diagnosis, hint = search.prepared, search.diagnosis, search.hint
         view = nodes
         if prepared.names is not None:
             diagnosis.absent = _unsatisfied(prepared.plugins)
@@ -166,16 +211,16 @@ class Scheduler:
         found = self._conclude(framework, nodes, candidates, filtered, diagnosis)
         return found._replace(hint=hint) if hint and isinstance(found, Feasible) else found
 
-    def _fits_nominated(
+    def fits_first(
         self,
         cycle: CycleState,
         framework: Framework,
         pod: PodInfo,
         nodes: Nodes,
-        name: str,
-        diagnosis: Diagnosis,
+        search: Search,
     ) -> bool:
         """Whether the node the pod was promised takes it; if so, no other is looked at."""
+        name, diagnosis = search.first, search.diagnosis
         row = nodes.row_of(name)
         if row is None:
             problems = [f'nodeinfo not found for node name "{name}"']
@@ -186,8 +231,7 @@ class Scheduler:
             _charge(diagnosis, filtered.charges)
             problems = [error.reason for error in filtered.errors]
         for problem in problems:
-            what = "Evaluation failed on nominated node"
-            log.error(problem, what, pod=logs.ref(pod.pod), node=name)
+            log.error(problem, FIRST_FAILED, pod=logs.ref(pod.pod), node=name)
         return False
 
     def _conclude(
@@ -207,6 +251,8 @@ class Scheduler:
             if error is not None:
                 self._move_on(processed, nodes)
                 return Failed(Status(Code.ERROR, (error.reason,), error.plugin))
+        if self._chosen_by_extenders and len(rows):
+            self._keep_charges(diagnosis, filtered, candidates, processed)
         # A promised node that was turned down counts even if this search did not come to it.
         extra = _charged_outside(diagnosis, candidates)
         self._move_on(processed + extra, nodes)
@@ -216,6 +262,18 @@ class Scheduler:
             diagnosis.charges.clear()
         _charge(diagnosis, filtered.charges)
         return Unschedulable(diagnosis, nodes.total)
+
+    def _keep_charges(
+        self, diagnosis: Diagnosis, filtered: Filtered, candidates: Rows, processed: int
+    ) -> None:
+        """Extenders may yet reject what passed; then it matters why the others did not."""
+        tried = candidates
+        if processed < len(candidates):
+            tried = _rotated(candidates, self.next_start_node_index % len(candidates), processed)
+        before = [one for one in diagnosis.charges if not np.isin(one.rows, tried).any()]
+        diagnosis.charges = before
+        for plugin, rows, code, reason in filtered.charges:
+            diagnosis.charge(plugin, rows[np.isin(rows, tried)], code, reason)
 
     def _move_on(self, processed: int, nodes: Nodes) -> None:
         self.next_start_node_index = (self.next_start_node_index + processed) % nodes.total
@@ -236,7 +294,7 @@ class Scheduler:
 
     def _nodes_to_find(self, framework: Framework, num_nodes: int) -> int:
         """How many feasible nodes are enough; without scoring, the first one is."""
-        if not framework.has_score_plugins:
+        if not (framework.has_score_plugins or self._chosen_by_extenders):
             return 1
         percentage = framework.percentage_of_nodes_to_score
         if percentage is None:
@@ -257,15 +315,25 @@ class Scheduler:
             row = int(found.rows[0])
             return Placement(nodes.name_of(row), row, found.evaluated, 1)
         view = nodes if count == len(nodes) else nodes.take(found.rows)
+        scores = self.score(cycle, framework, pod, view)
+        if isinstance(scores, Failed):
+            return scores
+        return self.pick(nodes, view, found, scores)
+
+    def score(
+        self, cycle: CycleState, framework: Framework, pod: PodInfo, view: Nodes
+    ) -> ScoreBoard | Failed:
+        """How much plugins like each of these nodes."""
         status = framework.run_pre_score(cycle, pod, view)
         if status is not None:
             return Failed(status)
         scores = framework.run_score(cycle, pod, view)
-        if isinstance(scores, Status):
-            return Failed(scores)
-        position = self._pick(scores.total)
-        row = int(view.rows[position])
-        return Placement(nodes.name_of(row), row, found.evaluated, count, scores)
+        return Failed(scores) if isinstance(scores, Status) else scores
+
+    def pick(self, nodes: Nodes, view: Nodes, found: Feasible, scores: ScoreBoard) -> Placement:
+        """The node with the highest total."""
+        row = int(view.rows[self._pick(scores.total)])
+        return Placement(nodes.name_of(row), row, found.evaluated, len(found.rows), scores)
 
     def _pick(self, total: Scores) -> int:
         """The position of the highest total, at random among equals."""

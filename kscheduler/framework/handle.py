@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.framework.background import Background
+from kscheduler.framework.extenders import Extenders
 from kscheduler.framework.listers import Listers
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
@@ -74,6 +75,7 @@ class Handle:
     waiting_pods: WaitingPods = field(default_factory=WaitingPods)
     pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)
     background: Background = field(default_factory=Background)
+    extenders: Extenders = field(default_factory=Extenders)
     rng: Random = field(default_factory=Random)
     clock: Callable[[], float] = time.monotonic
     profile_name: str = ""

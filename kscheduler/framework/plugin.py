@@ -87,13 +87,13 @@ class FilterPlugin(Plugin, Protocol):
 class PostFilterResult:
     """`nominated_node` None leaves the pod's nomination alone, "" clears it.
 
-    A success may depend on a `preparation`, which the attempt then waits for. Should it come back
-    with a status, that is the answer, and the nomination stays as it was.
+    An answer may depend on a `preparation`, which the attempt then waits for: what that returns is
+    the answer.
     """
 
     status: Status
     nominated_node: str | None = None
-    preparation: Callable[[], Awaitable[Status | None]] | None = None
+    preparation: Callable[[], Awaitable[PostFilterResult]] | None = None
 
 
 @runtime_checkable

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from time import perf_counter
 
 from kscheduler.framework.cycle_state import CycleState
@@ -11,6 +13,38 @@ from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
 from kscheduler.framework.verdict import Code, Diagnosis, Status
 from kscheduler.metrics import Metrics
 from kscheduler.state.pod_info import PodInfo
+
+
+class _Answers:
+    """How the plugins' answers combine; `count` is how many there were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.conclusion = PostFilterResult(Status(Code.UNSCHEDULABLE))
+
+    def add(self, plugin: str, result: PostFilterResult) -> bool:
+        """Whether this settles it."""
+        self.count += 1
+        before, status = self.conclusion, result.status
+        if status.code is Code.SUCCESS:
+            self.conclusion = result
+            return True
+        if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            self.conclusion = PostFilterResult(status.by(plugin), result.nominated_node)
+            return True
+        if not status.rejected:
+            self.conclusion = PostFilterResult(Status(Code.ERROR, status.reasons, plugin))
+            return True
+        nominated = result.nominated_node
+        self.conclusion = PostFilterResult(
+            Status(
+                Code.UNSCHEDULABLE,
+                before.status.reasons + status.reasons,
+                before.status.plugin or plugin,
+            ),
+            before.nominated_node if nominated is None else nominated,
+        )
+        return False
 
 
 class PostFiltering:
@@ -22,27 +56,41 @@ class PostFiltering:
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> PostFilterResult:
         started = perf_counter()
-        result = self._ask_all(cycle, pod, diagnosis)
+        result = self._ask_all(cycle, pod, diagnosis, _Answers())
         self._point.took(result.status, started)
         return result
 
-    def _ask_all(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
-        nominated: str | None = None
-        reasons: list[str] = []
-        for plugin in self._plugins:
+    def _ask_all(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, answers: _Answers
+    ) -> PostFilterResult:
+        """Ask those who were not asked yet, until one succeeds, cannot help, or has to wait."""
+        for plugin in self._plugins[answers.count :]:
             result = self._ask(plugin, cycle, pod, diagnosis)
-            status = result.status
-            if status.code is Code.SUCCESS:
-                return result
-            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return PostFilterResult(status.by(plugin.name), result.nominated_node)
-            if not status.rejected:
-                return PostFilterResult(Status(Code.ERROR, status.reasons, plugin.name))
-            if result.nominated_node is not None:
-                nominated = result.nominated_node
-            reasons += status.reasons
-        first = self._plugins[0].name if self._plugins else ""
-        return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first), nominated)
+            if result.preparation is not None:
+                goes_on = partial(self._go_on, cycle, pod, diagnosis, answers, plugin, result)
+                return replace(result, preparation=goes_on)
+            if answers.add(plugin.name, result):
+                break
+        return answers.conclusion
+
+    async def _go_on(
+        self,
+        cycle: CycleState,
+        pod: PodInfo,
+        diagnosis: Diagnosis,
+        answers: _Answers,
+        plugin: PostFilterPlugin,
+        result: PostFilterResult,
+    ) -> PostFilterResult:
+        """What the plugin answers after its preparation, and after it the others."""
+        while result.preparation is not None:
+            result = await result.preparation()
+        if answers.add(plugin.name, result):
+            return answers.conclusion
+        rest = self._ask_all(cycle, pod, diagnosis, answers)
+        while rest.preparation is not None:
+            rest = await rest.preparation()
+        return rest
 
     def _ask(
         self, plugin: PostFilterPlugin, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis

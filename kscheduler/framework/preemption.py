@@ -1,10 +1,10 @@
 """Preemption: would the pod fit somewhere if pods of lower priority went, and whose going is best?
 
-    may it preempt? → nodes where that could help → dry run on them → the best candidate
+    may it preempt? → nodes where that could help → dry run on them → extenders → the best candidate
 
 Nothing is evicted here; see `preemption_executor`.
 
-Mirrors the Evaluator of pkg/scheduler/framework/preemption without pod groups and extenders.
+Mirrors the Evaluator of pkg/scheduler/framework/preemption without pod groups.
 Differs: among equally good candidates the first by name is taken, not a random one; a pod that was
 replaced by another of its name preempts nobody.
 """
@@ -12,7 +12,7 @@ replaced by another of its name preempts nobody.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,9 @@ import numpy as np
 from kscheduler import logs
 from kscheduler.api.core import Pod
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.extender_questions import Victims
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.preemption_choice import best
 from kscheduler.framework.preemption_dry_run import Candidate, DryRun, Rehearsal
@@ -36,6 +38,20 @@ WAITS_FOR_VICTIMS = "not eligible due to a terminating pod on the nominated node
 NOT_HELPFUL = Status(
     Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Preemption is not helpful for scheduling",)
 )
+NO_CANDIDATE_LEFT = rejected("no candidate node for preemption")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The nodes where preemption helps the pod, at least one."""
+
+    pod: PodInfo  # as it is now
+    candidates: Sequence[Candidate]
+    now_ns: int
+
+    @property
+    def best(self) -> Candidate:
+        return best(self.candidates, self.now_ns)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +72,7 @@ class Evaluator:
 
     def evaluate(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
-    ) -> Candidate | NoCandidate:
+    ) -> Choice | NoCandidate:
         current = self._handle.listers.lister(Pod).get(pod.key)
         if current is None or current.uid != pod.uid:
             problem = f'pod "{pod.name}" not found'
@@ -75,10 +91,24 @@ class Evaluator:
         now_ns = time.time_ns()
         found = self._dry_run(cycle, pod, nodes, codes, now_ns)
         if found.candidates:
-            return best(found.candidates, now_ns)[0]
+            return Choice(pod, found.candidates, now_ns)
         if found.errors:
             return NoCandidate(failed(_aggregate(found.errors)))
         return self._not_helpful(pod, nodes, found)
+
+    async def ask_extenders(self, choice: Choice) -> Choice | NoCandidate:
+        """What extenders leave of the choice, or make of it."""
+        victims = {one.node: Victims(one.victims, one.violations) for one in choice.candidates}
+        handle = self._handle
+        try:
+            with handle.extenders.held():
+                chosen = await handle.extenders.choose_victims(
+                    choice.pod, victims, handle.snapshot()
+                )
+        except KschedulerError as error:
+            return NoCandidate(failed(error))
+        left = [Candidate(name, tuple(one.pods), one.violations) for name, one in chosen.items()]
+        return Choice(choice.pod, left, choice.now_ns) if left else NoCandidate(NO_CANDIDATE_LEFT)
 
     def _dry_run(
         self, cycle: CycleState, pod: PodInfo, nodes: Nodes, codes: Rows, now_ns: int

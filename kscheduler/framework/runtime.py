@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kscheduler import logs
 from kscheduler.framework.binding import Binding
 from kscheduler.framework.cluster_event import EventWithHint
-from kscheduler.framework.enqueueing import PreEnqueueing, events_by_plugin
+from kscheduler.framework.enqueueing import PreEnqueueing, any_change, events_by_plugin
+from kscheduler.framework.extenders import EXTENDER
 from kscheduler.framework.filtering import Filtering
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nominated_pods import FilteringWithNominated
@@ -26,6 +28,8 @@ from kscheduler.framework.scoring import Scoring
 from kscheduler.framework.signing import Signing
 from kscheduler.framework.verdict import Status
 from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
 
 
 class Framework:
@@ -85,8 +89,11 @@ class Framework:
         self.run_post_bind = binding.run_post_bind
 
         judging = (*at("preFilter"), *at("filter"), *at("preScore"), *at("score"))
-        wanted = handle.gates.enabled("OpportunisticBatching")
+        wanted = handle.gates.enabled("OpportunisticBatching") and not handle.extenders
         self.sign = Signing(profile, metrics, judging, wanted=wanted).sign
+        if handle.extenders:
+            what = "Disabling signatures for profile because it has extenders configured."
+            log.info(what, profile=profile)
 
     @property
     def plugins(self) -> Iterable[Plugin]:
@@ -95,10 +102,14 @@ class Framework:
 
     @property
     def events(self) -> Mapping[str, Sequence[EventWithHint]]:
-        """Per plugin that can reject pods, the events that may change its mind."""
-        return events_by_plugin(
-            self.plugins, pod_groups=self._handle.gates.enabled("GenericWorkload")
-        )
+        """Per plugin that can reject pods, the events that may change its mind; extenders, all
+        together, count as one that never says.
+        """
+        pod_groups = self._handle.gates.enabled("GenericWorkload")
+        events = events_by_plugin(self.plugins, pod_groups=pod_groups)
+        if self._handle.extenders:
+            events[EXTENDER] = any_change(pod_groups=pod_groups)
+        return events
 
     @property
     def has_filter_plugins(self) -> bool:

@@ -7,6 +7,7 @@ beyond what `framework.preemption` and `framework.preemption_executor` say.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from kscheduler import logs
@@ -21,7 +22,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PostFilterResult
-from kscheduler.framework.preemption import Evaluator, NoCandidate
+from kscheduler.framework.preemption import Choice, Evaluator, NoCandidate
 from kscheduler.framework.preemption_dry_run import Candidate
 from kscheduler.framework.preemption_executor import Executor
 from kscheduler.framework.verdict import Code, Diagnosis, Status, rejected_for_good
@@ -30,6 +31,7 @@ from kscheduler.state.pod_info import PodInfo
 log = logs.logger(__name__)
 
 STILL_PREEMPTING = rejected_for_good("waiting for the preemption for this pod to be finished")
+SUCCESS = Status(Code.SUCCESS)
 
 
 class DefaultPreemption:
@@ -37,6 +39,7 @@ class DefaultPreemption:
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         self._evictions_aside = handle.gates.enabled("SchedulerAsyncPreemption")
+        self._extenders = handle.extenders
         self._attempts = handle.metrics.preemption_attempts_total
         self._evaluator = Evaluator(
             handle,
@@ -55,8 +58,17 @@ class DefaultPreemption:
         match self._evaluator.evaluate(cycle, pod, diagnosis):
             case NoCandidate(status, nominated):
                 return PostFilterResult(_told(status), nominated)
-            case Candidate() as candidate:
-                return self._preempt(pod, candidate)
+            case Choice() as choice if self._extenders.may_choose_victims_for(pod):
+                return PostFilterResult(SUCCESS, None, partial(self._ask_extenders, pod, choice))
+            case Choice() as choice:
+                return self._preempt(pod, choice.best)
+
+    async def _ask_extenders(self, pod: PodInfo, choice: Choice) -> PostFilterResult:
+        match await self._evaluator.ask_extenders(choice):
+            case NoCandidate(status, nominated):
+                return PostFilterResult(_told(status), nominated)
+            case Choice() as left:
+                return self._preempt(pod, left.best)
 
     def _preempt(self, pod: PodInfo, candidate: Candidate) -> PostFilterResult:
         node = candidate.node
@@ -65,15 +77,17 @@ class DefaultPreemption:
         )
         found = f"found a potential placement for pod on node {node}"
         success = f"{found}, preempting {len(candidate.victims)} victims"
-        status = _told(Status(Code.SUCCESS, (success,)))
+        result = PostFilterResult(_told(Status(Code.SUCCESS, (success,))), node)
         if self._evictions_aside:
             self._executor.start(pod, candidate)
-            return PostFilterResult(status, node)
-        return PostFilterResult(status, node, partial(self._prepare, pod, candidate))
+            return result
+        return replace(result, preparation=partial(self._evict, pod, candidate, result))
 
-    async def _prepare(self, pod: PodInfo, candidate: Candidate) -> Status | None:
+    async def _evict(
+        self, pod: PodInfo, candidate: Candidate, result: PostFilterResult
+    ) -> PostFilterResult:
         problem = await self._executor.prepare(pod, candidate)
-        return None if problem is None else _told(problem)
+        return result if problem is None else PostFilterResult(_told(problem))
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         """Whom this plugin gates was rejected by others as well; when to try it is theirs to say.

@@ -209,8 +209,13 @@ class TestMakingRoom:
     @pytest.mark.parametrize(
         ("work", "message", "nominated"),
         [
-            pytest.param(None, "preempting", "n1", id="done"),
-            pytest.param(failed("no luck"), "no luck", None, id="fails"),
+            pytest.param(
+                PostFilterResult(Status(Code.SUCCESS, ("preempting",)), "n1"),
+                "preempting",
+                "n1",
+                id="done",
+            ),
+            pytest.param(PostFilterResult(failed("no luck")), "no luck", None, id="fails"),
             pytest.param(ValueError("boom"), "boom", None, id="raises"),
         ],
     )
@@ -222,7 +227,7 @@ class TestMakingRoom:
                 raise work
             return work
 
-        result = PostFilterResult(Status(Code.SUCCESS, ("preempting",)), "n1", prepare)
+        result = PostFilterResult(Status(Code.SUCCESS), None, prepare)
         rig = make_rig(refusing(), scripted("Preempts", post_filter=result))
         pod = rig.add()
         running(rig)

@@ -7,11 +7,12 @@ import pytest
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.verdict import Code, Status, failed
 
+SOON = PostFilterResult(Status(Code.SUCCESS, ("soon",)), "n1")
 REFUSED = "0/1 nodes are available: 1 no room. "
 
 
 def promising(scripted, work):
-    result = PostFilterResult(Status(Code.SUCCESS, ("soon",)), "n1", work)
+    result = PostFilterResult(Status(Code.SUCCESS), None, work)
     return scripted("Promises", post_filter=result)
 
 
@@ -37,6 +38,7 @@ def failure_of(rig):
 async def test_success_leaves_the_nomination_behind(prepared):
     async def work():
         await asyncio.sleep(0)
+        return SOON
 
     rig = await prepared(work)
     assert failure_of(rig) == [("event", "FailedScheduling", REFUSED + "soon")]
@@ -45,7 +47,7 @@ async def test_success_leaves_the_nomination_behind(prepared):
 
 async def test_failure_is_told_instead_and_the_nomination_stays_as_it_was(prepared):
     async def work():
-        return failed("server trouble")
+        return PostFilterResult(failed("server trouble"))
 
     rig = await prepared(work)
     assert failure_of(rig) == [("event", "FailedScheduling", REFUSED + "server trouble")]
@@ -66,6 +68,7 @@ async def test_nobody_else_is_tried_meanwhile(make_rig, refusing, scripted):
 
     async def work():
         await gate.wait()
+        return SOON
 
     rig = make_rig(refusing(), promising(scripted, work))
     rig.add("a")

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from kscheduler.errors import KschedulerError, MissingError
-from kscheduler.framework.verdict import Code
+from kscheduler.framework.plugin import PostFilterResult
+from kscheduler.framework.verdict import Code, Status
 from kscheduler.state.pod_info import PodInfo
 from tests.plugins.evictions import Stage, make_node, make_pod
 
@@ -333,7 +334,7 @@ class TestWithinTheAttempt:
     async def test_all_are_evicted_and_then_nominations_cleared(self, stage):
         result = stage.preempt(HIGH)
         assert stage.calls.told == []
-        assert await result.preparation() is None
+        assert await result.preparation() == PostFilterResult(result.status, "n1")
         assert sorted(stage.calls.told[:4]) == [
             ("delete", "a"),
             ("delete", "b"),
@@ -346,9 +347,10 @@ class TestWithinTheAttempt:
     async def test_a_failure_is_the_answer(self, stage):
         stage.calls.failing["delete", "b"] = TROUBLE
         problem = await stage.preempt(HIGH).preparation()
-        assert (problem.code, problem.message) == (Code.ERROR, "preemption: server trouble")
+        assert problem == PostFilterResult(Status(Code.ERROR, ("preemption: server trouble",)))
         assert ("patch", "promised") not in stage.calls.told
 
     async def test_nominations_that_cannot_be_cleared_are_no_failure(self, stage):
         stage.calls.failing["patch", "promised"] = TROUBLE
-        assert await stage.preempt(HIGH).preparation() is None
+        answer = await stage.preempt(HIGH).preparation()
+        assert (answer.status.code, answer.nominated_node) == (Code.SUCCESS, "n1")
