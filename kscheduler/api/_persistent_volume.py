@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from msgspec import field
+
 from kscheduler.api._pod import NodeSelector, ResourceRequirements
 from kscheduler.api._volumes import (
     AWSElasticBlockStore,
@@ -55,6 +57,8 @@ class PersistentVolumeStatus(ApiStruct):
 class PersistentVolume(ApiObject):
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
+    # Its JSON, where that was asked to be kept; never sent as a field.
+    whole: bytes = field(name="-", default=b"")
 
 
 class PersistentVolumeClaimSpec(ApiStruct):
@@ -76,3 +80,5 @@ class PersistentVolumeClaimStatus(ApiStruct):
 class PersistentVolumeClaim(ApiObject):
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+    # Its JSON, where that was asked to be kept; never sent as a field.
+    whole: bytes = field(name="-", default=b"")

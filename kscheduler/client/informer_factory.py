@@ -14,7 +14,7 @@ from kscheduler.client.pace import Gate, Pace
 from kscheduler.client.reflector import Reflector
 from kscheduler.client.resources import KubeClient
 from kscheduler.client.watch_lines import shape_of, untyped_shape
-from kscheduler.client.whole_objects import Wanted, keeping_whole
+from kscheduler.client.whole_objects import WRITTEN_BACK, Wanted, keeping_whole
 from kscheduler.errors import ConfigError
 
 NOTHING: Mapping[type[ApiObject], Wanted] = {}
@@ -32,7 +32,7 @@ class InformerFactory:
         self, client: KubeClient, keep: Mapping[type[ApiObject], Wanted] = NOTHING
     ) -> None:
         self._client = client
-        self._keep = keep
+        self._keep = {**WRITTEN_BACK, **keep}
         self._gate = Gate()
         self._informers: dict[tuple[Resource, str, str, str], Informer[Any]] = {}
         self._waiting: list[tuple[str, Reflector[Any]]] = []

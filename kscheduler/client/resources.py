@@ -9,10 +9,23 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 
-from kscheduler.api.core import Binding, ObjectReference, Pod, PodStatus
+from kscheduler.api.core import (
+    Binding,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodStatus,
+)
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.api.resources import BINDINGS, PODS, Resource
+from kscheduler.api.resources import (
+    BINDINGS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    Resource,
+)
 from kscheduler.client.errors import (
     ApiError,
     Conflict,
@@ -31,6 +44,7 @@ from kscheduler.client.fence import Fence
 from kscheduler.client.patches import pod_status_patch
 from kscheduler.client.throttle import Backoff, brief_retries
 from kscheduler.client.transport import Transport
+from kscheduler.client.volume_writes import claim_body, volume_body
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -42,6 +56,8 @@ RETRIABLE = (InternalError, ServiceUnavailable, ConnectionRefused)
 UNANSWERED = (ConnectionReset, DeadlineExceeded, ServerTimeout, Timeout)
 
 _decode_pod = decoder_for(Pod)
+_decode_volume = decoder_for(PersistentVolume)
+_decode_claim = decoder_for(PersistentVolumeClaim)
 
 Query = Mapping[str, str]
 
@@ -170,6 +186,16 @@ class KubeClient:
 
     async def delete_pod(self, pod: Pod) -> None:
         await self.delete(PODS, pod.name, pod.namespace)
+
+    async def update_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        """Writes annotations and claimRef; a Conflict if it was written since we saw it."""
+        body = volume_body(volume)
+        return _decode_volume(await self.update(PERSISTENT_VOLUMES, volume.name, body))
+
+    async def update_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Writes annotations; a Conflict if it was written since we saw it."""
+        where, body = claim.namespace, claim_body(claim)
+        return _decode_claim(await self.update(PERSISTENT_VOLUME_CLAIMS, claim.name, body, where))
 
     async def _send(
         self,

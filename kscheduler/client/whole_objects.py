@@ -1,31 +1,44 @@
 """Objects that keep the JSON they came as, for whoever passes them on in full.
 
 Structs hold what a scheduler reads; an extender may read anything. Keeping a node's JSON costs some
-10 KB, so it is done only for kinds, and objects of them, that somebody asks for.
+10 KB, so it is done only for kinds, and objects of them, that somebody asks for. Volumes and claims
+are written back by the scheduler itself, so they always keep theirs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from kscheduler.api.core import Node, Pod
+from kscheduler.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from kscheduler.api.meta import ApiObject
 from kscheduler.client.watch_lines import Json, Shape
 
 Wanted = Callable[[Any], bool]
+Kept = Pod | Node | PersistentVolume | PersistentVolumeClaim
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
+
+
+def _always(_item: object) -> bool:
+    return True
+
+
+WRITTEN_BACK: Mapping[type[ApiObject], Wanted] = {
+    PersistentVolume: _always,
+    PersistentVolumeClaim: _always,
+}
 
 
 def keeping_whole(shape: Shape[Any], wanted: Wanted) -> Shape[Any]:
     """The same shape; objects that are `wanted` carry their JSON."""
     decode = shape.decode
 
-    def decode_keeping(data: Json) -> Pod | Node:
-        item: Pod | Node = decode(data)
+    def decode_keeping(data: Json) -> Kept:
+        item: Kept = decode(data)
         if not wanted(item):
             return item
         return structs.replace(item, whole=_passed_on(data, item))
@@ -33,7 +46,7 @@ def keeping_whole(shape: Shape[Any], wanted: Wanted) -> Shape[Any]:
     return replace(shape, decode=decode_keeping)
 
 
-def _passed_on(data: Json, item: Pod | Node) -> bytes:
+def _passed_on(data: Json, item: Kept) -> bytes:
     """Without kind and version, which upstream's objects do not know of themselves; and without the
     managedFields of pods, which it drops on arrival, unlike those of nodes.
     """

@@ -26,6 +26,7 @@ from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.plugins.priority_sort import PrioritySort
 from kscheduler.plugins.scheduling_gates import SchedulingGates
 from kscheduler.plugins.taint_toleration import TaintToleration
+from kscheduler.plugins.volume_binding import VolumeBinding
 
 
 def _plain(make: Callable[[], Plugin]) -> Factory:
@@ -53,6 +54,7 @@ IN_TREE: Mapping[str, Factory] = {
     "PrioritySort": _plain(PrioritySort),
     "SchedulingGates": _plain(SchedulingGates),
     "TaintToleration": TaintToleration,
+    "VolumeBinding": VolumeBinding,
 }
 
 # Known to configuration, but not built yet: pods are placed as if these did not exist, and the
@@ -64,7 +66,6 @@ NOT_BUILT: Mapping[str, str] = {
     "NodeVolumeLimits": "attach limits of nodes are not looked at",
     "PodGroupPodsCount": "pod groups are scheduled pod by pod",
     "TopologyPlacementGenerator": "pod groups are scheduled pod by pod",
-    "VolumeBinding": "claims are neither matched nor provisioned",
     "VolumeRestrictions": "exclusive volumes are not looked at",
     "VolumeZone": "zones of volumes are not looked at",
 }

@@ -61,7 +61,7 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
     """A strategy after the user's curve: utilisation in percent → score 0..100, straight lines
     between points.
     """
-    curve = np.array([_on_curve(shape, percent) for percent in range(101)], np.int64)
+    curve = curve_of(shape)
 
     def score(requested: Matrix, allocatable: Matrix, weights: Weights) -> Scores:
         exists = allocatable > 0
@@ -75,6 +75,11 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
         return (2 * (points * weight).sum(axis=0) + total) // (2 * total)
 
     return score
+
+
+def curve_of(shape: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """The score at each whole percentage from 0 to 100."""
+    return np.array([_on_curve(shape, percent) for percent in range(101)], np.int64)
 
 
 def _on_curve(shape: Sequence[tuple[int, int]], percent: int) -> int:

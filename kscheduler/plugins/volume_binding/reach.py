@@ -1,0 +1,69 @@
+"""From which nodes a volume can be used.
+
+A volume may demand labels of its node. Volumes with equal demands share one `Reach`, which keeps
+the rows it came to; so thousands of local volumes, each of one node, are a row each and not as many
+masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from kscheduler.api.core import NodeSelector, PersistentVolume
+from kscheduler.api.node_selector import NodeSelectorMatcher, compile_node_selector
+from kscheduler.framework.verdict import Mask, Rows
+from kscheduler.state.memo import Memo
+from kscheduler.state.nodes_view import Nodes
+
+# Distinct demands; what is forgotten is made again when a volume is seen next.
+MAX_REACHES = 16384
+
+
+class Reach:
+    """The nodes whose labels one demand allows. Their names are not looked at, as upstream does
+    not.
+    """
+
+    __slots__ = ("_as_of", "_matcher", "_rows")
+
+    def __init__(self, required: NodeSelector) -> None:
+        matcher = compile_node_selector(required)
+        terms = tuple(replace(term, fields=()) for term in matcher.terms)
+        self._matcher = NodeSelectorMatcher(terms)
+        self._rows: Rows | None = None
+        self._as_of = 0
+
+    def mask(self, nodes: Nodes) -> Mask:
+        return nodes.selector_mask(self._matcher)
+
+    def rows(self, nodes: Nodes) -> Rows:
+        """The rows of the whole table that can use the volume."""
+        whole = nodes.whole
+        if self._rows is None or self._as_of != whole.label_generation:
+            self._rows = np.flatnonzero(self.mask(whole))
+            self._as_of = whole.label_generation
+        return self._rows
+
+    def problem(self, labels: Mapping[str, str]) -> str | None:
+        """Why a node with these labels cannot use the volume."""
+        if self._matcher.matches(labels, ""):
+            return None
+        return self._matcher.error or "no matching NodeSelectorTerms"
+
+
+_reaches: Memo[NodeSelector, Reach] = Memo(MAX_REACHES)
+
+
+def reach_of(volume: PersistentVolume) -> Reach | None:
+    """None for a volume that can be used from everywhere."""
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return None
+    reach = _reaches.get(affinity.required)
+    if reach is None:
+        reach = Reach(affinity.required)
+        _reaches.put(affinity.required, reach)
+    return reach
