@@ -8,8 +8,8 @@ pass through the real parts of this program: decoding, configuration and profile
 cache, queue order and gating, PreFilter, Filter, scoring and Reserve. Compared are the plugins of
 each profile, the order of the queue, per pod who gates it, per node who rejects it with which code
 and reasons (and which later plugins would reject it too), per plugin whether it steps aside and
-what it scores, raw and normalised, the totals, the best nodes, the texts of failures, and whom
-preemption would evict on which node.
+what it scores, raw and normalised, the totals, the best nodes, the texts of failures, whom
+preemption would evict on which node, and which volumes are reserved.
 
 Among equally good nodes the recording takes the first by name. The replay puts each pod where the
 recording put it, and evicts and nominates whom it did, so one difference does not cause others.
@@ -49,6 +49,7 @@ from vector_compare import (
     compare_profiles,
     compare_queue_order,
     compare_reserve,
+    compare_volumes,
 )
 from vector_difference import Mismatch
 
@@ -165,6 +166,7 @@ def follow(record: dict, attempt: Attempt, *, applied: bool) -> Iterator[Mismatc
         placed = cluster.place(pod, node)
         status = attempt.framework.run_reserve(attempt.cycle, placed, node)
         yield from compare_reserve(record, status)
+        yield from compare_volumes(record, attempt)
         if record["outcome"] == "reserveFailed":
             attempt.framework.run_unreserve(attempt.cycle, placed, node)
             cluster.take_back(pod)

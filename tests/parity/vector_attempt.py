@@ -18,6 +18,7 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.framework.scoring import ScoreBoard
 from kscheduler.framework.verdict import Charge, Code, Status
 from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins.volume_binding.plugin import PodVolumes
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -140,6 +141,17 @@ class Attempt:
         )
         assert isinstance(placement, Placement)
         return Scored(set(cycle.skip_score), _scores(board), board.total.tolist(), placement.node)
+
+    def reserved_volumes(self) -> dict[str, list]:
+        """What VolumeBinding has reserved: existing volumes, and claims to make volumes for."""
+        volumes = self.cycle.get(PodVolumes)
+        if volumes is None or volumes.reservation is None:
+            return {"staticBindings": [], "provision": []}
+        reserved = volumes.reservation
+        return {
+            "staticBindings": [[one.claim.name, one.volume.name] for one in reserved.bindings],
+            "provision": [one.claim.name for one in reserved.provisionings],
+        }
 
     def by_node(self, charges: Iterable[Charge]) -> dict[str, dict]:
         """Per node its status; a node is charged by one plugin, perhaps for several reasons."""

@@ -63,6 +63,17 @@ def compare_reserve(record: dict, status: Status | None) -> Iterator[Mismatch]:
         yield Mismatch(record["pod"], record["chosen"], "", "reserve", wanted, got)
 
 
+def compare_volumes(record: dict, attempt: Attempt) -> Iterator[Mismatch]:
+    """Which volumes the pod was given, and for which claims there will be new ones."""
+    if attempt.left_out or "VolumeBinding" not in attempt.effective[Point.RESERVE]:
+        return
+    reserve = record.get("reserve", {})
+    for what, got in attempt.reserved_volumes().items():
+        wanted = reserve.get(what, [])
+        if wanted != got:
+            yield Mismatch(record["pod"], record["chosen"], "VolumeBinding", what, wanted, got)
+
+
 def compare_attempt(record: dict, attempt: Attempt) -> Iterator[Mismatch]:
     for about, what, wanted, got in _Comparison(record, attempt).differences():
         node, plugin = about

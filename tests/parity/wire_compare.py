@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from wire_match import Matcher
-from wire_scenario import EVENTS, FOLLOW, LEASE, OTHER, Request, Scenario, Thread
+from wire_scenario import EVENTS, EXTENDER, FOLLOW, LEASE, OTHER, Request, Scenario, Thread
 
 COMPARED_HEADERS = ("accept", "content-type")
 
@@ -73,8 +73,8 @@ def _in_request(matcher: Matcher, wanted: Request, got: Request) -> Iterator[str
             yield from matcher.differences(
                 wanted.headers[header], got.headers.get(header, ""), header
             )
-    # A lease is written back as it was read, in whatever order the server keeps its fields.
-    echoed = wanted.thread[0] == LEASE and wanted.method == "PUT"
+    # What is written back is as it was read, in whatever order the server keeps its fields.
+    echoed = wanted.method == "PUT" or wanted.thread[0] == EXTENDER
     yield from matcher.differences(wanted.body, got.body, "body", ordered=not echoed)
     if isinstance(wanted.status, int) and got.status is not None and wanted.status != got.status:
         yield f"answered {got.status} instead of {wanted.status}"

@@ -1,7 +1,8 @@
 """A recorded scenario: what was done to the cluster, and every request the scheduler sent.
 
 Requests whose order is no matter of timing form a thread: those that bind a pod or write its
-status, those that tell of it in events, those for the lease, those that follow one collection.
+status or its volumes, those that tell of it in events, those for the lease, those that follow one
+collection.
 """
 
 import json
@@ -14,7 +15,13 @@ from typing import Any
 CASES = Path(__file__).parent / "cases" / "wire"
 
 LEASE, EVENTS, POD, FOLLOW, OTHER = "lease", "events", "pod", "follow", "other"
+EXTENDER = "extender"
+EXTENDER_PATH = "/ext/"
 Thread = tuple[str, str, str]  # kind, scheduler, name
+
+VOLUMES = {"persistentvolumes", "persistentvolumeclaims"}
+# In every recording with volumes, they are this pod's.
+POD_WITH_VOLUMES = "p1"
 
 # The recorded lease takes 15 s to expire; ours is shorter by this, and otherwise the same.
 LEASE_SHORTENED = 5
@@ -44,16 +51,22 @@ class Request:
     fabricated: bool = False
     held: str = ""
     arrival: int = 0
+    # Of an extender, which answers as it did then.
+    reply: Any = None
 
     @property
     def thread(self) -> Thread:
         parts = self.path.split("/")
+        if self.path.startswith(EXTENDER_PATH):
+            return (EXTENDER, self.scheduler, "")
         if "leases" in parts:
             return (LEASE, self.scheduler, "")
         if "events" in parts:
             return (EVENTS, self.scheduler, self._subject)
         if "pods" in parts and "namespaces" in parts:
             return (POD, self.scheduler, parts[parts.index("pods") + 1])
+        if self.method == "PUT" and VOLUMES.intersection(parts):
+            return (POD, self.scheduler, POD_WITH_VOLUMES)
         if self.method == "GET" and len(parts) > 4 - ("api" in parts):
             return (FOLLOW, self.scheduler, self.path)
         return (OTHER, self.scheduler, self.path)
@@ -112,7 +125,10 @@ def load(name: str, *, without_preemption: bool = False) -> Scenario:
         description=recorded["description"],
         schedulers=recorded["scheduler"],
         steps=recorded["steps"],
-        requests=[_request(one) for one in recorded["requests"]],
+        requests=[
+            *(_request(one) for one in recorded["requests"]),
+            *(_question(one) for one in recorded.get("extender_calls", ())),
+        ],
         exit_codes=_exit_codes(recorded.get("exit", {})),
     )
 
@@ -140,6 +156,21 @@ def _request(recorded: Mapping[str, Any]) -> Request:
     if isinstance(request.body, dict):
         _free_lease_versions(request.body)
     return request
+
+
+def _question(recorded: Mapping[str, Any]) -> Request:
+    """One that an extender was asked."""
+    return Request(
+        scheduler="A",
+        client="extender",
+        method=recorded["method"],
+        path=recorded["path"],
+        after_step=recorded["after_step"],
+        headers={"content-type": recorded["headers"]["content-type"]},
+        body=recorded["body"],
+        status=recorded["reply"]["status"],
+        reply=recorded["reply"],
+    )
 
 
 def _shorten(request: Request) -> None:

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from wire_extender import RecordedExtender
 from wire_scenario import FOLLOW, SHORT_LEASE, Request, Scenario
 
+from kscheduler.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from kscheduler.app.daemon import Daemon, build
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
@@ -28,6 +30,8 @@ SCHEDULER = User("system:kube-scheduler").authenticated()
 HOSTS = {"A": "127.0.0.1", "B": "localhost"}
 EVENTS_API = "/apis/events.k8s.io/v1"
 PATIENCE_SECONDS = 60.0
+# Nobody listens there.
+DEAD_ADDRESS = "127.0.0.1:1"
 
 REASONS = {
     403: "Forbidden",
@@ -40,14 +44,28 @@ REASONS = {
     503: "ServiceUnavailable",
 }
 # Steps that were taken before the scheduler could answer the ones before.
-HURRIED = {"c-event-series": (4, 5)}
+HURRIED = {
+    "c-event-series": (4, 5),
+    "g-claim-missing-then-unbound": (7,),
+    "g-wffc-dynamic": (10,),
+    "g-wffc-provision-rejected": (10,),
+    "g-wffc-static": (10,),
+}
 PLURALS = {
     "Node": "nodes",
     "Pod": "pods",
+    "PersistentVolume": "persistentvolumes",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "CSINode": "csinodes.storage.k8s.io",
     "Lease": "leases.coordination.k8s.io",
     "PodDisruptionBudget": "poddisruptionbudgets.policy",
 }
 NAMESPACES = {"Lease": "kube-system"}
+# What admission adds on a server that keeps volumes from being deleted while in use.
+PROTECTED = {
+    "PersistentVolume": "kubernetes.io/pv-protection",
+    "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
+}
 
 
 class NeverHappenedError(Exception):
@@ -72,9 +90,13 @@ class RunningScheduler:
             return True
         assert self.daemon is not None
         scheduler = self.daemon.scheduler
+        following = scheduler.following
         return (
-            _versions(api.objects.list("pods")) == _known(scheduler.following.pods)
-            and _versions(api.objects.list("nodes")) == _known(scheduler.following.nodes)
+            all(
+                _versions(api.objects.list(resource.plural))
+                == _known(following.lister(resource.struct))
+                for resource in (PODS, NODES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS)
+            )
             and not scheduler.queue.ready
             and not list(scheduler.queue.in_flight)
         )
@@ -84,8 +106,8 @@ def _versions(stored: list[dict[str, Any]]) -> set[str]:
     return {item["metadata"]["resourceVersion"] for item in stored}
 
 
-def _known(informer: Any) -> set[str]:
-    return {item.metadata.resource_version for item in informer.items()}
+def _known(lister: Any) -> set[str]:
+    return {item.metadata.resource_version for item in lister.items()}
 
 
 class Stage:
@@ -101,10 +123,11 @@ class Stage:
         self._folder = folder
         self._schedulers: dict[str, RunningScheduler] = {}
         self._open_watches: dict[str, asyncio.Transport] = {}
+        self._extender = RecordedExtender(self._asked_of_extender, self.api.objects.bind)
 
     async def play(self) -> None:
         self.api.interceptors.append(self._intercept)
-        async with self.api, self._ending_schedulers():
+        async with self.api, self._extender, self._ending_schedulers():
             for number, step in enumerate(self.scenario.steps):
                 if step.get("marker") == "ready":
                     await self._started(step["step"].split()[1])
@@ -138,7 +161,10 @@ class Stage:
     async def _take(self, step: dict[str, Any]) -> None:
         match step:
             case {"do": "create", "object": made}:
-                self.api.objects.create(_filled(made))
+                item = self._filled(made)
+                if finalizer := PROTECTED.get(item["kind"]):
+                    item["metadata"]["finalizers"] = [finalizer]
+                self.api.objects.create(item)
             case {"do": "delete", "kind": kind, "name": name}:
                 self.api.objects.delete(
                     PLURALS[kind],
@@ -150,7 +176,7 @@ class Stage:
                 self.api.objects.update(
                     PLURALS[kind],
                     name,
-                    lambda item: _merge(item, _filled(patch)),
+                    lambda item: _merge(item, self._filled(patch)),
                     NAMESPACES.get(kind, "default"),
                     subresource=step["subresource"] or "",
                 )
@@ -166,6 +192,16 @@ class Stage:
             self._kill(found[1])
         elif "closes the connection of the pods watch" in text:
             self._open_watches["/api/v1/pods"].abort()
+
+    def _filled(self, value: Any) -> Any:
+        """With the time it is, and the identities that objects have got here."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+        text = json.dumps(value).replace("@MICROTIME@", now)
+        return json.loads(re.sub("@UID:([a-z]+)/([^@]+)@", self._uid, text))
+
+    def _uid(self, found: re.Match[str]) -> str:
+        item = self.api.objects.get(f"{found[1]}s", found[2])
+        return str(item["metadata"]["uid"])
 
     def _start(self, name: str) -> None:
         if name in self._schedulers:
@@ -191,6 +227,8 @@ class Stage:
         kubeconfig.write_text(written)
         config = self._folder / f"{self.scenario.name}-{name}.yaml"
         text = recorded["config"].replace("@KUBECONFIG@", str(kubeconfig))
+        text = text.replace("@EXTENDER@/dead", DEAD_ADDRESS + "/dead")
+        text = text.replace("@EXTENDER@", self._extender.address)
         config.write_text(text if "leaderElection" in text else text + SHORT_LEASE)
         fillers = {"@CONFIG@": str(config), "@KUBECONFIG@": str(kubeconfig), "@PORT@": "0"}
         return [fillers.get(argument, argument) for argument in recorded["args"]]
@@ -212,8 +250,10 @@ class Stage:
             self.exit_codes[name] = await asyncio.wait_for(task, PATIENCE_SECONDS)
 
     def _nothing_left(self) -> bool:
-        return not self._missing() and all(
-            scheduler.idle(self.api) for scheduler in self._schedulers.values()
+        return (
+            not self._missing()
+            and not any(request.method == "PUT" and not request.status for request in self.seen)
+            and all(scheduler.idle(self.api) for scheduler in self._schedulers.values())
         )
 
     def _missing(self) -> list[Request]:
@@ -277,6 +317,20 @@ class Stage:
         ]
         return lines[len(before)] if len(before) < len(lines) else None
 
+    def _asked_of_extender(self, question: Request) -> Any:
+        question.after_step, question.arrival = self.step, len(self.seen)
+        script = self._script(question)
+        self.seen.append(question)
+        if script is None:
+            return None
+        question.status = script.status
+        return self._filled(script.reply)
+
+    @property
+    def literals(self) -> dict[str, str]:
+        """What placeholders stand for that are known beforehand."""
+        return {"@APISERVER@": self.api.url, "@EXTENDER@": self._extender.address}
+
     async def _answer(
         self, request: web.BaseRequest, arrived: Request, script: Request | None
     ) -> web.StreamResponse:
@@ -321,11 +375,6 @@ def _closed(request: web.BaseRequest) -> web.Response:
     if request.transport is not None:
         request.transport.close()
     return web.Response(status=499)
-
-
-def _filled(value: Any) -> Any:
-    now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
-    return json.loads(json.dumps(value).replace("@MICROTIME@", now))
 
 
 def _merge(target: dict[str, Any], patch: dict[str, Any]) -> None:
