@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kscheduler.api.core import Pod, PodStatus
+from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim, Pod, PodStatus
 from kscheduler.framework.background import Background
 from kscheduler.framework.extenders import Extenders
 from kscheduler.framework.listers import Listers
@@ -51,6 +51,12 @@ class ApiCalls(Protocol):
     async def patch_pod_status(self, pod: Pod, status: PodStatus, /) -> None: ...
 
     async def delete_pod(self, pod: Pod, /) -> None: ...
+
+    async def update_volume(self, volume: PersistentVolume, /) -> PersistentVolume:
+        """Write annotations and claimRef, if nobody else has written since; as it is then."""
+
+    async def update_claim(self, claim: PersistentVolumeClaim, /) -> PersistentVolumeClaim:
+        """The same for a claim's annotations."""
 
 
 class Recorder(Protocol):
