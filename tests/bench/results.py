@@ -93,13 +93,17 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.lines: list[Line] = read(path) if path.exists() else []
+        content = path.read_bytes() if path.exists() else b""
+        # A run that was cut off may have left half a line; it is overwritten.
+        self._length = content.rfind(b"\n") + 1
+        self.lines: list[Line] = read(path, content[: self._length])
 
     def add(self, line: Line) -> None:
         self.lines.append(line)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("ab") as file:
-            file.write(msgspec.json.encode(line) + b"\n")
+            file.truncate(self._length)
+            self._length += file.write(msgspec.json.encode(line) + b"\n")
 
     @property
     def measured(self) -> list[Measured]:
@@ -122,16 +126,13 @@ class Results:
         return [entry for entry in wanted if entry not in done]
 
 
-def read(path: Path) -> list[Line]:
-    """All lines; the last one may have been cut off with the run that wrote it."""
+def read(path: Path, content: bytes) -> list[Line]:
     lines: list[Line] = []
-    texts = path.read_bytes().splitlines()
-    for number, text in enumerate(texts, 1):
+    for number, text in enumerate(content.splitlines(), 1):
         try:
             lines.append(_decode(text))
         except msgspec.DecodeError as error:
-            if number < len(texts):
-                raise ValueError(f"{path}, line {number}: {error}") from error
+            raise ValueError(f"{path}, line {number}: {error}") from error
     return lines
 
 

@@ -14,7 +14,7 @@ BOUND = f"{PODS}?watch=true&labelSelector={MEASURED}&fieldSelector=spec.nodeName
 
 
 class _Metadata(msgspec.Struct):
-    name: str
+    name: str = ""
 
 
 class _Object(msgspec.Struct):
@@ -22,6 +22,7 @@ class _Object(msgspec.Struct):
 
 
 class _Event(msgspec.Struct):
+    type: str
     object: _Object
 
 
@@ -67,7 +68,7 @@ async def sightings(server: Server) -> AsyncIterator[Sightings]:
 
 
 async def _watch(server: Server, seen: Sightings, begun: asyncio.Event) -> None:
-    """A watch that lags behind is cut by the server; the next one tells of all pods again."""
+    """A watch that lags behind is ended by the server; the next one tells of all pods again."""
     while True:
         async with server.connection() as connection:
             await _follow(connection, seen, begun)
@@ -77,4 +78,7 @@ async def _follow(connection: Connection, seen: Sightings, begun: asyncio.Event)
     lines = await connection.follow(BOUND, METADATA_ONLY)
     begun.set()
     async for line in lines:
-        seen.see(_decode(line).object.metadata.name, time.monotonic())
+        event = _decode(line)
+        if event.type == "ERROR":
+            return
+        seen.see(event.object.metadata.name, time.monotonic())

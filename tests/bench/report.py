@@ -1,0 +1,97 @@
+"""Puts what was measured into a page: all its numbers come from a file of results.
+
+    python tests/bench/report.py docs/performance/results.jsonl
+
+Writes the chart beside the file, and the tables into docs/performance.md between two marks; what
+stands around them is for people to write.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.bench import tables
+from tests.bench.chart import chart
+from tests.bench.contestants import OURS, THEIRS
+from tests.bench.plan import TARGETS
+from tests.bench.results import Measured, Results, Run
+from tests.bench.summary import UNKNOWN, Standing, judge_all, standings
+
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
+class UnmarkedPageError(Exception):
+    """The page has no place for tables."""
+
+
+def section(results: Results, picture: str) -> str:
+    found = standings(results.measured)
+    parts = [
+        *(about(run) for run in results.runs[-1:]),
+        loads(results.measured),
+        f"![pods per second]({picture})",
+        *map(tables.for_page, tables.sheets(found)),
+        *verdicts(found),
+    ]
+    return "\n\n".join(part.strip() for part in parts)
+
+
+def about(run: Run) -> str:
+    versions = ", ".join(f"{who} {version.split()[-1]}" for who, version in run.versions.items())
+    return (
+        f"Measured on {run.at[:10]}: {run.cores} cores ({run.processor}), "
+        f"{run.memory_gigabytes:.0f} GB, {run.system}, Python {run.python}; {versions}; "
+        f"this program at {run.commit or 'an unknown state'}."
+    )
+
+
+def loads(measured: Sequence[Measured]) -> str:
+    """How quiet the machine was; the measurements themselves are part of it."""
+    values = sorted(line.load for line in measured)
+    rounds = max((line.entry.round for line in measured), default=0)
+    if not values:
+        return "Nothing was measured."
+    return (
+        f"Medians of {rounds} rounds, {THEIRS} and {OURS} in turn. Load average before each of the "
+        f"{len(values)} measurements: {values[0]:.1f} to {values[-1]:.1f}, "
+        f"median {values[len(values) // 2]:.1f}."
+    )
+
+
+def verdicts(found: Sequence[Standing]) -> list[str]:
+    """Of all targets that anything is known about."""
+    targets = [one for some in TARGETS.values() for one in some]
+    known = [one for one in judge_all(targets, found) if one.verdict != UNKNOWN]
+    return [tables.for_page(tables.verdict_sheet(known))] if known else []
+
+
+def replaced(page: str, text: str) -> str:
+    """The page with this text between its marks."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise UnmarkedPageError(f"there must be {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+
+
+@click.command(help=__doc__)
+@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--page", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=PAGE)
+def main(path: Path, page: Path) -> None:
+    results = Results(path)
+    picture = path.with_suffix(".svg")
+    picture.write_text(chart(standings(results.measured)))
+    where = os.path.relpath(picture, page.parent)
+    try:
+        page.write_text(replaced(page.read_text(), section(results, where)))
+    except UnmarkedPageError as error:
+        raise click.ClickException(f"{page}: {error}") from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""What was measured, as tables for a terminal or a page: the same rows for both."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.table import Table
+
+from tests.bench.contestants import FLOOR, OURS, THEIRS
+from tests.bench.results import BACKLOG, STEADY, STOCK_LIMITS
+from tests.bench.summary import Standing, Verdict, floor_rate
+
+# Left out where nothing was measured.
+NOTHING = "-"
+
+
+class Sheet(NamedTuple):
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    # Columns of words; the others are numbers, and stand to the right.
+    words: int = 1
+
+
+def backlog_sheets(found: Sequence[Standing]) -> list[Sheet]:
+    """Two tables of the same cases: how fast, and at what cost."""
+    cases = [one for one in found if one.case.mode == BACKLOG]
+    if not cases:
+        return []
+    speed = Sheet(
+        "A backlog: pods per second, from the first binding to the last",
+        ("pods", "nodes", "backlog", THEIRS, OURS, "ratio", FLOOR, "share of it"),
+        [_speed(one, floor_rate(found, one.case.nodes)) for one in cases],
+    )
+    cost = Sheet(
+        f"The same: {THEIRS} / {OURS}",
+        (
+            "pods",
+            "nodes",
+            "CPU ms per pod",
+            "ratio",
+            "API server's",
+            "etcd's",
+            "peak MB",
+            "ratio",
+            "first binding after s",
+        ),
+        [_cost(one) for one in cases],
+    )
+    return [speed, cost]
+
+
+def _speed(one: Standing, floor: float | None) -> tuple[str, ...]:
+    ours = one.medians.get(OURS)
+    share = ours.pods_per_second / floor if ours and floor else None
+    return (
+        one.case.scenario,
+        f"{one.case.nodes:,}",
+        f"{one.case.pods:,}",
+        _figure(one, THEIRS, "pods_per_second", 0),
+        _figure(one, OURS, "pods_per_second", 0),
+        _ratio(one.ratio("pods_per_second")),
+        _number(floor, 0),
+        _number(share, 2),
+    )
+
+
+def _cost(one: Standing) -> tuple[str, ...]:
+    return (
+        one.case.scenario,
+        f"{one.case.nodes:,}",
+        _pair(one, "scheduler_cpu_ms", 2),
+        _ratio(one.ratio("scheduler_cpu_ms")),
+        _pair(one, "apiserver_cpu_ms", 2),
+        _pair(one, "etcd_cpu_ms", 2),
+        _pair(one, "peak_megabytes", 0),
+        _ratio(one.ratio("peak_megabytes")),
+        _pair(one, "start_seconds", 1),
+    )
+
+
+def steady_sheets(found: Iterable[Standing]) -> list[Sheet]:
+    cases = [one for one in found if one.case.mode == STEADY]
+    rows = [_latency(one) for one in cases]
+    columns = ("pods", "nodes", "created per second", "p50 ms", "p90 ms", "p99 ms", "CPU ms")
+    title = f"A steady rate: from creation to binding, {THEIRS} / {OURS}"
+    return [Sheet(title, columns, rows)] if rows else []
+
+
+def _latency(one: Standing) -> tuple[str, ...]:
+    known = one.medians.get(THEIRS) or one.medians.get(OURS)
+    rate = f"{known.pods_per_second:,.0f} ({one.case.rate})" if known else one.case.rate
+    return (
+        one.case.scenario,
+        f"{one.case.nodes:,}",
+        one.case.rate if one.case.rate.isdigit() else rate,
+        *(_pair(one, figure, 0) for figure in ("p50_ms", "p90_ms", "p99_ms")),
+        _pair(one, "scheduler_cpu_ms", 2),
+    )
+
+
+def stock_sheets(found: Iterable[Standing]) -> list[Sheet]:
+    rows = [
+        (
+            one.case.scenario,
+            f"{one.case.nodes:,}",
+            f"{one.case.pods:,}",
+            _figure(one, THEIRS, "pods_per_second", 1),
+            _figure(one, OURS, "pods_per_second", 1),
+        )
+        for one in found
+        if one.case.mode == STOCK_LIMITS
+    ]
+    columns = ("pods", "nodes", "backlog", THEIRS, OURS)
+    return [Sheet("At stock client limits: pods per second", columns, rows)] if rows else []
+
+
+def verdict_sheet(verdicts: Iterable[Verdict]) -> Sheet:
+    columns = ("what", "wanted", "measured", "verdict")
+    return Sheet("Targets", columns, [tuple(one) for one in verdicts], words=4)
+
+
+def sheets(found: Sequence[Standing]) -> list[Sheet]:
+    return [*backlog_sheets(found), *stock_sheets(found), *steady_sheets(found)]
+
+
+def for_terminal(sheet: Sheet) -> Table:
+    table = Table(title=sheet.title, title_justify="left")
+    for number, name in enumerate(sheet.columns):
+        table.add_column(name, justify="left" if number < sheet.words else "right")
+    for row in sheet.rows:
+        table.add_row(*row)
+    return table
+
+
+def for_page(sheet: Sheet) -> str:
+    """In Markdown."""
+    rules = ["---" if number < sheet.words else "---:" for number in range(len(sheet.columns))]
+    rows = [sheet.columns, *sheet.rows]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines.insert(1, f"|{'|'.join(rules)}|")
+    return f"**{sheet.title}**\n\n" + "\n".join(lines) + "\n"
+
+
+def _figure(one: Standing, who: str, figure: str, digits: int) -> str:
+    known = one.medians.get(who)
+    return _number(getattr(known, figure) if known else None, digits)
+
+
+def _pair(one: Standing, figure: str, digits: int) -> str:
+    return " / ".join(_figure(one, who, figure, digits) for who in (THEIRS, OURS))
+
+
+def _ratio(ratio: float | None) -> str:
+    return _number(ratio, 2)
+
+
+def _number(value: float | None, digits: int) -> str:
+    return NOTHING if value is None else f"{value:,.{digits}f}"
