@@ -1,65 +1,43 @@
 """Families and series as kube-scheduler exports them, and numbers that add up."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
-from prometheus_client import generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 
-from kscheduler.metrics import Counter, Family, Histogram, Metrics, exponential
+from kscheduler.metrics import Counter, Family, Histogram, Metrics, Selection, exponential
 
 RECORDED = json.loads((Path(__file__).parent / "parity/cases/metrics.json").read_text())
-FAMILIES = {family["name"]: family for family in RECORDED["families"]}
-
-# What client-go keeps count of and we have no use for.
-OF_CLIENT_GO = {
-    "rest_client_exec_plugin_certificate_rotation_age",
-    "rest_client_exec_plugin_ttl_seconds",
-    "rest_client_transport_cache_entries",
-    "rest_client_transport_cert_rotation_gc_calls_total",
-    "rest_client_transport_create_calls_total",
-}
-# What prometheus-client's process collector does not know.
-OF_CLIENT_GOLANG = {
-    "process_network_receive_bytes_total",
-    "process_network_transmit_bytes_total",
-    "process_virtual_memory_max_bytes",
-}
-# What upstream remembers of one decision for the next; we do not.
-OF_BATCHING = {
-    "scheduler_batch_attempts_total",
-    "scheduler_batch_cache_flushed_total",
-    "scheduler_get_node_hint_duration_seconds",
-    "scheduler_store_schedule_results_duration_seconds",
-}
-COMPARED = FAMILIES.keys() - OF_CLIENT_GO - OF_CLIENT_GOLANG - OF_BATCHING
+GATED = RECORDED["additional_families_with_gates"]["families"]
+FAMILIES = {family["name"]: family for family in (*RECORDED["families"], *GATED)}
+HIDDEN = "scheduler_preemption_goroutines_duration_seconds"
 
 
 def exported(metrics):
-    """Name → (type, help, samples), as a scrape would see it."""
-    text = generate_latest(metrics.registry).decode()
+    """By name, families as a scrape would see them."""
     return {
-        family.name + ("_total" if family.type == "counter" else ""): family
-        for family in text_string_to_metric_families(text)
+        family.samples[0].name if family.type == "counter" else family.name: family
+        for family in metrics.registry.collect()
     }
 
 
 @pytest.fixture(scope="module")
 def everything_used_once():
-    metrics = Metrics()
+    metrics = Metrics(Selection(shows_hidden=True))
     for family in metrics.families.values():
         family.labels(*family.label_names)
     return exported(metrics)
 
 
-@pytest.mark.parametrize("name", sorted(COMPARED))
+@pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_a_family_looks_as_upstream(name, everything_used_once):
     want, family = FAMILIES[name], everything_used_once[name]
     labels = {label for sample in family.samples for label in sample.labels} - {"le"}
     assert (family.type, labels) == (want["type"], want["labels"].keys())
     if want["stability"]:
         assert family.documentation.startswith(f"[{want['stability']}] ")
+    assert f"({want.get('deprecated', '')})" in family.documentation or "deprecated" not in want
     buckets = [sample.labels["le"] for sample in family.samples if "le" in sample.labels]
     assert buckets == want.get("buckets", [])
 
@@ -74,10 +52,10 @@ def test_what_upstream_shows_before_the_first_pod_is_shown():
 
 def test_families_without_series_are_not_shown_unless_they_have_no_labels():
     shown = exported(Metrics()).keys()
-    at_start = {name for name in COMPARED if FAMILIES[name]["present_at_start"]}
-    without_labels = {name for name in COMPARED if not FAMILIES[name]["labels"]}
+    at_start = {name for name in FAMILIES if FAMILIES[name].get("present_at_start")}
+    without_labels = {name for name in FAMILIES if not FAMILIES[name]["labels"]}
     assert without_labels <= shown
-    assert {name for name in shown if name in COMPARED} <= at_start
+    assert {name for name in shown if name in FAMILIES} <= at_start
 
 
 def test_two_schedulers_do_not_share_numbers():
@@ -127,3 +105,64 @@ def test_reset_returns_labelled_series_to_zero_in_place():
     kept.inc()
     (sample,) = exported(metrics)["scheduler_schedule_attempts_total"].samples
     assert sample.value == 1
+
+
+def test_deprecated_families_are_hidden_and_can_be_shown():
+    hiding, showing = Metrics(), Metrics(Selection(shows_hidden=True))
+    for metrics in (hiding, showing):
+        metrics.preemption_goroutines_duration_seconds.labels("success").observe(1)
+    assert HIDDEN not in exported(hiding)
+    assert HIDDEN in exported(showing)
+    hidden = [exported(one)["hidden_metrics_total"].samples[0].value for one in (hiding, showing)]
+    assert hidden == [1, 0]
+
+
+def test_disabled_families_can_be_written_to_and_are_not_shown():
+    metrics = Metrics(Selection(disabled=frozenset({"scheduler_pending_pods", HIDDEN})))
+    metrics.pending_pods.labels("active").inc()
+    shown = exported(metrics)
+    assert "scheduler_pending_pods" not in shown
+    assert shown["disabled_metrics_total"].samples[0].value == 2
+
+
+def test_values_of_a_label_that_are_not_allowed_count_as_one():
+    allowed = {"scheduler_schedule_attempts_total": {"profile": frozenset({"mine"})}}
+    metrics = Metrics(Selection(allowed_values=allowed))
+    for profile in ("mine", "yours", "theirs", "yours"):
+        metrics.schedule_attempts_total.labels("scheduled", profile).inc()
+    shown = exported(metrics)
+    samples = shown["scheduler_schedule_attempts_total"].samples
+    assert {s.labels["profile"]: s.value for s in samples} == {"mine": 1, "unexpected": 3}
+    counted = shown["cardinality_enforcement_unexpected_categorizations_total"].samples[0]
+    assert counted.value == 3
+
+
+def test_registered_families_are_counted_by_stability():
+    metrics = Metrics()
+    counts = {
+        (s.labels["stability_level"], s.labels["deprecated_version"]): s.value
+        for s in exported(metrics)["registered_metrics_total"].samples
+    }
+    assert counts.keys() == {
+        ("STABLE", ""),
+        ("BETA", ""),
+        ("ALPHA", ""),
+        ("INTERNAL", ""),
+        ("ALPHA", "1.37.0"),
+    }
+    assert sum(counts.values()) == len(metrics.families)  # itself not, but the hidden one
+
+
+def test_a_gauge_can_be_worked_out_when_somebody_looks():
+    metrics = Metrics()
+    metrics.workqueue_depth.labels("q").read_from(lambda: 7)
+    assert exported(metrics)["workqueue_depth"].samples[0].value == 7
+
+
+def test_the_process_tells_what_the_kernel_knows():
+    shown = exported(Metrics())
+    values = {name: shown[name].samples[0].value for name in shown if name.startswith("process_")}
+    assert 0 < values["process_resident_memory_bytes"] < values["process_virtual_memory_bytes"]
+    assert 0 < values["process_open_fds"] < values["process_max_fds"]
+    assert 0 <= time.time() - values["process_start_time_seconds"] < 24 * 3600
+    assert 0 < values["process_cpu_seconds_total"] <= time.process_time() + 1

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate, repeat
 from operator import mul
 from typing import Generic, Protocol, TypeVar
 
 from prometheus_client import Metric
 from prometheus_client.utils import floatToGoString
+
+# Stands for all values that a label may not have.
+UNEXPECTED = "unexpected"
 
 _go_text: Callable[[float], str] = floatToGoString
 
@@ -45,10 +48,13 @@ class Counter:
 
 
 class Gauge:
-    __slots__ = ("value",)
+    """A number that goes up and down; or one that is only worked out when somebody looks."""
+
+    __slots__ = ("_read", "value")
 
     def __init__(self) -> None:
         self.value: float = 0
+        self._read: Callable[[], float] | None = None
 
     def set(self, value: float) -> None:
         self.value = value
@@ -59,11 +65,14 @@ class Gauge:
     def dec(self, amount: float = 1) -> None:
         self.value -= amount
 
+    def read_from(self, source: Callable[[], float]) -> None:
+        self._read = source
+
     def reset(self) -> None:
         self.value = 0
 
     def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
-        yield "", {}, self.value
+        yield "", {}, self.value if self._read is None else self._read()
 
 
 class Histogram:
@@ -121,6 +130,15 @@ class Family(Generic[Series]):
         self._documentation = documentation
         self._new = new
         self._series: dict[tuple[str, ...], Series] = {}
+        self._allowed: tuple[frozenset[str] | None, ...] = ()
+        self._unexpected: Callable[[], None] = lambda: None
+
+    def restrict(
+        self, allowed: Mapping[str, frozenset[str]], unexpected: Callable[[], None]
+    ) -> None:
+        """From now on these labels take these values only; `unexpected` hears of others."""
+        self._allowed = tuple(allowed.get(label) for label in self.label_names)
+        self._unexpected = unexpected
 
     def labels(self, *values: str) -> Series:
         """The series of these label values, in the order the family names them; worth keeping."""
@@ -128,7 +146,18 @@ class Family(Generic[Series]):
             return self._series[values]
         except KeyError:
             assert len(values) == len(self.label_names), (self.name, self.label_names, values)
+            if self._allowed:
+                values = self._expected(values)
             return self._series.setdefault(values, self._new())
+
+    def _expected(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(self._expected_value, values, self._allowed))
+
+    def _expected_value(self, value: str, allowed: frozenset[str] | None) -> str:
+        if allowed is None or value in allowed:
+            return value
+        self._unexpected()
+        return UNEXPECTED
 
     def reset(self) -> None:
         for series in self._series.values():

@@ -24,11 +24,7 @@ class QueueRecorder:
         self._pending = metrics.pending_pods
         self._entities = metrics.queued_entities
         self._sizes: dict[str, int] = {}
-        self._dropped = metrics.counters(
-            "kscheduler_inflight_events_dropped_total",
-            "ALPHA",
-            "Events forgotten because too many were kept for pods that are being tried.",
-        ).labels()
+        self._dropped = metrics.kscheduler_inflight_events_dropped_total
 
     def incoming(self, place: str, event: str, verdict: Verdict | None) -> None:
         """A pod entered a place.

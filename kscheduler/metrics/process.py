@@ -1,0 +1,108 @@
+"""The process as the kernel sees it: what client_golang exports under process_."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from prometheus_client import Metric
+from prometheus_client.registry import Collector
+
+PROC = Path("/proc")
+# Of /proc/self/stat, behind the name of the program.
+_USER_TICKS, _SYSTEM_TICKS, _START_TICKS, _VIRTUAL_BYTES, _RESIDENT_PAGES = 11, 12, 19, 20, 21
+# What client_golang tells when there is no limit: all bits of 64.
+UNLIMITED = float(2**64 - 1)
+
+
+class ProcessMetrics(Collector):
+    """Read whenever somebody looks; where there is no /proc, there is nothing to tell."""
+
+    def __init__(self, proc: Path = PROC) -> None:
+        self._proc = proc
+        self._ticks_per_second = os.sysconf("SC_CLK_TCK")
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+        self._booted_at = self._boot_time()
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            fields = self._read("self/stat").rpartition(") ")[2].split()
+            descriptors = len(os.listdir(self._proc / "self/fd"))
+        except OSError:
+            return
+        ticks = int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])
+        started = self._booted_at + int(fields[_START_TICKS]) / self._ticks_per_second
+        yield _counter(
+            "process_cpu_seconds", "CPU time used, in seconds.", ticks / self._ticks_per_second
+        )
+        yield _gauge("process_open_fds", "Open file descriptors.", descriptors)
+        yield _gauge(
+            "process_max_fds", "File descriptors it may open.", _limit(resource.RLIMIT_NOFILE)
+        )
+        yield _gauge(
+            "process_virtual_memory_bytes", "Address space in use.", int(fields[_VIRTUAL_BYTES])
+        )
+        yield _gauge(
+            "process_virtual_memory_max_bytes",
+            "Address space it may use.",
+            _limit(resource.RLIMIT_AS),
+        )
+        resident = int(fields[_RESIDENT_PAGES]) * self._page_bytes
+        yield _gauge("process_resident_memory_bytes", "Memory in use.", resident)
+        yield _gauge(
+            "process_start_time_seconds", "When it started, in seconds since the epoch.", started
+        )
+        yield from self._network()
+
+    def _network(self) -> Iterator[Metric]:
+        """Of the network namespace, as client_golang's: the kernel does not tell by process."""
+        try:
+            lines = self._read("self/net/netstat").splitlines()
+        except OSError:
+            return
+        names, values = ([], []) if not lines else _pair(lines, "IpExt:")
+        octets = dict(zip(names, values, strict=True))
+        for name, key, text in (
+            ("receive", "InOctets", "Bytes received over the network."),
+            ("transmit", "OutOctets", "Bytes sent over the network."),
+        ):
+            if key in octets:
+                yield _counter(f"process_network_{name}_bytes", text, int(octets[key]))
+
+    def _boot_time(self) -> float:
+        try:
+            lines = self._read("stat").splitlines()
+        except OSError:
+            return 0.0
+        return next((float(line.split()[1]) for line in lines if line.startswith("btime ")), 0.0)
+
+    def _read(self, name: str) -> str:
+        return (self._proc / name).read_text(errors="replace")
+
+
+def _pair(lines: list[str], title: str) -> tuple[list[str], list[str]]:
+    """A line of names and the line of values that follows it."""
+    rows = [line.split()[1:] for line in lines if line.startswith(title)]
+    return (rows[0], rows[1]) if len(rows) == 2 else ([], [])
+
+
+def _limit(which: int) -> float:
+    soft, _ = resource.getrlimit(which)
+    return UNLIMITED if soft == resource.RLIM_INFINITY else float(soft)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    metric = Metric(name, text, "gauge")
+    metric.add_sample(name, {}, value)
+    return metric
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    metric = Metric(name, text, "counter")
+    metric.add_sample(f"{name}_total", {}, value)
+    return metric
