@@ -27,6 +27,7 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.field_errors import aggregate as aggregate_fields
 from kscheduler.config.label_manifest import read_manifest
 from kscheduler.config.load import load_config_file
+from kscheduler.config.metric_selection import metric_selection
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.option_checks import problems
 from kscheduler.config.options import Options
@@ -100,7 +101,7 @@ async def setup(
     options, generated = generate_certificate(options)
     config = load_configuration(options, gates, default)
     rest_config = load_rest_config(config.client_connection.kubeconfig, options.master)
-    metrics = Metrics()
+    metrics = Metrics(metric_selection(options))
     async with AsyncExitStack() as held:
         serving = open_serving(options, generated)
         if serving:
