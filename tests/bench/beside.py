@@ -33,6 +33,7 @@ from tests.controlplane.binaries import ASSETS_VARIABLE, MissingProgramError
 
 SMALL_WORKLOADS = ("mixed", "churn")
 SMALL_NODES, SMALL_PODS = 100, 500
+PIPED_WIDTH = 160
 
 
 class Runner:
@@ -120,7 +121,8 @@ def show(results: Results, targets: Sequence[Target], console: Console) -> None:
     for sheet in tables.sheets(found):
         console.print(tables.for_terminal(sheet))
     if targets:
-        console.print(tables.for_terminal(tables.verdict_sheet(judge_all(targets, found))))
+        verdicts = judge_all(targets, plan.WEIGHED, found)
+        console.print(tables.for_terminal(tables.verdict_sheet(verdicts)))
 
 
 @click.command(help=__doc__)
@@ -188,7 +190,8 @@ def main(
 
 
 def finish(results: Results, targets: Sequence[Target], path: Path, plot: Path | None) -> None:
-    console = Console()
+    # Tables are wider than what a pipe is taken for.
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
     show(results, targets, console)
     plot = plot or path.with_suffix(".svg")
     plot.write_text(chart(standings(results.measured)))

@@ -11,7 +11,7 @@ from tests.bench.summary import Target
 
 PODS = 3000
 STEADY_PODS = 2000
-STOCK_PODS = 1000
+STOCK_PODS = 600
 SIZES = (100, 1000, 5000)
 LARGEST = 15000
 PREEMPTION = ("preemption-basic", "preemption-async")
@@ -39,6 +39,10 @@ TARGETS: dict[str, tuple[Target, ...]] = {
     "preemption": tuple(Target(name, nodes, 2.0) for name in PREEMPTION for nodes in (1000, 5000)),
     "volumes": tuple(Target(name, 5000, 2.0) for name in VOLUMES),
 }
+
+
+# Where memory and CPU are compared, too.
+WEIGHED = tuple(target for target in TARGETS["pods"] if target.nodes == 5000)
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,12 @@ class Teller:
 
     def tell(self, line: Measured | Failed) -> None:
         if isinstance(line, Failed):
-            self._console.print(f"{title(line.entry)}: FAILED: {line.why}", markup=False)
+            self._console.print(
+                f"{title(line.entry)}: FAILED: {line.why}", markup=False, soft_wrap=True
+            )
         else:
             told = f"{title(line.entry)}: {in_short(line.entry.case, line.figures)}"
-            self._console.print(told, markup=False, highlight=False)
+            self._console.print(told, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.bench import tables
 from tests.bench.chart import chart
 from tests.bench.contestants import OURS, THEIRS
-from tests.bench.plan import TARGETS
+from tests.bench.plan import TARGETS, WEIGHED
 from tests.bench.results import Measured, Results, Run
 from tests.bench.summary import UNKNOWN, Standing, judge_all, standings
 
@@ -66,7 +66,7 @@ def loads(measured: Sequence[Measured]) -> str:
 def verdicts(found: Sequence[Standing]) -> list[str]:
     """Of all targets that anything is known about."""
     targets = [one for some in TARGETS.values() for one in some]
-    known = [one for one in judge_all(targets, found) if one.verdict != UNKNOWN]
+    known = [one for one in judge_all(targets, WEIGHED, found) if one.verdict != UNKNOWN]
     return [tables.for_page(tables.verdict_sheet(known))] if known else []
 
 

@@ -138,12 +138,15 @@ def judge_stock(found: Iterable[Standing]) -> Verdict:
     return Verdict(what, f"{wanted}, {STOCK.qps} and {STOCK.burst}", "", UNKNOWN)
 
 
-def judge_all(targets: Sequence[Target], found: Sequence[Standing]) -> list[Verdict]:
-    """Throughput case by case; memory and CPU over the cases that targets name, at their largest
-    common size, where they weigh most.
-    """
-    verdicts = [judge_target(target, found) for target in targets]
-    usual = [one for one in found if any(_is(one.case, target) for target in targets)]
-    verdicts.append(judge_most("peak memory", "peak_megabytes", MOST_MEMORY, usual))
-    verdicts.append(judge_most("CPU per pod", "scheduler_cpu_ms", MOST_CPU, usual))
-    return [*verdicts, judge_stock(found)]
+def judge_all(
+    targets: Iterable[Target], weighed: Iterable[Target], found: Sequence[Standing]
+) -> list[Verdict]:
+    """Throughput target by target; memory and CPU over all cases that are weighed."""
+    weighed = set(weighed)
+    cases = [one for one in found if any(_is(one.case, target) for target in weighed)]
+    return [
+        *(judge_target(target, found) for target in targets),
+        judge_most("peak memory", "peak_megabytes", MOST_MEMORY, cases),
+        judge_most("CPU per pod", "scheduler_cpu_ms", MOST_CPU, cases),
+        judge_stock(found),
+    ]

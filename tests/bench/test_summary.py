@@ -2,7 +2,7 @@ import pytest
 
 from tests.bench.contestants import FLOOR, OURS, THEIRS
 from tests.bench.measurement import percentile
-from tests.bench.plan import TARGETS
+from tests.bench.plan import TARGETS, WEIGHED
 from tests.bench.results import BACKLOG, STEADY, STOCK_LIMITS, Case, Entry, Figures, Measured
 from tests.bench.summary import (
     MISSED,
@@ -123,7 +123,7 @@ def test_half_of_the_slower_one_is_told_by_a_backlog():
 
 def test_all_targets_are_judged_and_unmeasured_ones_said_to_be():
     targets = TARGETS["pods"]
-    verdicts = judge_all(targets, [])
+    verdicts = judge_all(targets, WEIGHED, [])
     assert len(verdicts) == len(targets) + 3
     assert {one.verdict for one in verdicts} == {UNKNOWN}
     assert all(Case(one.scenario, one.nodes, 1).mode == BACKLOG for one in targets)
