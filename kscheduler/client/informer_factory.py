@@ -10,6 +10,7 @@ from kscheduler.api.meta import ApiObject
 from kscheduler.api.resources import Resource
 from kscheduler.client.informer import Informer, Registration
 from kscheduler.client.listing import Collection
+from kscheduler.client.observation import InformerObserver
 from kscheduler.client.pace import Gate, Pace
 from kscheduler.client.reflector import Reflector
 from kscheduler.client.resources import KubeClient
@@ -29,9 +30,14 @@ class InformerFactory:
     """
 
     def __init__(
-        self, client: KubeClient, keep: Mapping[type[ApiObject], Wanted] = NOTHING
+        self,
+        client: KubeClient,
+        keep: Mapping[type[ApiObject], Wanted] = NOTHING,
+        *,
+        observer: InformerObserver | None = None,
     ) -> None:
         self._client = client
+        self._observer = observer
         self._keep = {**WRITTEN_BACK, **keep}
         self._gate = Gate()
         self._informers: dict[tuple[Resource, str, str, str], Informer[Any]] = {}
@@ -74,9 +80,19 @@ class InformerFactory:
         pace = Pace(self._gate)
         informer: Informer[Any] = Informer(collection.shape, pace)
         self._informers[key] = informer
-        reflector = Reflector(self._client, collection, informer, pace)
+        reflector = self._reflector(collection, informer, pace)
         self._waiting.append((f"reflector/{collection.resource.plural}", reflector))
         return informer
+
+    def _reflector(
+        self, collection: Collection[Any], informer: Informer[Any], pace: Pace
+    ) -> Reflector[Any]:
+        if self._observer is None:
+            return Reflector(self._client, collection, informer, pace)
+        took = self._observer.processing(collection.resource)
+        reflector: Reflector[Any] = Reflector(self._client, collection, informer, pace, took=took)
+        self._observer.following(collection.resource, lambda: reflector.version)
+        return reflector
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Starts every informer that has not been started yet."""

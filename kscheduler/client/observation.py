@@ -1,8 +1,13 @@
-"""What a transport tells about its requests, and how that becomes upstream's metrics."""
+"""What transports and informers tell about their work, and how that becomes upstream's metrics."""
 
+from collections.abc import Callable
 from typing import Protocol
 
+from kscheduler.api.resources import Resource
 from kscheduler.metrics import Metrics
+
+# Upstream tells the end of a version only: what a float holds exactly.
+VERSION_DIGITS = 15
 
 
 class Observer(Protocol):
@@ -47,3 +52,32 @@ class RestClientMetrics:
 
     def held_back(self, verb: str, host: str, seconds: float) -> None:
         self._metrics.rest_client_rate_limiter_duration_seconds.labels(verb, host).observe(seconds)
+
+
+class InformerObserver:
+    """The informer_* families, by collection. Nothing is ever queued here."""
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        self._metrics = metrics
+        self._name = name
+
+    def processing(self, resource: Resource) -> Callable[[float], None]:
+        """What wants to hear how long each change took."""
+        latency = self._metrics.informer_processing_latency_seconds
+        return latency.labels(*self._labels(resource)).observe
+
+    def following(self, resource: Resource, version: Callable[[], str]) -> None:
+        """`version` is asked for the point up to which the collection is known."""
+        labels = self._labels(resource)
+        self._metrics.informer_queued_items.labels(*labels)
+        stored = self._metrics.informer_store_resource_version.labels(*labels)
+        stored.read_from(lambda: _last_digits(version()))
+
+    def _labels(self, resource: Resource) -> tuple[str, str, str, str]:
+        # Upstream's plurals: an s behind whatever it is.
+        return self._name, resource.group, resource.version, f"{resource.kind.lower()}s"
+
+
+def _last_digits(version: str) -> float:
+    digits = version[-VERSION_DIGITS:]
+    return float(digits) if digits.isascii() and digits.isdecimal() else 0.0

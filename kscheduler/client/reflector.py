@@ -9,7 +9,7 @@ silent for three minutes is replaced.
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import Generic, Protocol, TypeVar
 
@@ -85,7 +85,9 @@ class Reflector(Generic[T]):
         *,
         backoff: Backoff | None = None,
         idle_seconds: float = IDLE_SECONDS,
+        took: Callable[[float], None] = lambda _: None,
     ) -> None:
+        """`took` hears for how many seconds the sink was busy with each change."""
         self._client = client
         self._collection = collection
         self._shape = collection.shape
@@ -93,10 +95,15 @@ class Reflector(Generic[T]):
         self._pace = pace
         self._backoff = backoff or Backoff()
         self._idle_seconds = idle_seconds
+        self._took = took
         # The version up to which the sink has seen everything, unless the server has forgotten it.
         self._version = ""
         self._version_unavailable = False
         self._lister = Lister(client, collection, pace)
+
+    @property
+    def version(self) -> str:
+        return self._version
 
     async def run(self) -> None:
         """Never returns; every failure is told and tried again."""
@@ -139,16 +146,18 @@ class Reflector(Generic[T]):
 
     async def _follow(self, changes: AsyncGenerator[Change[T], None]) -> int:
         """Applies changes until there are no more; returns how many there were."""
-        sink, key_of = self._sink, self._shape.key
+        sink, key_of, took = self._sink, self._shape.key, self._took
         count = 0
         async for change in changes:
             count += 1
             item = change.item
             if item is not None:
+                started = time.perf_counter()
                 if change.type == DELETED:
                     sink.remove(key_of(item), item)
                 else:
                     sink.put(key_of(item), item)
+                took(time.perf_counter() - started)
             self._version = change.version or self._version
         return count
 

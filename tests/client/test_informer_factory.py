@@ -4,7 +4,9 @@ import pytest
 
 from kscheduler.api.resources import CONFIG_MAPS, NODES, PODS
 from kscheduler.client.informer_factory import InformerFactory
+from kscheduler.client.observation import InformerObserver
 from kscheduler.errors import ConfigError
+from kscheduler.metrics import Metrics
 from tests.client.following import Story
 from tests.client.scripted import HOLD, Stream, bookmark, event, eventually, pod, settle
 
@@ -131,3 +133,21 @@ async def test_hold_keeps_the_world_still_until_it_ends(server, client, started)
         await settle()
         assert len(pods) == 0
     await eventually(lambda: len(pods) == 1)
+
+
+async def test_informers_tell_what_they_know_and_how_long_changes_took(server, client, started):
+    version = "1234567890123456789"
+    server.on("GET", "/api/v1/pods", Stream(END, event("ADDED", pod("a", version)), HOLD))
+    metrics = Metrics()
+    factory = InformerFactory(client, observer=InformerObserver(metrics, "mine"))
+    factory.informer(PODS)
+    labels = {"name": "mine", "group": "", "version": "v1", "resource": "pods"}
+
+    def told(family):
+        return metrics.registry.get_sample_value(f"informer_{family}", labels)
+
+    names = ("queued_items", "store_resource_version", "processing_latency_seconds_count")
+    assert [told(name) for name in names] == [0, 0, 0]
+    await started(factory)
+    await eventually(lambda: told(names[2]) == 1)
+    assert [told(name) for name in names] == [0, 567890123456789, 1]
