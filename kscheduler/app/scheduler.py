@@ -18,6 +18,7 @@ from kscheduler.app.following import Following
 from kscheduler.client.informer import Registration
 from kscheduler.client.informer_factory import InformerFactory
 from kscheduler.client.legacy_recorder import LegacyBroadcaster
+from kscheduler.client.observation import InformerObserver
 from kscheduler.client.recorder import EventBroadcaster, Recorder, reference_to
 from kscheduler.client.resources import KubeClient
 from kscheduler.config.catalog import Point
@@ -44,6 +45,9 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
 Broadcaster = EventBroadcaster | LegacyBroadcaster
+
+# What metrics call the informers of a scheduler.
+INFORMERS = "kube-scheduler"
 
 
 class PodRecorder:
@@ -127,7 +131,8 @@ class Assembler:
     rng: random.Random
 
     def assemble(self) -> Scheduler:
-        following = Following(InformerFactory(self.client), self.reads_for)
+        observer = InformerObserver(self.metrics, INFORMERS)
+        following = Following(InformerFactory(self.client, observer=observer), self.reads_for)
         cache = Cache()
         recorders = {
             name: PodRecorder(self.broadcaster.recorder(name)) for name in self.completed.plugins
