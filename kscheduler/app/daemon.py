@@ -18,7 +18,7 @@ from kscheduler.app.startup import Setup
 from kscheduler.client.legacy_recorder import LegacyBroadcaster, broadcaster_for
 from kscheduler.client.resources import KubeClient
 from kscheduler.config.dump import to_json
-from kscheduler.errors import ConfigError, KschedulerError
+from kscheduler.errors import KschedulerError
 from kscheduler.leader_election import LeaderElector
 from kscheduler.plugins import IN_TREE, NOT_BUILT
 from kscheduler.serving import endpoints
@@ -227,13 +227,6 @@ def _tell_what_is_missing(made: Setup) -> None:
     """Nobody should find out from a misplaced pod what this version cannot do yet."""
     for name in sorted(plugin_names(made.completed) & NOT_BUILT.keys()):
         log.text_warning(f"Plugin {name} is not available in this version: {NOT_BUILT[name]}")
-    for position, extender in enumerate(made.config.extenders):
-        if not extender.ignorable:
-            raise ConfigError(
-                f"extenders[{position}]: Forbidden: extenders are not available in this version; "
-                "remove it, or mark it ignorable to run without it"
-            )
-        log.text_warning(f"Extender {extender.url_prefix} is not called in this version")
 
 
 def _go_settings(environ: Mapping[str, str]) -> dict[str, str]:

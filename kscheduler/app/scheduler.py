@@ -14,11 +14,11 @@ from kscheduler.api.core import Pod
 from kscheduler.api.requests import Counting
 from kscheduler.api.resources import PODS
 from kscheduler.api.timestamps import steady_time
+from kscheduler.app.extending import Extending, kept_for
 from kscheduler.app.following import Following
 from kscheduler.client.informer import Registration
 from kscheduler.client.informer_factory import InformerFactory
 from kscheduler.client.legacy_recorder import LegacyBroadcaster
-from kscheduler.client.observation import InformerObserver
 from kscheduler.client.recorder import EventBroadcaster, Recorder, reference_to
 from kscheduler.client.resources import KubeClient
 from kscheduler.config.catalog import Point
@@ -27,12 +27,14 @@ from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.profiles import Completed, EffectivePlugins
 from kscheduler.cycle.batching import Batching
 from kscheduler.cycle.bind import Binder
+from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import Scheduler as Decider
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
 from kscheduler.framework.background import Background
+from kscheduler.framework.extenders import Extenders
 from kscheduler.framework.handle import Factory, Handle
 from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
 from kscheduler.framework.profile import build_frameworks
@@ -45,9 +47,6 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
 Broadcaster = EventBroadcaster | LegacyBroadcaster
-
-# What metrics call the informers of a scheduler.
-INFORMERS = "kube-scheduler"
 
 
 class PodRecorder:
@@ -86,6 +85,7 @@ class Scheduler:
     loop: SchedulingLoop
     writer: StatusWriter
     background: Background
+    extending: Extending
     handlers: Sequence[Registration[Any]]
 
     @property
@@ -110,6 +110,7 @@ class Scheduler:
         finally:
             for framework in self.frameworks.values():
                 framework.close()
+            await self.extending.close()
 
 
 @dataclass(slots=True)
@@ -131,8 +132,10 @@ class Assembler:
     rng: random.Random
 
     def assemble(self) -> Scheduler:
-        observer = InformerObserver(self.metrics, INFORMERS)
-        following = Following(InformerFactory(self.client, observer=observer), self.reads_for)
+        configured = self._config.extenders
+        factory = InformerFactory(self.client, kept_for(configured))
+        following = Following(factory, self.reads_for)
+        extending = Extending(configured, factory)
         cache = Cache()
         recorders = {
             name: PodRecorder(self.broadcaster.recorder(name)) for name in self.completed.plugins
@@ -141,7 +144,14 @@ class Assembler:
         waiting_pods, in_pre_bind = WaitingPods(), PodsInPreBind()
         background = Background()
         frameworks = self._frameworks(
-            following, cache, recorders, nominations, waiting_pods, in_pre_bind, background
+            following,
+            cache,
+            recorders,
+            nominations,
+            waiting_pods,
+            in_pre_bind,
+            background,
+            extending.extenders,
         )
         queue = nominations.queue = self._queue(frameworks, following)
         writer = StatusWriter(self.client, following.pods)
@@ -156,13 +166,18 @@ class Assembler:
             recorder=recorders.__getitem__,
             metrics=self.metrics,
             pods_in_pre_bind=in_pre_bind,
+            extenders=extending.extenders,
             nominates=self.gates.enabled("NominatedNodeNameForExpectation"),
         )
+        scheduler, extended = self._decider(extending.extenders), None
+        if extending.extenders:
+            extended = ExtendedScheduler(scheduler, extending.extenders, self.metrics)
         loop = SchedulingLoop(
             queue=queue,
             cache=cache,
             frameworks=frameworks,
-            scheduler=self._decider(),
+            scheduler=scheduler,
+            extended=extended,
             binder=binder,
             failures=failures,
             recorder=recorders.__getitem__,
@@ -178,7 +193,9 @@ class Assembler:
             compile_pod=partial(PodInfo, counting=_counting(self.gates)),
         )
         handlers = subscribe(following, events)
-        return Scheduler(following, frameworks, cache, queue, loop, writer, background, handlers)
+        return Scheduler(
+            following, frameworks, cache, queue, loop, writer, background, extending, handlers
+        )
 
     @property
     def _config(self) -> KubeSchedulerConfiguration:
@@ -193,6 +210,7 @@ class Assembler:
         waiting_pods: WaitingPods,
         in_pre_bind: PodsInPreBind,
         background: Background,
+        extenders: Extenders,
     ) -> dict[str, Framework]:
         def handle_for(profile: str) -> Handle:
             return Handle(
@@ -207,6 +225,7 @@ class Assembler:
                 waiting_pods=waiting_pods,
                 pods_in_pre_bind=in_pre_bind,
                 background=background,
+                extenders=extenders,
                 rng=self.rng,
             )
 
@@ -225,13 +244,14 @@ class Assembler:
             pods=following.pods,
         )
 
-    def _decider(self) -> Decider:
+    def _decider(self, extenders: Extenders) -> Decider:
         percentage = self._config.percentage_of_nodes_to_score or 0
         batches = self.gates.enabled("OpportunisticBatching")
         return Decider(
             rng=self.rng,
             percentage_of_nodes_to_score=percentage,
             batching=Batching(self.metrics) if batches else None,
+            extenders=extenders,
         )
 
 

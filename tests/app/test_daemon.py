@@ -9,7 +9,7 @@ import pytest
 
 from kscheduler.app import daemon as daemon_module
 from kscheduler.app.daemon import build
-from kscheduler.errors import ConfigError, KschedulerError
+from kscheduler.errors import KschedulerError
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 LEASE = ("leases.coordination.k8s.io", "kube-scheduler", "kube-system")
@@ -252,19 +252,6 @@ class TestWhatIsMissing:
         async with set_up(config(disabled)) as made:
             build(made)
         assert log.having("not available") == []
-
-    async def test_extenders_are_refused_unless_they_may_be_ignored(self, set_up, config, log):
-        extenders = "extenders: [{urlPrefix: 'http://e', filterVerb: f, ignorable: %s}]\n"
-        async with set_up(config(extenders % "true")) as made:
-            build(made)
-        assert log.having("Extender") == ["Extender http://e is not called in this version"]
-        async with set_up(config(extenders % "false")) as made:
-            with pytest.raises(ConfigError) as refused:
-                build(made)
-        assert str(refused.value) == (
-            "extenders[0]: Forbidden: extenders are not available in this version; "
-            "remove it, or mark it ignorable to run without it"
-        )
 
 
 class Holding:

@@ -11,6 +11,21 @@ from kscheduler.sandbox.strategy import Strategy
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
+# Fields that Go never leaves out, so that clients see them even of a node nobody reported on.
+_NODE_INFO = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+_TIMES = ("lastHeartbeatTime", "lastTransitionTime")
+
 
 def _default(node: Object) -> None:
     node.setdefault("spec", {})
@@ -19,6 +34,17 @@ def _default(node: Object) -> None:
     if "capacity" in state:
         state.setdefault("allocatable", dict(state["capacity"]))
     canonicalise(state.get("allocatable"))
+    _show_zeros(state)
+
+
+def _show_zeros(state: Object) -> None:
+    for condition in state.get("conditions") or ():
+        for time in _TIMES:
+            condition.setdefault(time, None)
+    endpoints = state.get("daemonEndpoints") or {}
+    kubelet = {"Port": 0} | (endpoints.get("kubeletEndpoint") or {})
+    state["daemonEndpoints"] = endpoints | {"kubeletEndpoint": kubelet}
+    state["nodeInfo"] = dict.fromkeys(_NODE_INFO, "") | (state.get("nodeInfo") or {})
 
 
 def _errors(node: Object) -> list[FieldError]:
