@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kscheduler import logs
@@ -21,9 +21,11 @@ from kscheduler.config.dump import to_json
 from kscheduler.errors import KschedulerError
 from kscheduler.leader_election import LeaderElector
 from kscheduler.plugins import IN_TREE, NOT_BUILT
-from kscheduler.serving import endpoints
+from kscheduler.serving import endpoints, gate
 from kscheduler.serving.health import PING, Check
+from kscheduler.serving.plain_listener import read_only
 from kscheduler.serving.server import Server
+from kscheduler.serving.tls_context import TlsContexts
 
 log = logs.logger(__name__)
 
@@ -68,8 +70,11 @@ class Daemon:
                 tasks.create_task(self.broadcaster.run(), name="events"),
                 tasks.create_task(self.lease_events.run(), name="lease-events"),
             ]
+            for server in self._servers():
+                around.append(tasks.create_task(server.run(), name="serving"))
             if self.made.serving is not None:
-                around.append(tasks.create_task(self._server().run(), name="serving"))
+                trust = self.made.serving.delegation.follow()
+                around.append(tasks.create_task(trust, name="serving/trust"))
             work = tasks.create_task(self._work(), name="scheduling")
             stop = tasks.create_task(self.stopping.wait(), name="signals")
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -138,13 +143,35 @@ class Daemon:
         self.synced = True
         log.v(3).info("Handlers synced")
 
-    def _server(self) -> Server:
-        serving = self.made.serving
-        assert serving is not None
-        application = endpoints.build(
-            checks=self._checks(), registry=self.made.metrics.registry, configz=self._configz
+    def _servers(self) -> Iterator[Server]:
+        """The secure port, and the plain listeners that were asked for."""
+        sources = self._sources()
+        serving, plain = self.made.serving, self.made.plain
+        if serving is not None:
+            callers = serving.delegation
+            guard = gate.guarded(
+                endpoints.all_pages(sources), callers.authenticator, callers.authorizer
+            )
+            tls = TlsContexts(serving.port, callers.trust)
+            yield Server(gate.presented(guard), serving.port.listener, tls)
+        if plain.health is not None:
+            yield Server(gate.presented(read_only(endpoints.health_pages(sources))), plain.health)
+        if plain.metrics is not None:
+            yield Server(gate.presented(read_only(endpoints.metrics_pages(sources))), plain.metrics)
+
+    def _sources(self) -> endpoints.Sources:
+        gates, metrics = self.made.gates, self.made.metrics
+        return endpoints.Sources(
+            checks=self._checks(),
+            collect=metrics.registry.collect,
+            reset=metrics.reset,
+            configz=self._configz,
+            pods=lambda: self.scheduler.following.pods.items(),
+            leads=lambda: self.synced if self.elector is None else self.elector.is_leader,
+            flags=self.made.options.texts if gates.enabled("ComponentFlagz") else None,
+            emulated=gates.emulation.emulated if gates.enabled("ComponentStatusz") else None,
+            profiles=self.made.config.enable_profiling,
         )
-        return Server(application, serving.port)
 
     def _checks(self) -> Mapping[str, list[Check]]:
         shutdown = Check("shutdown", self._shutting_down)

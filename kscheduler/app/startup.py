@@ -38,12 +38,8 @@ from kscheduler.errors import ConfigError
 from kscheduler.framework.handle import Factory
 from kscheduler.framework.profile import points_by_plugin
 from kscheduler.metrics import Metrics
-from kscheduler.serving.delegation import (
-    Authentication,
-    Authorization,
-    delegated_authentication,
-    delegated_authorization,
-)
+from kscheduler.serving.delegation import Delegation, delegate
+from kscheduler.serving.plain_listener import PlainListeners, open_listeners
 from kscheduler.serving.secure_port import Pem, SecurePort, generate_certificate, open_port
 
 log = logs.logger(__name__)
@@ -68,8 +64,7 @@ class Serving:
     """The secure port and who may use it."""
 
     port: SecurePort
-    authentication: Authentication
-    authorization: Authorization
+    delegation: Delegation
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +78,7 @@ class Setup:
     completed: Completed
     rest_config: RestConfig
     serving: Serving | None
+    plain: PlainListeners
     clients: Clients
     has_events_api: bool
 
@@ -103,9 +99,9 @@ async def setup(
     rest_config = load_rest_config(config.client_connection.kubeconfig, options.master)
     metrics = Metrics(metric_selection(options))
     async with AsyncExitStack() as held:
-        serving = open_serving(options, generated)
-        if serving:
-            held.callback(serving.port.listener.close)
+        serving = await open_serving(held, options, generated, metrics)
+        plain = open_listeners(options)
+        held.callback(plain.close)
         tell_of_metric_labels(options)
         clients = await open_clients(held, rest_config, config, metrics)
         has_events_api = await discover_events_api(clients.events)
@@ -123,6 +119,7 @@ async def setup(
             completed=completed,
             rest_config=rest_config,
             serving=serving,
+            plain=plain,
             clients=clients,
             has_events_api=has_events_api,
         )
@@ -150,15 +147,14 @@ def load_configuration(
     return config
 
 
-def open_serving(options: Options, generated: Pem | None) -> Serving | None:
+async def open_serving(
+    held: AsyncExitStack, options: Options, generated: Pem | None, metrics: Metrics
+) -> Serving | None:
     port = open_port(options, generated)
     if port is None:
         return None
-    try:
-        return Serving(port, delegated_authentication(options), delegated_authorization(options))
-    except ConfigError:
-        port.listener.close()
-        raise
+    held.callback(port.listener.close)
+    return Serving(port, await delegate(held, options, RestClientMetrics(metrics)))
 
 
 def tell_of_metric_labels(options: Options) -> None:

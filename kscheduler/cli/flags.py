@@ -371,9 +371,21 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     ),
     OWN: (
         Flag(
+            "health-listen",
+            STRING,
+            "Also answer /healthz, /livez and /readyz here, without TLS and to anybody: "
+            "address:port, or a port on loopback. Empty: nowhere.",
+        ),
+        Flag(
             "leader-elect-rejoin",
             BOOL,
             "Having lost the lease, drop all state and campaign again instead of exiting.",
+        ),
+        Flag(
+            "metrics-listen",
+            STRING,
+            "Also answer /metrics, /metrics/resources and /metrics/slis here, without TLS and to "
+            "anybody: address:port, or a port on loopback. Empty: nowhere.",
         ),
     ),
 }

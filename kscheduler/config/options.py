@@ -95,6 +95,8 @@ class Options:
     leader_elect_resource_namespace: str = "kube-system"
     leader_elect_retry_period: Duration = TWO_SECONDS
     leader_elect_rejoin: bool = False
+    health_listen: str = ""
+    metrics_listen: str = ""
 
     emulated_version: tuple[str, ...] = ()
     feature_gates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -69,7 +69,7 @@ def _name(common_name: str) -> x509.Name:
 
 def _names(bind_address: str) -> list[x509.GeneralName]:
     bound = ip_address(bind_address)
-    addresses = [LOOPBACK] if bound.is_unspecified or bound == LOOPBACK else [LOOPBACK, bound]
+    addresses = [LOOPBACK] if bound.is_unspecified else [LOOPBACK, bound]
     return [x509.DNSName("localhost"), *map(x509.IPAddress, addresses)]
 
 

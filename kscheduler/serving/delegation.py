@@ -1,44 +1,120 @@
-"""Whom to ask about callers: API servers for token and access reviews, and local authorities.
+"""Whom to ask about callers: API servers for token and access reviews, and authorities.
 
 Both kubeconfigs are optional. Without one, and outside a cluster, the flags still work: callers are
 anonymous, and only what needs no permission is served.
 """
 
+from __future__ import annotations
+
+import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from kscheduler import logs
-from kscheduler.client import files
-from kscheduler.client.key_pair import check_bundle
+from kscheduler.api.core import ConfigMap
+from kscheduler.api.decode import DecodeError, decoder_for
+from kscheduler.api.resources import CONFIG_MAPS
+from kscheduler.client.errors import ApiError, DeadlineExceeded, Forbidden, NotFound
+from kscheduler.client.informer_factory import InformerFactory
 from kscheduler.client.kubeconfig import (
     RestConfig,
     check_usable,
     in_cluster_config,
     load_rest_config,
 )
+from kscheduler.client.observation import Observer
+from kscheduler.client.resources import KubeClient
+from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.options import Options
 from kscheduler.errors import ConfigError
 from kscheduler.logs import quote
+from kscheduler.serving.authentication import Authenticator
+from kscheduler.serving.authorization import Authorizer
+from kscheduler.serving.reviews import REVIEW_SECONDS, AccessReviews, TokenReviews
+from kscheduler.serving.trust import CONFIG_MAP, NAMESPACE, CaFile, Headers, Published, Trust
 
 log = logs.logger(__name__)
 
-CONFIG_MAP = "configmap/extension-apiserver-authentication in kube-system"
+WHERE = f"configmap/{CONFIG_MAP} in {NAMESPACE}"
+READER = "extension-apiserver-authentication-reader"
 NOT_IN_CLUSTER = "unable to load in-cluster configuration"
+LOOKUP_SECONDS = 10.0
+QPS = 200
+BURST = 400
+
+_decode = decoder_for(ConfigMap)
 
 
 @dataclass(frozen=True, slots=True)
 class Authentication:
-    """None for a server or a bundle means that this way of proving identity is closed."""
+    """None for a server or a file means that this way of proving identity is closed.
+
+    `looks_up` is whether what no file says is to be found in the cluster.
+    """
 
     server: RestConfig | None
-    client_ca: bytes | None
-    request_header_ca: bytes | None
+    client_ca: CaFile | None
+    request_header_ca: CaFile | None
+    looks_up: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
     server: RestConfig | None
     always_allowed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """`followed` keeps trust up to date while it runs; None if nothing is looked up."""
+
+    trust: Trust
+    authenticator: Authenticator
+    authorizer: Authorizer
+    followed: InformerFactory | None
+
+    async def follow(self) -> None:
+        """Until cancelled, or at once if there is nothing to follow."""
+        if self.followed is not None:
+            async with asyncio.TaskGroup() as tasks:
+                self.followed.start(tasks)
+
+
+async def delegate(held: AsyncExitStack, options: Options, observer: Observer) -> Delegation:
+    """Everything that must be known before callers can be let in; `held` gets the connections."""
+    authentication = delegated_authentication(options)
+    client, published = None, None
+    if authentication.server is not None:
+        transport = await held.enter_async_context(_transport(authentication.server, observer))
+        client = KubeClient(transport)
+        if authentication.looks_up:
+            published = Published()
+            await _look_up(client, published, options)
+    authorization = delegated_authorization(options)
+    reviews = None
+    if authorization.server is not None:
+        transport = await held.enter_async_context(
+            _transport(authorization.server, observer, REVIEW_SECONDS)
+        )
+        reviews = AccessReviews(
+            KubeClient(transport),
+            keep_allowed_seconds=options.authorization_webhook_cache_authorized_ttl.seconds,
+            keep_refused_seconds=options.authorization_webhook_cache_unauthorized_ttl.seconds,
+        )
+    trust = Trust(
+        client_file=authentication.client_ca,
+        proxy_file=authentication.request_header_ca,
+        proxy_headers=_headers(options),
+        published=published,
+    )
+    ttl = options.authentication_token_webhook_cache_ttl.seconds
+    return Delegation(
+        trust,
+        Authenticator(trust, TokenReviews(client, ttl) if client else None),
+        Authorizer(authorization.always_allowed, reviews),
+        _followed(client, published) if client and published else None,
+    )
 
 
 def delegated_authentication(options: Options) -> Authentication:
@@ -48,11 +124,16 @@ def delegated_authentication(options: Options) -> Authentication:
             check_usable(server)
     except ConfigError as err:
         raise ConfigError(f"failed to get delegated authentication kubeconfig: {err}") from err
-    lookup = server is None and not options.authentication_skip_lookup
+    lacks_server = server is None and not options.authentication_skip_lookup
+    client_ca = _client_ca(options, warn=lacks_server)
+    request_header_ca = _request_header_ca(options, warn=lacks_server)
     return Authentication(
         server,
-        client_ca=_client_ca(options, warn=lookup),
-        request_header_ca=_request_header_ca(options, warn=lookup),
+        client_ca,
+        request_header_ca,
+        looks_up=server is not None
+        and not options.authentication_skip_lookup
+        and None in (client_ca, request_header_ca),
     )
 
 
@@ -69,6 +150,62 @@ def delegated_authorization(options: Options) -> Authorization:
     return Authorization(server, paths)
 
 
+async def _look_up(client: KubeClient, published: Published, options: Options) -> None:
+    """What the cluster publishes now; not having it is fatal only if the flags say so."""
+    try:
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            published.take(_decode(await client.get(CONFIG_MAPS, CONFIG_MAP, NAMESPACE)))
+    except NotFound:
+        return
+    except (ApiError, DecodeError, TimeoutError) as error:
+        if isinstance(error, Forbidden):
+            log.text_warning(
+                f"Unable to get {WHERE}.  Usually fixed by 'kubectl create rolebinding "
+                f"-n {NAMESPACE} ROLEBINDING_NAME --role={READER} --serviceaccount=YOUR_NS:YOUR_SA'"
+            )
+        said = _timed_out() if isinstance(error, TimeoutError) else error
+        _tell_of_failed_lookup(said, tolerated=options.authentication_tolerate_lookup_failure)
+
+
+def _timed_out() -> ApiError:
+    return DeadlineExceeded(f"Get {WHERE}", "context deadline exceeded")
+
+
+def _tell_of_failed_lookup(error: object, *, tolerated: bool) -> None:
+    if not tolerated:
+        raise ConfigError(f"unable to load configmap based request-header-client-ca-file: {error}")
+    log.text_warning(f"Error looking up in-cluster authentication configuration: {error}")
+    log.text_warning(
+        "Continuing without authentication configuration. This may treat all requests as anonymous."
+    )
+    log.text_warning(
+        "To require authentication configuration lookup to succeed, "
+        "set --authentication-tolerate-lookup-failure=false"
+    )
+
+
+def _followed(client: KubeClient, published: Published) -> InformerFactory:
+    factory = InformerFactory(client)
+    informer = factory.informer(
+        CONFIG_MAPS, namespace=NAMESPACE, field_selector=f"metadata.name={CONFIG_MAP}"
+    )
+    informer.add_handler(published)
+    return factory
+
+
+def _transport(
+    server: RestConfig, observer: Observer, timeout_seconds: float | None = None
+) -> Transport:
+    return Transport(
+        server,
+        agent=user_agent("").rstrip("/"),
+        qps=QPS,
+        burst=BURST,
+        timeout_seconds=timeout_seconds,
+        observer=observer,
+    )
+
+
 def _server(kubeconfig: str, purpose: str) -> RestConfig | None:
     if kubeconfig:
         try:
@@ -83,24 +220,24 @@ def _server(kubeconfig: str, purpose: str) -> RestConfig | None:
         return None
 
 
-def _client_ca(options: Options, *, warn: bool) -> bytes | None:
+def _client_ca(options: Options, *, warn: bool) -> CaFile | None:
     if options.client_ca_file:
         try:
-            return _bundle("client-ca-bundle", options.client_ca_file)
+            return CaFile("client-ca-bundle", options.client_ca_file)
         except ConfigError as err:
             raise ConfigError(f"unable to load client CA provider: {err}") from err
     if warn:
         log.text_warning(
             f"No authentication-kubeconfig provided in order to lookup client-ca-file in "
-            f"{CONFIG_MAP}, so client certificate authentication won't work."
+            f"{WHERE}, so client certificate authentication won't work."
         )
     return None
 
 
-def _request_header_ca(options: Options, *, warn: bool) -> bytes | None:
+def _request_header_ca(options: Options, *, warn: bool) -> CaFile | None:
     if options.requestheader_client_ca_file:
         try:
-            return _bundle("request-header", options.requestheader_client_ca_file)
+            return CaFile("request-header", options.requestheader_client_ca_file)
         except ConfigError as err:
             raise ConfigError(
                 f"unable to create request header authentication config: {err}"
@@ -108,22 +245,23 @@ def _request_header_ca(options: Options, *, warn: bool) -> bytes | None:
     if warn:
         log.text_warning(
             "No authentication-kubeconfig provided in order to lookup "
-            f"requestheader-client-ca-file in {CONFIG_MAP}, "
+            f"requestheader-client-ca-file in {WHERE}, "
             "so request-header client certificate authentication won't work."
         )
     return None
 
 
-def _bundle(purpose: str, path: str) -> bytes:
-    content = files.read(path)
-    name = quote(f"{purpose}::{path}")
-    if not content:
-        raise ConfigError(f"missing content for CA bundle {name}")
-    try:
-        check_bundle(content)
-    except ConfigError as err:
-        raise ConfigError(f"error loading CA bundle for {name}: {err}") from err
-    return content
+def _headers(options: Options) -> Headers:
+    def trimmed(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name.strip() for name in names)
+
+    return Headers(
+        usernames=trimmed(options.requestheader_username_headers),
+        uids=trimmed(options.requestheader_uid_headers),
+        groups=trimmed(options.requestheader_group_headers),
+        extra_prefixes=trimmed(options.requestheader_extra_headers_prefix),
+        proxies=options.requestheader_allowed_names,
+    )
 
 
 def _always_allowed(paths: Sequence[str]) -> tuple[str, ...]:

@@ -1,61 +1,97 @@
-"""The paths of the serving port."""
+"""The pages of the secure port, and the few of them that a plain listener shows."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from urllib.parse import parse_qs
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
+from prometheus_client import Metric
 
+from kscheduler.api.core import Pod
+from kscheduler.config.emulation import Release
+from kscheduler.serving import answers, debug_flags, zpages
+from kscheduler.serving.answers import NO_SNIFF, Handler
 from kscheduler.serving.health import Check, Report, examine, examine_one
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-PLAIN_TEXT = "text/plain; charset=utf-8"
-METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
-STARTED = str(int(time.time()))
-NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
+from kscheduler.serving.health_metrics import HealthMetrics
+from kscheduler.serving.metrics_page import MetricsPage
+from kscheduler.serving.pages import Pages
+from kscheduler.serving.pod_resources import resources_page
+from kscheduler.serving.profiling import pages as profiling
 
 
-def build(
-    *,
-    checks: Mapping[str, Sequence[Check]],
-    registry: CollectorRegistry,
-    configz: Callable[[], bytes],
-) -> web.Application:
-    """`checks` maps healthz, livez and readyz to what each of them looks at."""
-    app = web.Application(middlewares=[_like_an_api_server])
-    for endpoint, of_endpoint in checks.items():
-        app.router.add_route("*", f"/{endpoint}", _health(endpoint, of_endpoint))
-        for check in of_endpoint:
-            app.router.add_route("*", f"/{endpoint}/{check.name}", _one_check(check))
-    app.router.add_route("*", "/metrics", _metrics(registry))
-    app.router.add_route("*", "/configz", _configz(configz))
-    return app
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the pages take what they show.
+
+    `checks` maps healthz, livez and readyz to what each of them looks at. `flags` and `emulated`
+    are None if /flagz and /statusz are switched off.
+    """
+
+    checks: Mapping[str, Sequence[Check]]
+    collect: Callable[[], Iterable[Metric]]
+    reset: Callable[[], object]
+    configz: Callable[[], bytes]
+    pods: Callable[[], Collection[Pod]]
+    leads: Callable[[], bool]
+    flags: Mapping[str, str] | None
+    emulated: Release | None
+    profiles: bool
+    health_metrics: HealthMetrics = field(default_factory=HealthMetrics)
 
 
-@web.middleware
-async def _like_an_api_server(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        response = await handler(request)
-    except web.HTTPNotFound:
-        response = _text(404, "404 page not found\n", NO_SNIFF)
-    response.headers["Cache-Control"] = "no-cache, private"
-    return response
+def all_pages(sources: Sources) -> Pages:
+    pages = Pages()
+    _install_health(pages, sources)
+    pages.add("/configz", _configz(sources.configz), listed=True)
+    _install_metrics(pages, sources)
+    if sources.profiles:
+        profiling.install(pages)
+        debug_flags.install(pages)
+    if sources.flags is not None:
+        pages.add("/flagz", zpages.flagz(sources.flags), listed=True)
+    if sources.emulated is not None:
+        pages.add("/statusz", zpages.statusz(pages.listed, sources.emulated))
+    return pages
 
 
-def _health(endpoint: str, checks: Sequence[Check]) -> Handler:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        # Not request.query: in a request a # starts no fragment.
-        asked = parse_qs(request.raw_path.partition("?")[2], keep_blank_values=True)
+def health_pages(sources: Sources) -> Pages:
+    pages = Pages()
+    _install_health(pages, sources)
+    return pages
+
+
+def metrics_pages(sources: Sources) -> Pages:
+    """For reading: nobody resets over a port that asks nobody who they are."""
+    pages = Pages()
+    _install_metrics(pages, sources)
+    return pages
+
+
+def _install_health(pages: Pages, sources: Sources) -> None:
+    for endpoint, checks in sources.checks.items():
+        page = _health(endpoint, checks, sources.health_metrics)
+        pages.add(f"/{endpoint}", page, listed=True)
+        for check in checks:
+            pages.add(f"/{endpoint}/{check.name}", _one_check(check))
+
+
+def _install_metrics(pages: Pages, sources: Sources) -> None:
+    health = sources.health_metrics
+    pages.add("/metrics", MetricsPage(sources.collect, sources.reset), listed=True)
+    pages.add("/metrics/resources", resources_page(sources.pods, sources.leads))
+    pages.add("/metrics/slis", MetricsPage(health.collect, health.reset))
+
+
+def _health(endpoint: str, checks: Sequence[Check], metrics: HealthMetrics) -> Handler:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        asked = answers.query_of(request)
         report = examine(
             endpoint,
             checks,
             exclude=frozenset(asked.get("exclude", ())),
             verbose="verbose" in asked,
+            metrics=metrics,
         )
         return _report(report, NO_SNIFF)
 
@@ -63,35 +99,19 @@ def _health(endpoint: str, checks: Sequence[Check]) -> Handler:
 
 
 def _one_check(check: Check) -> Handler:
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         report = examine_one(check)
         return _report(report, {} if report.healthy else NO_SNIFF)
 
     return answer
 
 
-def _metrics(registry: CollectorRegistry) -> Handler:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return web.Response(
-            body=generate_latest(registry),
-            headers={"Content-Type": METRICS_TEXT, "Process-Start-Time-Unix": STARTED},
-        )
-
-    return answer
+def _report(report: Report, headers: Mapping[str, str]) -> web.Response:
+    return answers.text(report.text, status=200 if report.healthy else 500, headers=headers)
 
 
 def _configz(configz: Callable[[], bytes]) -> Handler:
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=configz(), content_type="application/json", headers=NO_SNIFF)
 
     return answer
-
-
-def _report(report: Report, headers: Mapping[str, str]) -> web.Response:
-    return _text(200 if report.healthy else 500, report.text, headers)
-
-
-def _text(status: int, text: str, headers: Mapping[str, str]) -> web.Response:
-    return web.Response(
-        status=status, body=text.encode(), headers={"Content-Type": PLAIN_TEXT, **headers}
-    )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kscheduler import logs
+from kscheduler.serving.health_metrics import HealthMetrics
 
 log = logs.logger(__name__)
 
@@ -19,6 +20,8 @@ Probe = Callable[[], str | None]
 class Check:
     name: str
     probe: Probe
+    # What is worth knowing although all is well; told with the name.
+    remark: Callable[[], str] = str
 
 
 def ping() -> str | None:
@@ -37,7 +40,12 @@ class Report:
 
 
 def examine(
-    endpoint: str, checks: Sequence[Check], *, exclude: frozenset[str], verbose: bool
+    endpoint: str,
+    checks: Sequence[Check],
+    *,
+    exclude: frozenset[str],
+    verbose: bool,
+    metrics: HealthMetrics,
 ) -> Report:
     """Run an endpoint's checks; a failure is always told in full, success only on request."""
     lines: list[str] = []
@@ -45,8 +53,12 @@ def examine(
     for check in checks:
         if check.name in exclude:
             lines.append(f"[+]{check.name} excluded: ok\n")
-        elif (reason := check.probe()) is None:
-            lines.append(f"[+]{check.name} ok\n")
+            continue
+        reason = check.probe()
+        metrics.observe(endpoint, check.name, healthy=reason is None)
+        if reason is None:
+            remark = check.remark()
+            lines.append(f"[+]{check.name} ok{remark and f': {remark}'}\n")
         else:
             failures[check.name] = reason
             lines.append(f"[-]{check.name} failed: reason withheld\n")
@@ -72,5 +84,5 @@ def examine_one(check: Check) -> Report:
     """One check by its own path; here the reason is told."""
     reason = check.probe()
     if reason is None:
-        return Report(healthy=True, text="ok")
+        return Report(healthy=True, text=check.remark() or "ok")
     return Report(healthy=False, text=f"internal server error: {reason}\n")

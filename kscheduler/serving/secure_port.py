@@ -33,7 +33,10 @@ Pem = tuple[bytes, bytes]  # certificate, key
 
 @dataclass(frozen=True, slots=True)
 class SecurePort:
-    """A listener that nobody accepts from yet, and how to greet who connects."""
+    """A listener that nobody accepts from yet, and how to greet who connects.
+
+    `pair_files` is None if the pair was made in memory.
+    """
 
     listener: socket.socket
     pair: Pem
@@ -41,6 +44,14 @@ class SecurePort:
     ciphers: str
     curves: tuple[str, ...]
     min_version: ssl.TLSVersion
+    pair_files: CertKey | None = None
+    sni_files: tuple[CertKey, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All that certificates and keys are read from."""
+        pairs = (*self.sni_files, *([self.pair_files] if self.pair_files else []))
+        return tuple(path for pair in pairs for path in (pair.cert_file, pair.key_file))
 
 
 def generate_certificate(options: Options) -> tuple[Options, Pem | None]:
@@ -85,7 +96,15 @@ def _secure_port(options: Options, listener: socket.socket, generated: Pem | Non
         curves=curve_names(options.tls_curve_preferences),
         min_version=minimum_version(options.tls_min_version),
         sni_pairs=tuple(_sni_pair(pair) for pair in options.tls_sni_cert_key),
+        pair_files=None if generated else files_given,
+        sni_files=options.tls_sni_cert_key,
     )
+
+
+def with_current_files(port: SecurePort) -> SecurePort:
+    """The same port with what its files hold now."""
+    pair = read_pair(port.pair_files) if port.pair_files else port.pair
+    return replace(port, pair=pair, sni_pairs=tuple(_sni_pair(one) for one in port.sni_files))
 
 
 def _sni_pair(pair: CertKey) -> tuple[Pem, tuple[str, ...]]:

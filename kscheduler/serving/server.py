@@ -1,20 +1,25 @@
-"""The serving port: accepts connections, tells TLS from plain HTTP by the first byte, and drains
-on the way out.
+"""A listening port: accepts connections, with TLS or without, and drains on the way out.
 
-At most `MAX_CONNECTIONS` are open at a time; who comes later waits in the listener's backlog.
+No more than a bounded number are open at a time. When there is no room, the one that has kept us
+waiting longest makes place, so that slow or silent clients cannot shut out the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from aiohttp import web
 
 from kscheduler import logs
-from kscheduler.serving.secure_port import SecurePort
-from kscheduler.serving.tls_context import context_for
+from kscheduler.serving.answers import Handler
+from kscheduler.serving.connection import Connection, answered_in_time
+from kscheduler.serving.tls_context import TlsContexts
 
 log = logs.logger(__name__)
 
@@ -22,51 +27,89 @@ TLS_HANDSHAKE = 0x16
 MAX_CONNECTIONS = 1024
 FIRST_BYTE_SECONDS = 10.0
 HANDSHAKE_SECONDS = 32.0
-# How long a connection may stay without a request, the first one included.
-IDLE_SECONDS = 90.0
+# Whoever has waited less is not made to leave.
+GRACE_SECONDS = 1.0
 # Before accepting is tried again when there was no room for another connection.
 BUSY_SECONDS = 0.1
 DRAIN_SECONDS = 5.0
 
+NOT_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+
+
+@dataclass(eq=False, slots=True)
+class _Greeting:
+    """A connection that has not spoken yet, or is still shaking hands."""
+
+    waiting_since: float
+    drop: Callable[[], object] = lambda: None
+
 
 class Server:
-    """Serves an application on a socket that is bound and listening already."""
+    """Serves a handler on a socket that is bound and listening already; `tls` None means plain."""
 
-    def __init__(self, application: web.Application, port: SecurePort) -> None:
-        self._runner = web.AppRunner(
-            application,
-            access_log=None,
-            shutdown_timeout=DRAIN_SECONDS,
-            keepalive_timeout=IDLE_SECONDS,
-        )
-        self._listener = port.listener
-        self._tls = context_for(port)
-        self._greeting = 0
+    def __init__(
+        self, handler: Handler, listener: socket.socket, tls: TlsContexts | None = None
+    ) -> None:
+        self._handler = handler
+        self._listener = listener
+        self._tls = tls
+        self._name = "secure" if tls else "plain"
+        self._limit = min(MAX_CONNECTIONS, _descriptors() // 2)
+        self._open: set[_Greeting | Connection] = set()
+        # Those that wait for their client, in the order in which they began to.
+        self._waiting: dict[_Greeting | Connection, None] = {}
 
     async def run(self) -> None:
         """Until cancelled; then stop listening, let requests finish, and go."""
-        await self._runner.setup()
+        http = web.Server(answered_in_time(self._handler))
         self._listener.settimeout(0)
-        host, port = self._listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        log.text_info(f"Serving securely on {shown}:{port}")
+        log.text_info(f"Serving {_how(self._tls)} on {_address(self._listener)}")
         try:
-            await self._accept_forever()
+            await self._accept_forever(http)
         finally:
             self._listener.close()
-            log.info("[graceful-termination] secure server has stopped listening")
-            await self._runner.cleanup()
-            log.info("[graceful-termination] secure server is exiting")
+            log.info(f"[graceful-termination] {self._name} server has stopped listening")
+            await http.shutdown(DRAIN_SECONDS)
+            log.info(f"[graceful-termination] {self._name} server is exiting")
 
-    async def _accept_forever(self) -> None:
+    def waits(self, connection: Connection) -> None:
+        self._open.add(connection)
+        self._waiting.pop(connection, None)
+        self._waiting[connection] = None
+
+    def works(self, connection: Connection) -> None:
+        self._waiting.pop(connection, None)
+
+    def gone(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._waiting.pop(connection, None)
+
+    async def _accept_forever(self, http: web.Server) -> None:
         async with asyncio.TaskGroup() as greetings:
             while True:
-                connection = None if self._full else await self._accept()
+                connection = await self._accept() if self._has_room() else None
                 if connection is None:
                     await asyncio.sleep(BUSY_SECONDS)
-                else:
-                    self._greeting += 1
-                    greetings.create_task(self._greet(connection), name="serving/greet")
+                    continue
+                greeting = _Greeting(time.monotonic())
+                self._open.add(greeting)
+                self._waiting[greeting] = None
+                task = greetings.create_task(
+                    self._greet(http, connection, greeting), name="serving/greet"
+                )
+                greeting.drop = task.cancel
+
+    def _has_room(self) -> bool:
+        """True if another connection may come in, having sent one away if need be."""
+        if len(self._open) < self._limit:
+            return True
+        longest = next(iter(self._waiting), None)
+        if longest is None or time.monotonic() - longest.waiting_since < GRACE_SECONDS:
+            return False
+        del self._waiting[longest]
+        self._open.discard(longest)
+        longest.drop()
+        return True
 
     async def _accept(self) -> socket.socket | None:
         """The next connection; None if there cannot be one now, for want of descriptors, say."""
@@ -77,35 +120,32 @@ class Server:
             return None
         return connection
 
-    @property
-    def _full(self) -> bool:
-        return self._greeting + len(self._http.connections) >= MAX_CONNECTIONS
-
-    @property
-    def _http(self) -> web.Server:
-        server = self._runner.server
-        assert server is not None
-        return server
-
-    async def _greet(self, connection: socket.socket) -> None:
-        """Hand one connection over to aiohttp, once it has spoken."""
+    async def _greet(
+        self, http: web.Server, connection: socket.socket, greeting: _Greeting
+    ) -> None:
+        """Hand one connection over to HTTP, once it has spoken."""
         loop = asyncio.get_running_loop()
         handed_over = False
         try:
             connection.settimeout(0)
             async with asyncio.timeout(FIRST_BYTE_SECONDS):
                 first = await _peek(connection)
-            if first:
-                tls = self._tls if first[0] == TLS_HANDSHAKE else None
-                patience = HANDSHAKE_SECONDS if tls else None
+            if first and self._tls is not None and first[0] != TLS_HANDSHAKE:
+                await _explain(connection, first)
+            elif first:
+                context = self._tls.current(time.monotonic()) if self._tls else None
                 await loop.connect_accepted_socket(
-                    self._http, connection, ssl=tls, ssl_handshake_timeout=patience
+                    lambda: Connection(http, self),
+                    connection,
+                    ssl=context,
+                    ssl_handshake_timeout=HANDSHAKE_SECONDS if context else None,
                 )
                 handed_over = True
         except OSError as error:  # timeouts and failed handshakes among them
             log.v(5).info("Connection ended before its first request", err=str(error))
         finally:
-            self._greeting -= 1
+            self._open.discard(greeting)
+            self._waiting.pop(greeting, None)
             if not handed_over:
                 connection.close()
 
@@ -125,3 +165,29 @@ async def _peek(connection: socket.socket) -> bytes:
     finally:
         loop.remove_reader(connection.fileno())
     return connection.recv(1, socket.MSG_PEEK)
+
+
+async def _explain(connection: socket.socket, first: bytes) -> None:
+    """To a client that seems to speak HTTP: that this is no place for it without TLS."""
+    if first.isupper():
+        async with asyncio.timeout(FIRST_BYTE_SECONDS):
+            await asyncio.get_running_loop().sock_sendall(connection, NOT_TLS)
+        connection.shutdown(socket.SHUT_WR)
+        # What is left unread would make the kernel reset the connection under the answer.
+        with contextlib.suppress(BlockingIOError):
+            connection.recv(65536)
+
+
+def _how(tls: TlsContexts | None) -> str:
+    return "securely" if tls else "without encryption"
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _descriptors() -> int:
+    """How many files this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft if soft != resource.RLIM_INFINITY else 2 * MAX_CONNECTIONS

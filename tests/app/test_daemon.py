@@ -152,7 +152,7 @@ class TestEnds:
 async def readyz(port):
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{port}/readyz") as answer,
+        session.get(f"https://127.0.0.1:{port}/readyz", ssl=False) as answer,
     ):
         return answer.status
 

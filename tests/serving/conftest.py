@@ -13,6 +13,8 @@ from aiohttp import web
 from kscheduler.serving.certificate import self_signed
 from kscheduler.serving.secure_port import SecurePort
 from kscheduler.serving.server import Server
+from kscheduler.serving.tls_context import TlsContexts
+from kscheduler.serving.trust import Trust
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -74,28 +76,41 @@ class Client:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    async def ask(self, target="/", method="GET"):
+    async def ask(self, target="/", method="GET", headers=(), body=b""):
         reader, writer = await self.connect()
-        rest = "HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
-        writer.write(f"{method} {target} {rest}".encode())
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        lines = [f"{method} {target} HTTP/1.1", "Host: h", "Connection: close"]
+        lines += [f"{name}: {value}" for name, value in dict(headers).items()]
+        if body:
+            lines.append(f"Content-Length: {len(body)}")
+        writer.write("".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + body)
+        head, _, content = (await reader.read()).partition(b"\r\n\r\n")
         status, *lines = head.decode().split("\r\n")
         fields = [line.partition(": ") for line in lines]
         headers = {name.lower(): value for name, _, value in fields}
-        return int(status.split()[1]), headers, body.decode()
+        return int(status.split()[1]), headers, content.decode("utf-8", "replace")
+
+
+async def nothing(request):
+    return web.Response()
 
 
 @pytest.fixture
 def serving(make_port):
-    """`async with serving(application) as client`: a server that is cancelled on the way out."""
+    """`async with serving(handler) as client`: a server that is cancelled on the way out.
+
+    Plain unless `tls` is set; `trust` says whom to ask for certificates.
+    """
 
     @asynccontextmanager
-    async def run(application=None, **settings):
+    async def run(handler=nothing, *, tls=False, trust=None, **settings):
         port = make_port(**settings)
-        server = asyncio.create_task(Server(application or web.Application(), port).run())
+        contexts = TlsContexts(port, trust or Trust()) if tls else None
+        server = asyncio.create_task(Server(handler, port.listener, contexts).run())
         client = Client(port.listener.getsockname()[1])
         client.server = server
         client.listener = port.listener
+        if tls:
+            client.context, client.server_name = insecure_context(), "localhost"
         try:
             yield client
         finally:
@@ -107,15 +122,20 @@ def serving(make_port):
     return run
 
 
+def insecure_context():
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 @pytest.fixture(scope="session")
 def trusting():
     """A TLS client's settings; `authority` in PEM, or nobody is verified."""
 
     def make(authority=None):
-        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
         if authority is None:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
+            return insecure_context()
+        return ssl.create_default_context(cadata=authority.decode())
 
     return make

@@ -63,7 +63,9 @@ def test_local_authorities_replace_the_lookup(capfd, tmp_path, pair):
     bundle.write_bytes(pair[0])
     path = str(bundle)
     made = delegated_authentication(Options(client_ca_file=path, requestheader_client_ca_file=path))
-    assert made.client_ca == made.request_header_ca == bundle.read_bytes()
+    assert made.client_ca.current(0.0).pem == bundle.read_bytes()
+    assert made.request_header_ca.current(0.0).pem == bundle.read_bytes()
+    assert not made.looks_up
     assert warnings(capfd) == []
 
 

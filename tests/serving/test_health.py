@@ -1,58 +1,13 @@
-"""Health endpoints, replayed as kube-scheduler answered them."""
+"""Health checks: what is told of them, to whom, and what is counted."""
 
 import io
-import json
-import time
-from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from kscheduler import logs
-from kscheduler.serving import endpoints
+from kscheduler.serving.exposition import as_text
 from kscheduler.serving.health import PING, Check, examine, examine_one
-
-CASES = Path(__file__).parent.parent / "parity/cases/endpoints-health.jsonl"
-RECORDED = [json.loads(line) for line in CASES.read_text().splitlines()]
-
-ELECTION = Check("leaderElection", lambda: None)
-SHUTDOWN = Check("shutdown", lambda: None)
-SYNCED = Check("sched-handler-sync", lambda: None)
-UNSYNCED = Check("sched-handler-sync", lambda: "handlers are not fully synchronized")
-
-WITH_ELECTION = {"healthz": [ELECTION], "livez": [PING], "readyz": [ELECTION, SHUTDOWN, SYNCED]}
-CHECKS = {
-    "delayed-standby": WITH_ELECTION | {"readyz": [ELECTION, SHUTDOWN, UNSYNCED]},
-    "unsynced": WITH_ELECTION | {"readyz": [ELECTION, SHUTDOWN, UNSYNCED]},
-    "no-profiling": {"healthz": [PING], "livez": [PING], "readyz": [SHUTDOWN, SYNCED]},
-}
-
-
-def application(checks):
-    return endpoints.build(checks=checks, registry=CollectorRegistry(), configz=lambda: b"{}")
-
-
-@pytest.mark.parametrize("instance", sorted({case["instance"] for case in RECORDED}))
-async def test_health_is_told_as_recorded(serving, instance):
-    cases = [case for case in RECORDED if case["instance"] == instance]
-    assert cases
-    async with serving(application(CHECKS.get(instance, WITH_ELECTION))) as client:
-        for case in cases:
-            status, headers, body = await client.ask(case["path"], case["method"])
-            told = {name: headers.get(name) for name in case["headers"]}
-            if "content-length" in told:
-                length = len(body) if case["method"] != "HEAD" else int(told["content-length"])
-                told["content-length"] = "exact" if int(told["content-length"]) == length else "off"
-            assert (status, headers["content-type"], told, body) == (
-                case["status"],
-                case["content_type"],
-                case["headers"],
-                case["body"],
-            ), case["path"]
-            assert "x-content-type-options" in case["headers"] or (
-                "x-content-type-options" not in headers
-            )
-
+from kscheduler.serving.health_metrics import HealthMetrics
 
 FAILING = Check("b", lambda: "the reason")
 
@@ -84,7 +39,9 @@ FAILING = Check("b", lambda: "the reason")
     ],
 )
 def test_reports(checks, exclude, verbose, healthy, text):
-    report = examine("x", checks, exclude=frozenset(exclude), verbose=verbose)
+    report = examine(
+        "x", checks, exclude=frozenset(exclude), verbose=verbose, metrics=HealthMetrics()
+    )
     assert (report.healthy, report.text) == (healthy, text)
 
 
@@ -97,39 +54,42 @@ def test_an_excluded_check_is_not_run():
     def probe():
         raise AssertionError
 
-    assert examine("x", [Check("a", probe)], exclude=frozenset({"a"}), verbose=False).healthy
+    assert examine(
+        "x",
+        [Check("a", probe)],
+        exclude=frozenset({"a"}),
+        verbose=False,
+        metrics=HealthMetrics(),
+    ).healthy
 
 
 def test_the_log_has_the_reasons_that_the_answer_withholds():
     lines = io.BytesIO()
     logs.configure(logs.Logging(verbosity=2), stderr=lines)
     try:
-        examine("readyz", [PING, FAILING], exclude=frozenset(), verbose=False)
+        examine(
+            "readyz",
+            [PING, FAILING],
+            exclude=frozenset(),
+            verbose=False,
+            metrics=HealthMetrics(),
+        )
     finally:
         logs.configure(logs.Logging())
     assert lines.getvalue().endswith(b"] b check failed: readyz\n[-]b failed: the reason\n")
 
 
-async def test_other_paths(serving):
-    registry = CollectorRegistry()
-    built = endpoints.build(checks={}, registry=registry, configz=lambda: b'{"componentconfig":{}}')
-    async with serving(built) as client:
-        status, headers, body = await client.ask("/configz")
-        assert (status, headers["content-type"], body) == (
-            200,
-            "application/json",
-            '{"componentconfig":{}}',
-        )
-        assert headers["cache-control"] == "no-cache, private"
-        status, headers, _ = await client.ask("/metrics")
-        assert status == 200
-        assert headers["content-type"] == (
-            "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
-        )
-        assert 0 < int(headers["process-start-time-unix"]) <= time.time()
-        status, headers, body = await client.ask("/nope")
-        assert (status, headers["x-content-type-options"], body) == (
-            404,
-            "nosniff",
-            "404 page not found\n",
-        )
+def test_who_asks_is_counted_and_what_was_said_last_is_kept():
+    metrics = HealthMetrics()
+    for checks in ([PING, FAILING], [PING]):
+        examine("x", checks, exclude=frozenset(), verbose=False, metrics=metrics)
+    examine("x", [PING], exclude=frozenset({"ping"}), verbose=False, metrics=metrics)
+    told = as_text(metrics.collect()).decode()
+    assert [line for line in told.splitlines() if line.startswith("kubernetes")] == [
+        'kubernetes_healthcheck{name="b",type="x"} 0',
+        'kubernetes_healthcheck{name="ping",type="x"} 1',
+        'kubernetes_healthchecks_total{name="b",status="error",type="x"} 1',
+        'kubernetes_healthchecks_total{name="ping",status="success",type="x"} 2',
+    ]
+    metrics.reset()
+    assert as_text(metrics.collect()) == b""

@@ -12,6 +12,7 @@ _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
 _METRICS = ("/metrics", "/metrics/slis", "/healthz", "/healthz/*", "/livez", "/livez/*")
+_STATUS = ("/flagz", "/statusz")
 SCHEDULER = "system:kube-scheduler"
 
 
@@ -46,7 +47,7 @@ CLUSTER_ROLES: dict[str, tuple[Object, ...]] = {
         ),
         _rule(("create",), "authentication.k8s.io", "selfsubjectreviews"),
     ),
-    "system:monitoring": (_paths(*_METRICS, "/readyz", "/readyz/*"),),
+    "system:monitoring": (_paths(*_METRICS, "/readyz", "/readyz/*", *_STATUS),),
     "system:auth-delegator": (
         _rule(("create",), "authentication.k8s.io", "tokenreviews"),
         _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),

@@ -1,0 +1,140 @@
+"""Answers in the forms an API server gives them: plain texts, Status objects, YAML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import unquote_plus
+
+from aiohttp import web
+
+from kscheduler.api.go_text import json_text
+from kscheduler.config.dump import yaml_text
+from kscheduler.logs import quote
+from kscheduler.serving.negotiation import JSON, YAML, choose
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+PLAIN_TEXT = "text/plain; charset=utf-8"
+HTML = "text/html; charset=utf-8"
+NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
+
+# Programs behind which somebody sits and reads.
+_FOR_EYES = ("curl", "Wget", "Mozilla/5.0")
+# Errors must not look like HTML.
+_HARMLESS = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def text(
+    body: str,
+    *,
+    status: int = 200,
+    content_type: str = PLAIN_TEXT,
+    headers: Mapping[str, str] = NO_SNIFF,
+) -> web.Response:
+    return web.Response(
+        status=status,
+        body=body.encode("utf-8", "surrogateescape"),
+        headers={"Content-Type": content_type, **headers},
+    )
+
+
+def not_found() -> web.Response:
+    return text("404 page not found\n", status=404)
+
+
+def internal_error(request: web.BaseRequest, error: object) -> web.Response:
+    said = f"Internal Server Error: {quote(request.raw_path)}: {error}".translate(_HARMLESS)
+    return text(f"{said}\n", status=500)
+
+
+def unauthorized(request: web.BaseRequest) -> web.Response:
+    return refusal(request, 401, "Unauthorized", "Unauthorized")
+
+
+def forbidden(
+    request: web.BaseRequest, *, user: str, verb: str, path: str, reason: str
+) -> web.Response:
+    said = f"User {quote(user)} cannot {verb} path {quote(path)}".translate(_HARMLESS)
+    message = f"forbidden: {said}: {reason}" if reason else f"forbidden: {said}"
+    answer = refusal(request, 403, "Forbidden", message, details={})
+    answer.headers.update(NO_SNIFF)
+    return answer
+
+
+def not_acceptable(request: web.BaseRequest, forms: str) -> web.Response:
+    message = f"only the following media types are accepted: {forms}"
+    return refusal(request, 406, "NotAcceptable", message)
+
+
+def refusal(
+    request: web.BaseRequest,
+    code: int,
+    reason: str,
+    message: str,
+    details: Mapping[str, str] | None = None,
+) -> web.Response:
+    """A Status in the form the client accepts, or in plain JSON if it accepts none of ours."""
+    document = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        **({} if details is None else {"details": details}),
+        "code": code,
+    }
+    choice = choose(request.headers.get("Accept", ""), (JSON, YAML))
+    if choice is None:
+        return _document(indented(document), JSON, code)
+    return encoded(request, document, choice.media_type, status=code)
+
+
+def encoded(
+    request: web.BaseRequest,
+    document: Mapping[str, Any],
+    media_type: str,
+    *,
+    content_type: str = "",
+    status: int = 200,
+) -> web.Response:
+    if media_type == YAML:
+        body = yaml_text(document)
+    elif _wants_indentation(request):
+        body = f"{indented(document)}\n"
+    else:
+        body = f"{json_text(document)}\n"
+    return _document(body, content_type or media_type, status)
+
+
+def indented(document: Mapping[str, Any]) -> str:
+    """`json.MarshalIndent`: Go's escapes, two spaces."""
+    written = json.dumps(document, indent=2, ensure_ascii=False)
+    return written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def query_of(request: web.BaseRequest) -> dict[str, list[str]]:
+    """Parameters by name. Not aiohttp's: in a request a # starts no fragment."""
+    found: dict[str, list[str]] = {}
+    for part in request.raw_path.partition("?")[2].split("&"):
+        if part:
+            name, _, value = part.partition("=")
+            found.setdefault(unquote_plus(name), []).append(unquote_plus(value))
+    return found
+
+
+def _wants_indentation(request: web.BaseRequest) -> bool:
+    asked = query_of(request).get("pretty", [""])[0]
+    if asked:
+        return asked in ("1", "t", "T", "true", "TRUE", "True")
+    return request.headers.get("User-Agent", "").startswith(_FOR_EYES)
+
+
+def _document(body: str, content_type: str, status: int) -> web.Response:
+    return web.Response(
+        status=status,
+        body=body.encode("utf-8", "surrogateescape"),
+        headers={"Content-Type": content_type},
+    )

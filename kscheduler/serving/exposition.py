@@ -1,0 +1,118 @@
+"""Metric families as Prometheus reads them: text 0.0.4 as client_golang prints it, or protobuf."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+from prometheus_client import Metric
+from prometheus_client.samples import Sample
+
+from kscheduler.api.go_text import general_float
+from kscheduler.serving.protobuf import double, integer, message, string, varint
+
+_KINDS = {"counter": 0, "gauge": 1, "unknown": 3, "untyped": 3, "histogram": 4}
+_LABEL_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+_HELP_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n"})
+# From here on Go writes whole numbers with an exponent.
+_PLAIN_BELOW = 1_000_000
+
+
+def as_text(families: Iterable[Metric]) -> bytes:
+    lines: list[str] = []
+    for family in _by_name(families):
+        name = printed_name(family)
+        kind = "untyped" if family.type == "unknown" else family.type
+        lines.append(f"# HELP {name} {family.documentation.translate(_HELP_ESCAPES)}")
+        lines.append(f"# TYPE {name} {kind}")
+        lines.extend(
+            f"{sample.name}{label_text(sample.labels)} {number_text(sample.value)}"
+            for sample in _samples(family)
+        )
+    lines.append("")
+    return "\n".join(lines).encode("utf-8", "replace")
+
+
+def as_protobuf(families: Iterable[Metric]) -> bytes:
+    """One MetricFamily after the other, each behind its length."""
+    return b"".join(varint(len(encoded)) + encoded for encoded in map(_family, _by_name(families)))
+
+
+def printed_name(family: Metric) -> str:
+    """The name readers know a family by; prometheus-client drops a counter's suffix inside."""
+    if family.type == "counter" and family.samples:
+        return family.samples[0].name
+    return family.name
+
+
+def _by_name(families: Iterable[Metric]) -> list[Metric]:
+    return sorted((family for family in families if family.samples), key=printed_name)
+
+
+def _samples(family: Metric) -> Iterator[Sample]:
+    return (sample for sample in family.samples if not sample.name.endswith("_created"))
+
+
+def label_text(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    pairs = (
+        f'{name}="{value.translate(_LABEL_ESCAPES)}"'
+        for name, value in sorted(labels.items(), key=_le_last)
+    )
+    return f"{{{','.join(pairs)}}}"
+
+
+def _le_last(pair: tuple[str, str]) -> tuple[bool, str]:
+    return pair[0] == "le", pair[0]
+
+
+def number_text(value: float) -> str:
+    if math.isnan(value) or math.isinf(value):
+        return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
+    if value == int(value) and abs(value) < _PLAIN_BELOW:
+        return str(int(value))
+    return general_float(float(value))
+
+
+def _family(family: Metric) -> bytes:
+    kind = _KINDS[family.type]
+    series = _histograms(family) if family.type == "histogram" else _values(family, kind)
+    return (
+        string(1, printed_name(family))
+        + string(2, family.documentation)
+        + integer(3, kind)
+        + b"".join(message(4, one) for one in series)
+    )
+
+
+def _values(family: Metric, kind: int) -> Iterator[bytes]:
+    field = {0: 3, 1: 2, 3: 5}[kind]
+    for sample in _samples(family):
+        yield _pairs(sample.labels) + message(field, double(1, sample.value))
+
+
+def _histograms(family: Metric) -> Iterator[bytes]:
+    for labels, samples in groupby(_samples(family), key=_without_le):
+        buckets, count, total = b"", 0.0, 0.0
+        for sample in samples:
+            if sample.name.endswith("_sum"):
+                total = sample.value
+            elif sample.name.endswith("_count"):
+                count = sample.value
+            elif sample.labels["le"] != "+Inf":
+                bound = float(sample.labels["le"])
+                buckets += message(3, integer(1, int(sample.value)) + double(2, bound))
+        content = integer(1, int(count)) + double(2, total) + buckets
+        yield _pairs(labels) + message(7, content)
+
+
+def _without_le(sample: Sample) -> dict[str, str]:
+    return {name: value for name, value in sample.labels.items() if name != "le"}
+
+
+def _pairs(labels: Mapping[str, str]) -> bytes:
+    return b"".join(
+        message(1, string(1, name) + string(2, value)) for name, value in sorted(labels.items())
+    )

@@ -1,0 +1,91 @@
+"""What every request passes on its way to a page, and every answer on its way back.
+
+Outermost first, as upstream: whatever breaks becomes a 500, the request is logged, the answer is
+not to be cached, the caller is identified, and asked whether they may.
+"""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from kscheduler import logs
+from kscheduler.api.authentication import UserInfo
+from kscheduler.api.decode import DecodeError
+from kscheduler.api.duration import SECOND, format_duration
+from kscheduler.client.errors import ApiError
+from kscheduler.serving import answers
+from kscheduler.serving.answers import Handler
+from kscheduler.serving.authentication import Authenticator, UnauthenticatedError
+from kscheduler.serving.authorization import Authorizer, ContradictionError
+from kscheduler.serving.peer import peer_certificates
+
+log = logs.logger(__name__)
+
+NOT_CACHED = "no-cache, private"
+BROKEN = "This request caused apiserver to panic. Look in the logs for details.\n"
+
+
+def path_of(request: web.BaseRequest) -> str:
+    """The path that was asked for, without its escapes."""
+    target = request.raw_path.partition("?")[0]
+    if "://" in target[:8]:
+        target = "/" + target.split("/", 3)[3] if target.count("/") > 2 else "/"
+    return unquote(target, errors="surrogateescape")
+
+
+def guarded(handler: Handler, authenticator: Authenticator, authorizer: Authorizer) -> Handler:
+    """The handler, for those who may use it."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            user = await authenticator.user(request.headers, peer_certificates(request))
+        except UnauthenticatedError as error:
+            log.error(error, "Unable to authenticate the request")
+            return answers.unauthorized(request)
+        return await _authorized(request, user)
+
+    async def _authorized(request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
+        verb, path = request.method.lower(), path_of(request)
+        try:
+            verdict = await authorizer.decide(user, verb, path)
+        except (ApiError, DecodeError, ContradictionError) as error:
+            log.error(error, "Unable to authorize the request")
+            return answers.internal_error(request, error)
+        if verdict.allowed and not verdict.denied:
+            return await handler(request)
+        log.v(4).info("Forbidden", URI=request.raw_path, reason=verdict.reason)
+        return answers.forbidden(
+            request, user=user.username, verb=verb, path=path, reason=verdict.reason
+        )
+
+    return answer
+
+
+def presented(handler: Handler) -> Handler:
+    """The handler's answers as an API server sends them off."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        started = time.perf_counter()
+        try:
+            response = await handler(request)
+        except Exception as error:
+            log.error(error, "Observed a panic", URI=request.raw_path)
+            response = answers.text(BROKEN, status=500)
+        response.headers["Cache-Control"] = NOT_CACHED
+        if v := log.v(3):
+            v.info(
+                "HTTP",
+                verb=request.method,
+                URI=request.raw_path,
+                latency=format_duration(int((time.perf_counter() - started) * SECOND)),
+                userAgent=request.headers.get("User-Agent", ""),
+                contentType=request.headers.get("Accept", ""),
+                srcIP=request.remote or "",
+                resp=response.status,
+            )
+        return response
+
+    return answer

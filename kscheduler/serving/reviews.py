@@ -1,0 +1,148 @@
+"""Asking the API server who a token belongs to, and whether somebody may do something.
+
+Time-outs and repetitions are upstream's: 10 s for a review, up to five tries half a second apart
+where the server only hiccuped. The connections are the reviews' own, so that an API server that
+does not answer them delays nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from kscheduler import logs
+from kscheduler.api.authentication import (
+    TokenReview,
+    TokenReviewSpec,
+    TokenReviewStatus,
+    UserInfo,
+)
+from kscheduler.api.authorization import (
+    NonResourceAttributes,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+    SubjectAccessReviewStatus,
+)
+from kscheduler.api.decode import DecodeError, decoder_for
+from kscheduler.api.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from kscheduler.client.errors import (
+    ApiError,
+    ConnectionReset,
+    DeadlineExceeded,
+    InternalError,
+    StatusError,
+    Timeout,
+    TooManyRequests,
+)
+from kscheduler.client.resources import KubeClient
+from kscheduler.client.throttle import jittered
+from kscheduler.serving.verdicts import Verdicts
+
+log = logs.logger(__name__)
+
+REVIEW_SECONDS = 10.0
+TRIES = 5
+FIRST_PAUSE_SECONDS = 0.5
+RETRIABLE = (ConnectionReset, InternalError, Timeout, TooManyRequests)
+# Longer questions are asked each time.
+MAX_KEPT_QUESTION = 10_000
+
+T = TypeVar("T")
+
+_decode_token_review = decoder_for(TokenReview)
+_decode_access_review = decoder_for(SubjectAccessReview)
+_encode = msgspec.json.Encoder().encode
+
+
+class TokenReviews:
+    """Users by token."""
+
+    def __init__(self, client: KubeClient, keep_seconds: float) -> None:
+        self._client = client
+        self._verdicts: Verdicts[TokenReviewStatus] = Verdicts(lambda _: keep_seconds)
+
+    async def user(self, token: str) -> UserInfo | None:
+        """None if the token is nobody's; ApiError if the server would not say."""
+        status = await self._verdicts.get(token.encode(), lambda: self._review(token))
+        return status.user if status.authenticated else None
+
+    async def _review(self, token: str) -> TokenReviewStatus:
+        body = _body("TokenReview", TOKEN_REVIEWS.api_version, TokenReviewSpec(token=token))
+        try:
+            async with asyncio.timeout(REVIEW_SECONDS):
+                answer = await _persist(lambda: self._client.create(TOKEN_REVIEWS, body))
+            status = _decode_token_review(answer).status
+        except TimeoutError as error:
+            log.text_error(
+                "Failed to make webhook authenticator request: context deadline exceeded"
+            )
+            raise DeadlineExceeded("Post tokenreviews", "context deadline exceeded") from error
+        except (ApiError, DecodeError) as error:
+            log.text_error(f"Failed to make webhook authenticator request: {error}")
+            raise
+        if status.error and not status.authenticated:
+            raise ApiError(status.error)
+        return status
+
+
+class AccessReviews:
+    """Permissions by user, verb and path."""
+
+    def __init__(
+        self, client: KubeClient, *, keep_allowed_seconds: float, keep_refused_seconds: float
+    ) -> None:
+        self._client = client
+
+        def lifetime(status: SubjectAccessReviewStatus) -> float:
+            return keep_allowed_seconds if status.allowed else keep_refused_seconds
+
+        self._verdicts: Verdicts[SubjectAccessReviewStatus] = Verdicts(lifetime)
+
+    async def review(self, user: UserInfo, verb: str, path: str) -> SubjectAccessReviewStatus:
+        spec = SubjectAccessReviewSpec(
+            non_resource_attributes=NonResourceAttributes(path=path, verb=verb),
+            user=user.username,
+            groups=user.groups,
+            extra=user.extra,
+            uid=user.uid,
+        )
+        if len(verb) + len(path) > MAX_KEPT_QUESTION:
+            return await self._review(spec)
+        return await self._verdicts.get(_encode(spec), lambda: self._review(spec))
+
+    async def _review(self, spec: SubjectAccessReviewSpec) -> SubjectAccessReviewStatus:
+        body = _body("SubjectAccessReview", SUBJECT_ACCESS_REVIEWS.api_version, spec)
+        try:
+            answer = await _persist(lambda: self._client.create(SUBJECT_ACCESS_REVIEWS, body))
+            return _decode_access_review(answer).status
+        except (ApiError, DecodeError) as error:
+            log.text_error(f"Failed to make webhook authorizer request: {error}")
+            raise
+
+
+def _body(kind: str, api_version: str, spec: TokenReviewSpec | SubjectAccessReviewSpec) -> bytes:
+    """As client-go writes a review: with an empty status, which has members without omitempty."""
+    status: dict[str, object] = {"user": {}} if kind == "TokenReview" else {"allowed": False}
+    return _encode(
+        {"kind": kind, "apiVersion": api_version, "metadata": {}, "spec": spec, "status": status}
+    )
+
+
+async def _persist(send: Callable[[], Awaitable[T]]) -> T:
+    pause = FIRST_PAUSE_SECONDS
+    for _ in range(TRIES - 1):
+        try:
+            return await send()
+        except ApiError as error:
+            if not (isinstance(error, RETRIABLE) or _says_when(error)):
+                raise
+        await asyncio.sleep(jittered(pause, 0.2))
+        pause *= 1.5
+    return await send()
+
+
+def _says_when(error: ApiError) -> bool:
+    return isinstance(error, StatusError) and error.retry_after is not None
