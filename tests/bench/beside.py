@@ -11,6 +11,7 @@ made: name the same file again with --results, and only what is missing is measu
 """
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -54,7 +55,7 @@ class Runner:
                     self._add(self._measure(folder, entry))
                     self._teller.end(plan.seconds_to_measure(entry))
         except MeasurementError as error:
-            for entry in entries:
+            for entry in self._results.missing(entries):
                 self._add(Failed(entry, f"the cluster was not filled: {error}", now(), load()))
 
     def _measure(self, folder: Path, entry: Entry) -> Measured | Failed:
@@ -173,6 +174,8 @@ def main(
     if stock and plan.stock() not in cases:
         cases.append(plan.stock())
     prepare()
+    # Whoever is ended ends what it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     path = path or Path("build", "bench", f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
     results = Results(path)
     wanted = [plan.batch(case, rounds) for case in cases]

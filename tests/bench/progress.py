@@ -35,12 +35,11 @@ class Teller:
 
     def tell(self, line: Measured | Failed) -> None:
         if isinstance(line, Failed):
-            self._console.print(
-                f"{title(line.entry)}: FAILED: {line.why}", markup=False, soft_wrap=True
-            )
+            told = f"FAILED: {line.why}"
         else:
-            told = f"{title(line.entry)}: {in_short(line.entry.case, line.figures)}"
-            self._console.print(told, markup=False, highlight=False, soft_wrap=True)
+            told = in_short(line.entry.case, line.figures)
+        text = f"{title(line.entry)}: {told}"
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

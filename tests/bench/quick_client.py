@@ -113,7 +113,7 @@ class Connection:
         if b"\r\ntransfer-encoding: chunked\r\n" not in head:
             yield await self._reader.readexactly(_content_length(head))
             return
-        while size := int(await self._reader.readline(), 16):
+        while size := int(await self._reader.readuntil(b"\r\n"), 16):
             yield await self._reader.readexactly(size)
             await self._reader.readexactly(2)
         await self._reader.readexactly(2)

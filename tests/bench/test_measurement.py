@@ -191,6 +191,15 @@ async def test_chunks_are_joined_and_lines_are_split():
     assert [line async for line in lines] == [b"one", b"two", b"three"]
 
 
+async def test_a_server_that_hangs_up_is_a_failure():
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    connection, _ = await answered(head, b"4\r\none\n\r\n")
+    lines = await connection.follow("/pods?watch=true", JSON)
+    assert await anext(lines) == b"one"
+    with pytest.raises(measurement.FAILURES):
+        await anext(lines)
+
+
 async def test_a_refusal_is_told():
     connection, _ = await answered(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
     with pytest.raises(RefusedError, match="POST /pods: 403 no"):
