@@ -94,6 +94,7 @@ class Executor:
             numVictimsToDelete=len(victims),
         )
         result, wakes_by_itself = "error", False
+        started = time.perf_counter()
         try:
             cleared = await self._clear_nominations(preemptor, candidate.node)
             wakes_by_itself = await self._evict_in_order(preemptor, candidate.node, victims, run)
@@ -104,11 +105,16 @@ class Executor:
             # The pod may have been let through before, and have started the next run.
             if self._runs.get(preemptor.uid) is run:
                 del self._runs[preemptor.uid]
-            self._handle.metrics.preemption_goroutines_execution_total.labels(result).inc()
+            self._count(result, time.perf_counter() - started)
             # Otherwise nobody might ever wake the pod.
             if result == "error" or not wakes_by_itself:
                 self._handle.activate([preemptor])
         log.v(2).info("Async Preemption finished completely", **told, result=result)
+
+    def _count(self, result: str, seconds: float) -> None:
+        metrics = self._handle.metrics
+        metrics.preemption_goroutines_execution_total.labels(result).inc()
+        metrics.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
 
     async def _evict_in_order(
         self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo], run: _Run
