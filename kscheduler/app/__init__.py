@@ -8,7 +8,10 @@ and `following` decides which collections of the API server they need.
 """
 
 import asyncio
+import importlib
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 import uvloop
 
@@ -18,7 +21,6 @@ from kscheduler.app.signals import stop_on_signals
 from kscheduler.app.startup import NO_PLUGINS, Setup, setup, write_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.options import Options
-from kscheduler.framework.handle import Factory
 
 log = logs.logger(__name__)
 
@@ -26,14 +28,29 @@ __all__ = ["Setup", "main", "run", "setup"]
 
 
 def main(
-    options: Options, gates: FeatureGates, *, plugins: Mapping[str, Factory] = NO_PLUGINS
+    options: Options | None = None,
+    gates: FeatureGates | None = None,
+    *,
+    plugins: Mapping[str, Any] = NO_PLUGINS,
 ) -> int:
-    """Sets up and runs; the exit code is kube-scheduler's."""
+    """Sets up and runs; the exit code is kube-scheduler's.
+
+    A scheduler of one's own gives nothing but plugin classes by name, and takes the command line:
+
+        sys.exit(main(plugins={"NodeLoad": NodeLoad}))
+    """
+    if options is None:
+        # The command line is above us, and only this caller wants it from here.
+        commands = importlib.import_module("kscheduler.cli.daemon")
+        code: int = commands.run_daemon(sys.argv[1:], plugins)
+        logs.flush()
+        return code
+    gates = gates or options.gates()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_main(options, gates, plugins))
 
 
-async def _main(options: Options, gates: FeatureGates, plugins: Mapping[str, Factory]) -> int:
+async def _main(options: Options, gates: FeatureGates, plugins: Mapping[str, Any]) -> int:
     this = asyncio.current_task()
     assert this is not None
     # Until there is something to end in order, a signal ends whatever is under way.

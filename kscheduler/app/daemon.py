@@ -19,10 +19,11 @@ from kscheduler.client.legacy_recorder import LegacyBroadcaster, broadcaster_for
 from kscheduler.client.resources import KubeClient
 from kscheduler.config.dump import to_json
 from kscheduler.errors import KschedulerError
+from kscheduler.framework.outside.health import Limits
 from kscheduler.leader_election import LeaderElector
 from kscheduler.plugins import IN_TREE, NOT_BUILT
 from kscheduler.serving import endpoints, gate
-from kscheduler.serving.health import PING, Check
+from kscheduler.serving.health import PING, Check, ping
 from kscheduler.serving.plain_listener import read_only
 from kscheduler.serving.server import Server
 from kscheduler.serving.tls_context import TlsContexts
@@ -176,14 +177,20 @@ class Daemon:
     def _checks(self) -> Mapping[str, list[Check]]:
         shutdown = Check("shutdown", self._shutting_down)
         sync = Check("sched-handler-sync", self._not_synced)
+        outside: list[Check] = []
+        if self.made.out_of_tree:
+            outside.append(Check("outside-plugins", ping, self._failing_plugins))
         if self.elector is None:
-            return {"healthz": [PING], "livez": [PING], "readyz": [shutdown, sync]}
+            return {"healthz": [PING], "livez": [PING], "readyz": [shutdown, sync, *outside]}
         election = Check("leaderElection", self.elector.overdue)
         return {
             "healthz": [election],
             "livez": [PING],
-            "readyz": [election, shutdown, sync],
+            "readyz": [election, shutdown, sync, *outside],
         }
+
+    def _failing_plugins(self) -> str:
+        return self.scheduler.outside.health.troubles()
 
     def _shutting_down(self) -> str | None:
         return "process is shutting down" if self.stopping.is_set() else None
@@ -232,6 +239,11 @@ def build(made: Setup) -> Daemon:
         metrics=made.metrics,
         max_unschedulable_seconds=made.options.pod_max_in_unschedulable_pods_duration.seconds,
         rng=random.Random(),
+        limits=Limits(
+            call_seconds=made.options.plugin_timeout.seconds,
+            wait_seconds=made.options.plugin_wait_timeout.seconds,
+            max_failures=made.options.plugin_max_failures,
+        ),
     ).assemble
     return Daemon(made, assemble, assemble(), broadcaster, lease_events, elector)
 

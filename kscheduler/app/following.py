@@ -23,6 +23,7 @@ from kscheduler.api.resources import (
     REPLICATION_CONTROLLERS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    RESOURCES,
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
@@ -86,6 +87,24 @@ class Following:
     def lister(self, kind: type[T], /) -> Lister[T]:
         """What is followed of this kind; nothing, if no plugin that runs has asked for it."""
         return self._by_kind.get(kind, FixedLister({}))
+
+    def follow(
+        self, resource: Resource, namespace: str, field_selector: str, label_selector: str
+    ) -> Lister[Any]:
+        """For plugins from outside, while they are made; what we follow anyway is shared."""
+        if not (namespace or field_selector or label_selector):
+            known = self._by_kind.get(resource.struct)
+            if known is not None and resource in RESOURCES:
+                return known
+        if resource.struct is ApiObject:
+            name = f"{resource.plural}.{resource.version}.{resource.group}"
+            return self.factory.dynamic(name)
+        return self.factory.informer(
+            resource,
+            namespace=namespace,
+            field_selector=field_selector,
+            label_selector=label_selector,
+        )
 
     def of_event(self, resource: str) -> Informer[Any] | None:
         """The informer of a kind as plugins name it in events: `storage.k8s.io/CSINode`,

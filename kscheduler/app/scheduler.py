@@ -6,7 +6,7 @@ import asyncio
 import gc
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,8 @@ from kscheduler.event_handlers import EventHandlers
 from kscheduler.framework.background import Background
 from kscheduler.framework.extenders import Extenders
 from kscheduler.framework.handle import Factory, Handle
+from kscheduler.framework.outside.health import Limits
+from kscheduler.framework.outside.support import Support
 from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
 from kscheduler.framework.profile import build_frameworks
 from kscheduler.framework.runtime import Framework
@@ -85,6 +87,7 @@ class Scheduler:
     loop: SchedulingLoop
     writer: StatusWriter
     background: Background
+    outside: Support
     extending: Extending
     handlers: Sequence[Registration[Any]]
 
@@ -106,6 +109,7 @@ class Scheduler:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.writer.run(), name="status-writer")
                 tasks.create_task(self.background.run(), name="background")
+                tasks.create_task(self.outside.background.run(), name="plugins")
                 tasks.create_task(self.loop.run(), name="scheduling-loop")
         finally:
             for framework in self.frameworks.values():
@@ -130,6 +134,7 @@ class Assembler:
     metrics: Metrics
     max_unschedulable_seconds: float
     rng: random.Random
+    limits: Limits = field(default_factory=Limits)
 
     def assemble(self) -> Scheduler:
         configured = self._config.extenders
@@ -143,6 +148,7 @@ class Assembler:
         nominations = Nominations()
         waiting_pods, in_pre_bind = WaitingPods(), PodsInPreBind()
         background = Background()
+        outside = Support(limits=self.limits, follow=following.follow)
         frameworks = self._frameworks(
             following,
             cache,
@@ -151,6 +157,7 @@ class Assembler:
             waiting_pods,
             in_pre_bind,
             background,
+            outside,
             extending.extenders,
         )
         queue = nominations.queue = self._queue(frameworks, following)
@@ -194,7 +201,16 @@ class Assembler:
         )
         handlers = subscribe(following, events)
         return Scheduler(
-            following, frameworks, cache, queue, loop, writer, background, extending, handlers
+            following,
+            frameworks,
+            cache,
+            queue,
+            loop,
+            writer,
+            background,
+            outside,
+            extending,
+            handlers,
         )
 
     @property
@@ -210,6 +226,7 @@ class Assembler:
         waiting_pods: WaitingPods,
         in_pre_bind: PodsInPreBind,
         background: Background,
+        outside: Support,
         extenders: Extenders,
     ) -> dict[str, Framework]:
         def handle_for(profile: str) -> Handle:
@@ -227,6 +244,7 @@ class Assembler:
                 background=background,
                 extenders=extenders,
                 rng=self.rng,
+                outside=outside,
             )
 
         return build_frameworks(self.completed, self.registry, handle_for)

@@ -5,9 +5,10 @@ certificate, configuration, API server, port, callers, clients, events, lock, pr
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from kscheduler import logs
 from kscheduler.api.field_errors import aggregate
@@ -20,7 +21,7 @@ from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.reachability import Reachability
 from kscheduler.client.resources import KubeClient
 from kscheduler.client.transport import Transport, user_agent
-from kscheduler.config.catalog import IN_TREE
+from kscheduler.config.catalog import IN_TREE, UNSIGNABLE
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.feature_gates import FeatureGates
@@ -32,11 +33,11 @@ from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.option_checks import problems
 from kscheduler.config.options import Options
 from kscheduler.config.plugin_log import plugins_value
-from kscheduler.config.profiles import Completed, Registry, complete
+from kscheduler.config.profiles import Completed, Registry, complete, named_plugins
 from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError
-from kscheduler.framework.handle import Factory
-from kscheduler.framework.profile import points_by_plugin
+from kscheduler.framework.outside.args import check_all
+from kscheduler.framework.outside.registration import Outside, register
 from kscheduler.metrics import Metrics
 from kscheduler.serving.delegation import Delegation, delegate
 from kscheduler.serving.plain_listener import PlainListeners, open_listeners
@@ -45,7 +46,7 @@ from kscheduler.serving.secure_port import Pem, SecurePort, generate_certificate
 log = logs.logger(__name__)
 
 DISCOVERY_SECONDS = 32.0
-NO_PLUGINS: Mapping[str, Factory] = {}
+NO_PLUGINS: Mapping[str, Any] = {}
 HIDDEN_METRIC = "scheduler_preemption_goroutines_duration_seconds"
 
 
@@ -74,7 +75,7 @@ class Setup:
     options: Options
     gates: FeatureGates
     metrics: Metrics
-    out_of_tree: Mapping[str, Factory]
+    out_of_tree: Mapping[str, Outside]
     completed: Completed
     rest_config: RestConfig
     serving: Serving | None
@@ -89,7 +90,7 @@ class Setup:
 
 @asynccontextmanager
 async def setup(
-    options: Options, gates: FeatureGates, *, out_of_tree: Mapping[str, Factory] = NO_PLUGINS
+    options: Options, gates: FeatureGates, *, out_of_tree: Mapping[str, Any] = NO_PLUGINS
 ) -> AsyncIterator[Setup]:
     """Everything up to the first informer; ConfigError tells the first thing that failed."""
     default = default_config(gates)
@@ -108,14 +109,17 @@ async def setup(
         if config.leader_election.leader_elect:
             check_lock(config.leader_election.resource_lock)
         tell_of_hidden_metrics(options)
-        completed = complete(config, all_plugins(out_of_tree), gates=gates)
+        outside = register_plugins(config, options.plugin, out_of_tree)
+        completed = complete(
+            config, all_plugins(outside), gates=gates, unsignable=all_unsignable(outside)
+        )
         tell_of_configuration(completed)
         build_facts.record(metrics, gates)
         yield Setup(
             options=options,
             gates=gates,
             metrics=metrics,
-            out_of_tree=out_of_tree,
+            out_of_tree=outside,
             completed=completed,
             rest_config=rest_config,
             serving=serving,
@@ -233,11 +237,22 @@ def check_lock(kind: str) -> None:
     raise ConfigError(f"couldn't create resource lock: {problem}")
 
 
-def all_plugins(out_of_tree: Mapping[str, Factory]) -> Registry:
-    for name in out_of_tree:
-        if name in IN_TREE:
-            raise ConfigError(f"a plugin named {name} already exists")
-    return {**IN_TREE, **points_by_plugin(out_of_tree)}
+def register_plugins(
+    config: KubeSchedulerConfiguration, specs: Sequence[str], given: Mapping[str, Any]
+) -> Mapping[str, Outside]:
+    """The plugins from outside; their arguments are what they take."""
+    outside = register(given, specs, named_plugins(config))
+    if found := list(check_all(config, {name: one.args_type for name, one in outside.items()})):
+        raise ConfigError(aggregate_fields(found))
+    return outside
+
+
+def all_plugins(outside: Mapping[str, Outside]) -> Registry:
+    return {**IN_TREE, **{name: one.points for name, one in outside.items()}}
+
+
+def all_unsignable(outside: Mapping[str, Outside]) -> frozenset[str]:
+    return UNSIGNABLE | {name for name, one in outside.items() if not one.signs}
 
 
 def tell_of_configuration(completed: Completed) -> None:

@@ -1,7 +1,8 @@
 """The scheduler itself: from the command line to the exit code."""
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -17,7 +18,7 @@ from kscheduler.version import KUBERNETES_VERSION, __version__
 log = logs.logger(__name__)
 
 
-def run_daemon(args: Sequence[str]) -> int:
+def run_daemon(args: Sequence[str], plugins: Mapping[str, Any] | None = None) -> int:
     """Runs until it is told to stop or fails; the exit code is kube-scheduler's."""
     try:
         options, extra = parse(args)
@@ -32,16 +33,16 @@ def run_daemon(args: Sequence[str]) -> int:
         got = " ".join(map(logs.quote, extra))
         click.echo(f'Error: "{PROGRAM}" does not take any arguments, got [{got}]', err=True)
         return 1
-    return _start(options)
+    return _start(options, plugins or {})
 
 
-def _start(options: Options) -> int:
+def _start(options: Options, plugins: Mapping[str, Any]) -> int:
     try:
         gates = options.gates()
         if options.version in ("true", "raw"):
             click.echo(_version(options.version))
             return 0
-        return _configure_logging(options, gates) or _run(options, gates)
+        return _configure_logging(options, gates) or _run(options, gates, plugins)
     except KschedulerError as err:
         log.error(err, "command failed")
         return 1
@@ -59,10 +60,10 @@ def _configure_logging(options: Options, gates: FeatureGates) -> int:
     return 0
 
 
-def _run(options: Options, gates: FeatureGates) -> int:
+def _run(options: Options, gates: FeatureGates, plugins: Mapping[str, Any]) -> int:
     from kscheduler import app
 
-    return app.main(options, gates)
+    return app.main(options, gates, plugins=plugins)
 
 
 def _version(form: str) -> str:

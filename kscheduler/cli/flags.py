@@ -387,6 +387,30 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
             "Also answer /metrics, /metrics/resources and /metrics/slis here, without TLS and to "
             "anybody: address:port, or a port on loopback. Empty: nowhere.",
         ),
+        Flag(
+            "plugin",
+            STRINGS,
+            "A plugin of your own, as module:Class or path/to/file.py:Class; may be repeated. It "
+            "runs where the configuration file names it. Installed packages need no flag: their "
+            "plugins are found by entry point (kscheduler.plugins).",
+        ),
+        Flag(
+            "plugin-max-failures",
+            INT,
+            "Take a plugin from outside out of its profile when it has failed so often in a row at "
+            "one extension point; 0 leaves it there.",
+        ),
+        Flag(
+            "plugin-timeout",
+            DURATION,
+            "How long a call to a plugin from outside may take where nothing may wait; then it is "
+            "interrupted. 0 means for ever.",
+        ),
+        Flag(
+            "plugin-wait-timeout",
+            DURATION,
+            "How long a plugin from outside may take where it may wait: permit, pre_bind, bind.",
+        ),
     ),
 }
 

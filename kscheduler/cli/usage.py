@@ -22,6 +22,7 @@ Commands (each has its own --help):
   kscheduler config print-defaults   the configuration that an empty file stands for
   kscheduler config validate FILE    every mistake in a configuration file
   kscheduler config show FILE        the file completed, with what was defaulted told apart
+  kscheduler config plugins          all plugins there are, those from outside included
   kscheduler sandbox                 an embedded cluster to try the scheduler on
 
 Shell completion:

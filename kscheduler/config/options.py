@@ -27,6 +27,7 @@ FIVE_SECONDS = Duration.of(5)
 TEN_SECONDS = Duration.of(10)
 FIFTEEN_SECONDS = Duration.of(15)
 FIVE_MINUTES = Duration.of(300)
+TEN_MINUTES = Duration.of(600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,11 @@ class Options:
     leader_elect_rejoin: bool = False
     health_listen: str = ""
     metrics_listen: str = ""
+
+    plugin: tuple[str, ...] = ()
+    plugin_max_failures: int = 0
+    plugin_timeout: Duration = FIVE_SECONDS
+    plugin_wait_timeout: Duration = TEN_MINUTES
 
     emulated_version: tuple[str, ...] = ()
     feature_gates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

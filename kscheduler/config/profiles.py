@@ -114,6 +114,11 @@ def expand(profile: KubeSchedulerProfile, points_of: Registry) -> EffectivePlugi
     )
 
 
+def named_plugins(config: KubeSchedulerConfiguration) -> frozenset[str]:
+    """All plugins that some profile enables somewhere, whether there is such a plugin or not."""
+    return frozenset().union(*map(_needed, config.profiles))
+
+
 def _names(plugins: tuple[Plugin, ...]) -> list[str]:
     return [plugin.name for plugin in plugins]
 

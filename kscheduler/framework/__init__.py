@@ -7,7 +7,7 @@ each is liked, whether the pod may be bound.
     plugin            what a plugin can implement        verdict        what it can answer
     cycle_state       what it may remember               cluster_event  what may change its mind
     row_memo          … and between two attempts         per_node       a simpler, slower way
-    handle, listers   what it may use
+    handle, listers   what it may use                    outside        plugins that others wrote
 
     runtime           the Framework: one profile at work, the sum of the stages
       enqueueing, signing                                  before an attempt
@@ -18,4 +18,130 @@ each is liked, whether the pod may be bound.
 
 Invariant: a plugin is asked about all nodes at once and never sees them change; whatever it does,
 including raising, ends in a verdict. Only pre_bind and bind may wait.
+
+The names exported here are the contract with plugins from outside (`docs/plugins/`): they change
+only with a major version. Everything else in the package may change at any time.
 """
+
+from kscheduler.api import resources
+from kscheduler.api.core import ConfigMap, Node, Pod
+from kscheduler.api.meta import ApiObject, ApiStruct, ObjectMeta
+from kscheduler.api.resources import Resource
+from kscheduler.errors import ConfigError, KschedulerError, MissingError
+from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint, Hint
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.outside.client import PluginClient
+from kscheduler.framework.outside.contract import (
+    BindPlugin,
+    EnqueueExtensions,
+    FilterNodePlugin,
+    FilterPlugin,
+    NormalizeScore,
+    OutsidePlugin,
+    PermitPlugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterExtensions,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueuedPodView,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScoreNodePlugin,
+    ScorePlugin,
+    SignPlugin,
+)
+from kscheduler.framework.outside.handle import Followed, PluginHandle
+from kscheduler.framework.outside.node_column import NodeColumn
+from kscheduler.framework.outside.plugin_metrics import PluginMetrics
+from kscheduler.framework.outside.views import NodesView, PodView
+from kscheduler.framework.outside.waiting import WaitingPodsView, WaitingPodView
+from kscheduler.framework.per_node import NodeInfo
+from kscheduler.framework.plugin import NodeNames, PostFilterResult, PreFlight, Wait
+from kscheduler.framework.verdict import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    SKIP,
+    Charge,
+    Code,
+    Diagnosis,
+    Mask,
+    Rejection,
+    Scores,
+    Status,
+    failed,
+    rejected,
+    rejected_for_good,
+    unresolvable,
+    unschedulable,
+)
+
+__all__ = [
+    "MAX_NODE_SCORE",
+    "MIN_NODE_SCORE",
+    "SKIP",
+    "Action",
+    "ApiObject",
+    "ApiStruct",
+    "BindPlugin",
+    "Charge",
+    "ClusterEvent",
+    "Code",
+    "ConfigError",
+    "ConfigMap",
+    "CycleState",
+    "Diagnosis",
+    "EnqueueExtensions",
+    "EventWithHint",
+    "FilterNodePlugin",
+    "FilterPlugin",
+    "Followed",
+    "Hint",
+    "KschedulerError",
+    "Mask",
+    "MissingError",
+    "Node",
+    "NodeColumn",
+    "NodeInfo",
+    "NodeNames",
+    "NodesView",
+    "NormalizeScore",
+    "ObjectMeta",
+    "OutsidePlugin",
+    "PermitPlugin",
+    "PluginClient",
+    "PluginHandle",
+    "PluginMetrics",
+    "Pod",
+    "PodView",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PostFilterResult",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterExtensions",
+    "PreFilterPlugin",
+    "PreFlight",
+    "PreScorePlugin",
+    "QueueSortPlugin",
+    "QueuedPodView",
+    "Rejection",
+    "ReservePlugin",
+    "Resource",
+    "ScoreNodePlugin",
+    "ScorePlugin",
+    "Scores",
+    "SignPlugin",
+    "Status",
+    "Wait",
+    "WaitingPodView",
+    "WaitingPodsView",
+    "failed",
+    "rejected",
+    "rejected_for_good",
+    "resources",
+    "unresolvable",
+    "unschedulable",
+]

@@ -21,7 +21,8 @@ Work = Callable[[], Awaitable[None]]
 
 
 class Background:
-    def __init__(self) -> None:
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._at_once = at_once
         self._waiting: deque[tuple[str, Work]] = deque()
         self._left = asyncio.Event()
 
@@ -32,7 +33,7 @@ class Background:
 
     async def run(self) -> None:
         """Until cancelled; what is under way then is cancelled as well."""
-        slots = asyncio.Semaphore(AT_ONCE)
+        slots = asyncio.Semaphore(self._at_once)
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await slots.acquire()

@@ -15,7 +15,6 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extension_point import ExtensionPoint
-from kscheduler.framework.per_node import PerNode
 from kscheduler.framework.plugin import FilterPlugin
 from kscheduler.framework.verdict import Charge, Code, Mask, Rejection, Rows, Status
 from kscheduler.metrics import Counter, Metrics
@@ -98,7 +97,7 @@ class Filtering:
                 plugin.name,
                 plugin.filter,
                 self._point.evaluations(plugin.name),
-                isinstance(plugin, PerNode),
+                getattr(plugin, "per_node", False),
             )
             for plugin in plugins
         ]

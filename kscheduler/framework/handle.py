@@ -16,6 +16,7 @@ from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim, Pod, Po
 from kscheduler.framework.background import Background
 from kscheduler.framework.extenders import Extenders
 from kscheduler.framework.listers import Listers
+from kscheduler.framework.outside.support import Support
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
 from kscheduler.framework.waiting_pods import WaitingPods
@@ -84,6 +85,8 @@ class Handle:
     extenders: Extenders = field(default_factory=Extenders)
     rng: Random = field(default_factory=Random)
     clock: Callable[[], float] = time.monotonic
+    # For plugins from outside; they get a `PluginHandle` made of this one.
+    outside: Support = field(default_factory=Support)
     profile_name: str = ""
     framework: Framework = field(init=False, repr=False)
 

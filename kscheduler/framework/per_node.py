@@ -78,6 +78,7 @@ class PerNode:
     """A plugin seen through this adapter; all its other methods are its own."""
 
     name: str
+    per_node = True
 
     def __init__(self, plugin: Plugin) -> None:
         self._plugin: Any = plugin
@@ -104,7 +105,8 @@ class _Score(PerNode):
             self._plugin.score_node(cycle, pod, NodeInfo(nodes, position))
             for position in range(len(nodes))
         )
-        return np.fromiter(scores, np.int64, len(nodes))
+        # Made whole, and checked, like the scores of those who work on columns.
+        return np.fromiter(scores, np.float64, len(nodes))
 
 
 class _FilterAndScore(_Filter, _Score):

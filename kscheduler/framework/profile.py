@@ -83,14 +83,6 @@ def build_framework(
     return handle.framework
 
 
-def points_by_plugin(factories: Mapping[str, Factory]) -> dict[str, frozenset[str]]:
-    """Where each of these plugins from outside can run, read off its class."""
-    functions = [name for name, factory in factories.items() if not isinstance(factory, type)]
-    if functions:
-        raise ConfigError(f"plugin {functions[0]}: must be a class")
-    return {name: points_of(factory) for name, factory in factories.items()}
-
-
 def _made(name: str, factory: Factory, args: object, handle: Handle) -> Plugin:
     try:
         return adapted(factory(args, handle))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extension_point import ExtensionPoint
 from kscheduler.framework.plugin import NormalizeScore, PreScorePlugin, ScorePlugin
@@ -33,6 +34,7 @@ ScoreMatrix = NDArray[np.int64]  # [plugins, nodes]
 _Normalize = Callable[[CycleState, PodInfo, Scores, Nodes], Scores]
 
 _INT64 = np.dtype(np.int64)
+_TOO_LARGE = 2.0**63
 
 
 class PluginScores(NamedTuple):
@@ -159,7 +161,7 @@ class Scoring:
         for plugin in plugins:
             plugin.evaluations.value += size
             try:
-                raw.append(_whole_numbers(plugin.ask(cycle, pod, nodes), size))
+                raw.append(whole_numbers(plugin.ask(cycle, pod, nodes), size))
             except Exception as error:
                 raise self._failed("running Score plugins", plugin, error) from error
         normalized = np.empty((len(plugins), size), _INT64)
@@ -167,7 +169,7 @@ class Scoring:
             scores = raw[index]
             if plugin.normalize is not None:
                 try:
-                    scores = _whole_numbers(plugin.normalize(cycle, pod, scores, nodes), size)
+                    scores = whole_numbers(plugin.normalize(cycle, pod, scores, nodes), size)
                 except Exception as error:
                     what = "running Normalize on Score plugins"
                     raise self._failed(what, plugin, error) from error
@@ -177,6 +179,8 @@ class Scoring:
 
     def _failed(self, what: str, plugin: _Score, error: Exception) -> ScoringError:
         status = self._score_point.raised(plugin.name, error)
+        if isinstance(error, ScoringError):
+            return error
         return ScoringError(f'{what}: plugin "{plugin.name}" failed with: {status.message}')
 
     def _taking_part(self, cycle: CycleState) -> _Panel:
@@ -199,28 +203,50 @@ class Scoring:
         return plugin._replace(ask=point.timed(name, plugin.ask), normalize=normalize)
 
 
-def _whole_numbers(scores: Scores, size: int) -> Scores:
+class BadScoresError(KschedulerError):
+    """What a plugin gave are not scores: too many or too few, or not numbers."""
+
+    def __init__(self, text: str, *, not_a_number: bool = False) -> None:
+        super().__init__(text)
+        self.not_a_number = not_a_number
+
+
+def whole_numbers(scores: Scores, size: int) -> Scores:
     """The scores as int64, one per node; floats lose their fraction but must be numbers."""
     if type(scores) is np.ndarray and scores.dtype is _INT64 and scores.shape == (size,):
         return scores
     array = np.asarray(scores)
     if array.shape != (size,):
-        raise ValueError(f"expected {size} scores, got an array of shape {array.shape}")
+        raise BadScoresError(f"expected {size} scores, got an array of shape {array.shape}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError("a score is not a number")
+        raise BadScoresError("a score is not a number", not_a_number=True)
+    if array.dtype.kind == "f" and (np.abs(array) >= _TOO_LARGE).any():
+        raise BadScoresError("a score does not fit 64 bits")
     if array.dtype.kind not in "iufb":
-        raise TypeError(f"scores are {array.dtype}, not numbers")
+        raise BadScoresError(f"scores are {array.dtype}, not numbers")
     return array.astype(_INT64)
 
 
-def _check_range(plugins: Sequence[str], normalized: ScoreMatrix) -> None:
+def range_error(plugin: str, scores: Scores) -> str | None:
+    """What is wrong with scores that count as they are, in kube-scheduler's words."""
     # Seen as unsigned, a negative score is a huge one: one look at the greatest finds both kinds.
+    unsigned = scores.view(np.uint64)
+    if not scores.size or unsigned.item(unsigned.argmax()) <= MAX_NODE_SCORE:
+        return None
+    return _out_of_range(plugin, scores[unsigned > MAX_NODE_SCORE][0])
+
+
+def _check_range(plugins: Sequence[str], normalized: ScoreMatrix) -> None:
     unsigned = normalized.view(np.uint64)
     if not normalized.size or unsigned.item(unsigned.argmax()) <= MAX_NODE_SCORE:
         return
     node, index = np.argwhere(unsigned.T > MAX_NODE_SCORE)[0].tolist()
-    raise ScoringError(
+    raise ScoringError(_out_of_range(plugins[index], normalized[index, node]))
+
+
+def _out_of_range(plugin: str, score: int) -> str:
+    return (
         "applying score defaultWeights on Score plugins: "
-        f'plugin "{plugins[index]}" returns an invalid score {normalized[index, node]}, '
+        f'plugin "{plugin}" returns an invalid score {score}, '
         f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
     )

@@ -44,6 +44,10 @@ class WaitingPod:
 
     def preempt(self, plugin: str, message: str) -> bool:
         """Send the pod back for another try soon, because its place is needed by someone else."""
+        return self.fail(plugin, message)
+
+    def fail(self, plugin: str, message: str) -> bool:
+        """Send the pod back for another try soon: the plugin could not decide."""
         return self._decide(Status(Code.ERROR, (message,), plugin))
 
     def expire(self, now: float) -> Status | None:

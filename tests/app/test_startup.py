@@ -135,7 +135,7 @@ async def test_outside_plugins_join_the_catalog_but_do_not_replace_it(kubeconfig
     async with started("--config", file, out_of_tree=mine) as made:
         assert made.completed.plugins["default-scheduler"].by_point["filter"][-1] == "Mine"
     assert await refusal("--config", file, out_of_tree={"NodeName": Mine}) == (
-        "a plugin named NodeName already exists"
+        "plugins['NodeName']: a plugin named NodeName already exists in kube-scheduler"
     )
 
 

@@ -9,8 +9,9 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
 from kscheduler.errors import ConfigError
+from kscheduler.framework.outside.registration import register
 from kscheduler.framework.plugin import METHOD_OF_POINT
-from kscheduler.framework.profile import build_frameworks, points_by_plugin
+from kscheduler.framework.profile import build_frameworks
 
 GATES = FeatureGates.defaults()
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -48,9 +49,10 @@ class Outside:
 
 def build(handle, yaml="", registry=REGISTRY, outside=None):
     config = load_config((HEADER + yaml).encode(), gates=GATES)
-    points = {**IN_TREE, **points_by_plugin(outside or {})}
+    others = register(outside or {}, (), ())
+    points = {**IN_TREE, **{name: one.points for name, one in others.items()}}
     completed = complete(config, points, gates=GATES)
-    return build_frameworks(completed, {**registry, **(outside or {})}, lambda name: handle)
+    return build_frameworks(completed, {**registry, **others}, lambda name: handle)
 
 
 def names(framework, point):
@@ -103,6 +105,10 @@ profiles:
     }
 
 
+def _raise(self, args, handle):
+    raise ZeroDivisionError("division by zero")
+
+
 OUTSIDE_ON = """
 profiles:
 - schedulerName: a
@@ -124,7 +130,7 @@ def test_a_plugin_from_outside_runs_where_its_methods_say(handle):
     [
         pytest.param(
             OUTSIDE_ON,
-            {"Outside": type("Broken", (Outside,), {"__init__": lambda *_: 1 / 0})},
+            {"Outside": type("Broken", (Outside,), {"__init__": _raise})},
             "initializing profiles: creating profile for scheduler name a: "
             'initializing plugin "Outside": ZeroDivisionError: division by zero',
             id="a constructor that raises",
@@ -132,14 +138,13 @@ def test_a_plugin_from_outside_runs_where_its_methods_say(handle):
         pytest.param(
             OUTSIDE_ON,
             {"Outside": type("Renamed", (Outside,), {"name": "Other"})},
-            "initializing profiles: creating profile for scheduler name a: "
-            'score plugin "Other" is not configured with weight',
+            "plugins['Outside']: class Renamed calls itself Other",
             id="a plugin under another name",
         ),
         pytest.param(
             OUTSIDE_ON,
             {"Outside": lambda *_: None},
-            "plugin Outside: must be a class",
+            "plugins['Outside']: must be a class, not function",
             id="no class",
         ),
     ],

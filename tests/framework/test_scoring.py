@@ -79,17 +79,17 @@ def test_normalizing_sees_the_raw_scores_and_leaves_them(make_framework, cycle, 
         pytest.param(
             scoring("A", 1, 2),
             'running Score plugins: plugin "A" failed with: '
-            "ValueError: expected 3 scores, got an array of shape (2,)",
+            "expected 3 scores, got an array of shape (2,)",
             id="too few",
         ),
         pytest.param(
             scoring("A", 1.0, float("nan"), 2.0),
-            'running Score plugins: plugin "A" failed with: ValueError: a score is not a number',
+            'running Score plugins: plugin "A" failed with: a score is not a number',
             id="not a number",
         ),
         pytest.param(
             scoring("A", "1", "2", "3"),
-            'running Score plugins: plugin "A" failed with: TypeError: scores are <U1, not numbers',
+            'running Score plugins: plugin "A" failed with: scores are <U1, not numbers',
             id="text",
         ),
     ],

@@ -1,0 +1,138 @@
+"""What plugins from outside may answer; anything else is a fault that says what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
+
+import msgspec
+import numpy as np
+
+from kscheduler.framework.cluster_event import EventWithHint, Hint
+from kscheduler.framework.outside.health import Fault, PluginFault
+from kscheduler.framework.plugin import NodeNames, PostFilterResult, PreFlight, Wait
+from kscheduler.framework.scoring import (
+    BadScoresError,
+    ScoringError,
+    range_error,
+    whole_numbers,
+)
+from kscheduler.framework.verdict import Code, Rejection, Scores, Status
+
+_REJECTING = frozenset(code for code in Code if code.rejected) | {Code.ERROR}
+
+
+def wrong(got: object, expected: str) -> NoReturn:
+    raise PluginFault(Fault.ANSWER, f"returned {_shown(got)}, expected {expected}")
+
+
+def one_of(*kinds: type, expected: str) -> Callable[[Any], Any]:
+    """A check for None or an instance of one of these."""
+
+    def check(answer: Any) -> Any:
+        if answer is None or isinstance(answer, kinds):
+            return answer
+        wrong(answer, expected)
+
+    return check
+
+
+status = one_of(Status, expected="a Status or None")
+status_or_names = one_of(Status, NodeNames, expected="a Status, NodeNames or None")
+status_or_wait = one_of(Status, Wait, expected="a Status, a Wait or None")
+status_or_pre_flight = one_of(Status, PreFlight, expected="a Status, a PreFlight or None")
+
+
+def nothing(answer: Any) -> None:
+    """Whatever it was, nobody wants to know."""
+
+
+def anything(answer: Any) -> Any:
+    return answer
+
+
+def rejections(answer: Any, size: int) -> list[Rejection]:
+    if answer is None:
+        return []
+    if isinstance(answer, Status | np.ndarray | Rejection) or not isinstance(answer, Iterable):
+        wrong(answer, "an iterable of Rejections")
+    found = list(answer)
+    for one in found:
+        _check_rejection(one, size)
+    return found
+
+
+def _check_rejection(one: object, size: int) -> None:
+    if not isinstance(one, Rejection):
+        wrong(one, "Rejections, as unschedulable() makes them")
+    mask, code, reason = one
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (size,):
+        wrong(mask, f"a mask: an array of {size} booleans")
+    if code not in _REJECTING:
+        wrong(code, "a code that rejects, or Code.ERROR")
+    if not isinstance(reason, str):
+        wrong(reason, "a reason in words")
+
+
+def scores(answer: Any, size: int) -> Scores:
+    try:
+        return whole_numbers(answer, size)
+    except BadScoresError as error:
+        fault = Fault.SCORE if error.not_a_number else Fault.ANSWER
+        raise PluginFault(fault, str(error)) from error
+
+
+def final_scores(plugin: str, answer: Any, size: int) -> Scores:
+    """Scores that nobody brings into 0..100 any more."""
+    found = scores(answer, size)
+    problem = range_error(plugin, found)
+    if problem is not None:
+        raise OutOfRangeError(problem)
+    return found
+
+
+class OutOfRangeError(PluginFault, ScoringError):
+    """The text is all that is told; kube-scheduler's own."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Fault.SCORE, text)
+
+
+def post_filter_result(answer: Any) -> PostFilterResult:
+    if not isinstance(answer, PostFilterResult) or not isinstance(answer.status, Status):
+        wrong(answer, "a PostFilterResult")
+    return answer
+
+
+def signature(answer: Any) -> Mapping[str, object] | Status:
+    if isinstance(answer, Status):
+        return answer
+    if not isinstance(answer, Mapping):
+        wrong(answer, "a mapping or a Status")
+    try:
+        msgspec.json.encode(dict(answer))
+    except (TypeError, ValueError) as error:
+        raise PluginFault(Fault.ANSWER, f"its signature is not JSON: {error}") from error
+    return answer
+
+
+def registrations(answer: Any) -> list[EventWithHint]:
+    if not isinstance(answer, Iterable):
+        wrong(answer, "a list of EventWithHint")
+    found = list(answer)
+    for one in found:
+        if not isinstance(one, EventWithHint):
+            wrong(one, "a list of EventWithHint")
+    return found
+
+
+def hint(answer: Any) -> Hint:
+    if not isinstance(answer, Hint):
+        wrong(answer, "a Hint")
+    return answer
+
+
+def _shown(got: object) -> str:
+    if isinstance(got, np.ndarray):
+        return f"an array of shape {got.shape} and type {got.dtype}"
+    return f"{type(got).__name__} {got!r}"[:120]

@@ -1,0 +1,123 @@
+"""One call to a plugin from outside: bounded in time, its answer checked, its fault told.
+
+A fault is raised on as an exception, because that is what the framework turns into an Error of this
+one plugin at this one point, with an event for the pod. In passing it is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn, TypeVar
+
+from kscheduler.api.core import Pod
+from kscheduler.config.duration import Duration
+from kscheduler.framework.extension_point import text_of
+from kscheduler.framework.handle import Recorder
+from kscheduler.framework.outside.health import Fault, Limits, PluginFault, PluginHealth
+from kscheduler.framework.outside.watchdog import OverdueError, Stepwise, Watchdog
+
+A = TypeVar("A")
+
+# How Python, numpy and msgspec say that something must not be written to.
+_READ_ONLY = re.compile(
+    r"read-only|WRITEABLE|immutable type|does not support item (assignment|deletion)|"
+    r"has no (setter|deleter)|'mappingproxy' object has no attribute"
+)
+
+TAKEN_OUT_REASON = "PluginTakenOut"
+
+
+class Guard:
+    """All calls to one plugin of one profile."""
+
+    def __init__(
+        self, health: PluginHealth, watchdog: Watchdog, limits: Limits, recorder: Recorder
+    ) -> None:
+        self.health = health
+        self.watchdog = watchdog
+        self._limits = limits
+        self._recorder = recorder
+
+    @property
+    def idle(self) -> bool:
+        """Whether the plugin is not to be asked any more."""
+        return self.health.taken_out
+
+    def ask(
+        self,
+        point: str,
+        pod: Pod | None,
+        check: Callable[[Any], A],
+        call: Callable[..., Any],
+        *args: Any,
+    ) -> A:
+        """What `check` makes of the plugin's answer."""
+        watchdog, before = self.watchdog, None
+        try:
+            before = watchdog.begin(self._limits.call_seconds)
+            try:
+                answer = call(*args)
+            finally:
+                watchdog.end(before)
+            result = check(answer)
+        except OverdueError:
+            watchdog.end(before)
+            self._overdue(point, pod, self._limits.call_seconds)
+        except Exception as error:
+            self._fault(point, pod, error)
+        self.health.succeeded(point)
+        return result
+
+    async def wait_for(
+        self, point: str, pod: Pod | None, check: Callable[[Any], A], work: Callable[[], Any]
+    ) -> A:
+        """`ask` for what may wait: `work` answers, or returns something to be awaited."""
+        bound = asyncio.timeout(self._limits.wait_seconds or None)
+        try:
+            async with bound:
+                answer = await Stepwise(_awaited(work), self._begin, self.watchdog.end)
+            result = check(answer)
+        except OverdueError:
+            self._overdue(point, pod, self._limits.call_seconds)
+        except Exception as error:
+            if bound.expired():
+                self._overdue(point, pod, self._limits.wait_seconds)
+            self._fault(point, pod, error)
+        self.health.succeeded(point)
+        return result
+
+    def _begin(self) -> Any:
+        return self.watchdog.begin(self._limits.call_seconds)
+
+    def _overdue(self, point: str, pod: Pod | None, seconds: float) -> NoReturn:
+        text = f"timed out: it had not answered after {Duration.of(seconds)}"
+        self._fault(point, pod, PluginFault(Fault.TIMEOUT, text))
+
+    def _fault(self, point: str, pod: Pod | None, error: Exception) -> NoReturn:
+        told = _told(error)
+        fault = told.fault if isinstance(told, PluginFault) else Fault.EXCEPTION
+        health = self.health
+        if health.failed(point, fault, text_of(told)) and pod is not None:
+            note = (
+                f'Plugin "{health.plugin}" was taken out of profile {health.profile} because it '
+                f"kept failing at {point}: {text_of(told)}"
+            )
+            self._recorder.event(pod, "Warning", TAKEN_OUT_REASON, "Scheduling", note)
+        if told is error:
+            raise error
+        raise told from error
+
+
+async def _awaited(work: Callable[[], Any]) -> Any:
+    answer = work()
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _told(error: Exception) -> Exception:
+    """The error itself, or one that says what it means."""
+    if isinstance(error, PluginFault) or not _READ_ONLY.search(str(error)):
+        return error
+    text = f"tried to change what it was given: {text_of(error)}"
+    return PluginFault(Fault.MUTATION, text)

@@ -1,0 +1,102 @@
+"""How plugins from outside have been doing, for metrics, readiness and whoever takes them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kscheduler import logs
+from kscheduler.errors import KschedulerError
+from kscheduler.metrics import Metrics
+
+log = logs.logger(__name__)
+
+# So many failures in a row at one extension point are worth telling who asks for readiness.
+KEEPS_FAILING = 3
+
+
+class Fault(StrEnum):
+    """What a plugin did wrong, as the metric's label tells it."""
+
+    EXCEPTION = "exception"
+    TIMEOUT = "timeout"
+    ANSWER = "answer"
+    SCORE = "score"
+    MUTATION = "mutation"
+
+
+class PluginFault(KschedulerError):  # noqa: N818 - it is the fault that is told, as it is
+    """A call that did not go as the contract has it; the text says what was wrong."""
+
+    def __init__(self, fault: Fault, text: str) -> None:
+        super().__init__(text)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What plugins from outside may cost.
+
+    `call_seconds` bounds a call that cannot wait (0: no bound), `wait_seconds` one that may. After
+    `max_failures` in a row at an extension point a plugin is taken out of its profile; 0 is never.
+    """
+
+    call_seconds: float = 5.0
+    wait_seconds: float = 600.0
+    max_failures: int = 0
+
+
+class PluginHealth:
+    """One plugin of one profile."""
+
+    def __init__(self, plugin: str, profile: str, limits: Limits, metrics: Metrics) -> None:
+        self.plugin = plugin
+        self.profile = profile
+        self.taken_out = False
+        self._max_failures = limits.max_failures
+        self._faults = metrics.kscheduler_plugin_faults_total
+        self._out = metrics.kscheduler_plugin_taken_out.labels(plugin, profile)
+        # Failures since the last success, by extension point; points without any are not there.
+        self._in_a_row: dict[str, int] = {}
+
+    def failed(self, point: str, fault: Fault, text: str) -> bool:
+        """True if that was the one failure too many."""
+        self._faults.labels(self.plugin, point, self.profile, fault.value).inc()
+        count = self._in_a_row[point] = self._in_a_row.get(point, 0) + 1
+        if self.taken_out or not self._max_failures or count < self._max_failures:
+            return False
+        self.taken_out = True
+        self._out.set(1)
+        log.error(text, "Plugin taken out of its profile", plugin=self.plugin, profile=self.profile)
+        return True
+
+    def succeeded(self, point: str) -> None:
+        if self._in_a_row:
+            self._in_a_row.pop(point, None)
+
+    @property
+    def trouble(self) -> str | None:
+        """One sentence, if the plugin keeps failing."""
+        if self.taken_out:
+            return f"{self.plugin} was taken out of profile {self.profile}"
+        point, count = max(self._in_a_row.items(), key=lambda entry: entry[1], default=("", 0))
+        if count < KEEPS_FAILING:
+            return None
+        return f"{self.plugin} failed {count} times in a row at {point} in profile {self.profile}"
+
+
+class HealthBoard:
+    """All plugins from outside of one scheduler."""
+
+    def __init__(self) -> None:
+        self._plugins: list[PluginHealth] = []
+
+    def add(self, health: PluginHealth) -> None:
+        self._plugins.append(health)
+
+    def __len__(self) -> int:
+        return len(self._plugins)
+
+    def troubles(self) -> str:
+        """Who keeps failing; the reasons are in the log."""
+        return "; ".join(text for one in self._plugins if (text := one.trouble) is not None)

@@ -1,0 +1,483 @@
+"""Whatever a plugin of others does ends in its own name, in time, and is counted."""
+
+import asyncio
+import time
+
+import numpy as np
+import pytest
+
+from kscheduler.framework import (
+    SKIP,
+    Code,
+    Hint,
+    PostFilterResult,
+    Rejection,
+    Status,
+    Wait,
+    rejected,
+    unschedulable,
+)
+from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint
+from kscheduler.framework.outside.health import Limits
+from kscheduler.framework.plugin import points_of
+
+
+def hang(*_):
+    time.sleep(60)
+
+
+def swallow(*_):
+    while True:
+        try:
+            time.sleep(60)
+        except Exception:
+            continue
+
+
+def boom(*_):
+    raise ValueError("oops")
+
+
+def score_of(value):
+    return lambda self, cycle, pod, nodes: value
+
+
+def write_column(self, cycle, pod, nodes):
+    nodes.requested[0] = 1
+
+
+def write_enabled(self, cycle, pod, nodes):
+    nodes.pod_count.setflags(write=True)
+
+
+def write_label(self, cycle, pod, nodes):
+    pod.labels["a"] = "b"
+
+
+def write_pod(self, cycle, pod, nodes):
+    pod.pod.metadata.labels["a"] = "b"
+
+
+def write_struct(self, cycle, pod, nodes):
+    pod.pod.metadata.name = "other"
+
+
+def write_view(self, cycle, pod, nodes):
+    pod.priority = 7
+
+
+def write_node(self, cycle, pod, nodes):
+    nodes.node(0).metadata.labels["a"] = "b"
+
+
+INVALID = (
+    "applying score defaultWeights on Score plugins: "
+    'plugin "A" returns an invalid score {}, '
+    "it should in the range of [0, 100] after normalizing"
+)
+FAILED = 'running Score plugins: plugin "A" failed with: '
+CHANGED = FAILED + "tried to change what it was given: "
+
+
+@pytest.mark.parametrize(
+    ("score", "message", "fault"),
+    [
+        pytest.param(boom, FAILED + "ValueError: oops", "exception", id="raises"),
+        pytest.param(
+            hang,
+            FAILED + "timed out: it had not answered after 200ms",
+            "timeout",
+            id="hangs",
+        ),
+        pytest.param(
+            swallow,
+            FAILED + "timed out: it had not answered after 200ms",
+            "timeout",
+            id="hangs and swallows exceptions",
+        ),
+        pytest.param(
+            score_of(np.array([1.0, np.nan, 3.0])),
+            FAILED + "a score is not a number",
+            "score",
+            id="not a number",
+        ),
+        pytest.param(
+            score_of([1e300, 0, 0]), FAILED + "a score does not fit 64 bits", "answer", id="huge"
+        ),
+        pytest.param(score_of([0, 101, 0]), INVALID.format(101), "score", id="too high"),
+        pytest.param(score_of([0, 0, -1]), INVALID.format(-1), "score", id="negative"),
+        pytest.param(
+            score_of(np.zeros((3, 1))),
+            FAILED + "expected 3 scores, got an array of shape (3, 1)",
+            "answer",
+            id="wrong shape",
+        ),
+        pytest.param(
+            score_of(["a", "b", "c"]),
+            FAILED + "scores are <U1, not numbers",
+            "answer",
+            id="wrong type",
+        ),
+        pytest.param(
+            score_of(None),
+            FAILED + "expected 3 scores, got an array of shape ()",
+            "answer",
+            id="None",
+        ),
+        pytest.param(
+            write_column,
+            CHANGED + "ValueError: assignment destination is read-only",
+            "mutation",
+            id="writes to a column",
+        ),
+        pytest.param(
+            write_enabled,
+            CHANGED + "ValueError: cannot set WRITEABLE flag to True of this array",
+            "mutation",
+            id="makes a column writable",
+        ),
+        pytest.param(
+            write_label,
+            CHANGED + "TypeError: 'mappingproxy' object does not support item assignment",
+            "mutation",
+            id="writes to the pod's labels",
+        ),
+        pytest.param(
+            write_pod,
+            CHANGED + "TypeError: 'mappingproxy' object does not support item assignment",
+            "mutation",
+            id="writes to the API object's labels",
+        ),
+        pytest.param(
+            write_struct,
+            CHANGED + "AttributeError: immutable type: 'ObjectMeta'",
+            "mutation",
+            id="writes to the API object",
+        ),
+        pytest.param(
+            write_view,
+            CHANGED + "AttributeError: property 'priority' of 'PodView' object has no setter",
+            "mutation",
+            id="writes to the pod",
+        ),
+        pytest.param(
+            write_node,
+            CHANGED + "TypeError: 'mappingproxy' object does not support item assignment",
+            "mutation",
+            id="writes to a node",
+        ),
+    ],
+)
+def test_a_score_that_goes_wrong(
+    score, message, fault, guarded, make_framework, cycle, pod, nodes, faults
+):
+    framework = make_framework(guarded(score=score))
+    assert framework.run_score(cycle, pod, nodes) == Status(Code.ERROR, (message,))
+    assert faults() == {("Score", fault): 1}
+    assert pod.labels == {}
+    assert pod.priority == 0
+    assert not nodes.node(0).metadata.labels
+
+
+def test_nothing_is_left_of_the_timer(guarded, make_framework, cycle, pod, nodes):
+    framework = make_framework(guarded(score=hang))
+    framework.run_score(cycle, pod, nodes)
+    time.sleep(0.3)
+
+
+MASK = np.array([True, False, False])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(7, "an iterable of Rejections", id="a number"),
+        pytest.param(rejected("no"), "an iterable of Rejections", id="a status"),
+        pytest.param(MASK, "an iterable of Rejections", id="a bare mask"),
+        pytest.param([MASK], "Rejections, as unschedulable() makes them", id="masks"),
+        pytest.param(
+            [unschedulable(np.array([True]), "no")],
+            "a mask: an array of 3 booleans",
+            id="a mask that would be broadcast",
+        ),
+        pytest.param(
+            [unschedulable(np.array([1, 0, 0]), "no")], "a mask: an array of 3 booleans", id="dtype"
+        ),
+        pytest.param(
+            [Rejection(MASK, Code.SUCCESS, "no")],
+            "a code that rejects, or Code.ERROR",
+            id="not a rejection",
+        ),
+        pytest.param([unschedulable(MASK, None)], "a reason in words", id="no reason"),
+    ],
+)
+def test_a_filter_that_answers_nonsense(
+    answer, expected, guarded, make_framework, cycle, pod, nodes, faults
+):
+    framework = make_framework(guarded(filter=lambda *_: answer))
+    filtered = framework.run_filter(cycle, pod, nodes)
+    (error,) = filtered.errors
+    assert error.reason.startswith('running "A" filter plugin: returned ')
+    assert error.reason.endswith(f", expected {expected}")
+    assert filtered.count == 0
+    assert faults() == {("Filter", "answer"): 1}
+
+
+def test_a_filter_may_be_a_generator_and_is_watched_to_its_end(
+    guarded, make_framework, cycle, pod, nodes
+):
+    def rejections(self, cycle, pod, nodes):
+        yield unschedulable(MASK, "no")
+        time.sleep(60)
+
+    framework = make_framework(guarded(filter=rejections))
+    (error,) = framework.run_filter(cycle, pod, nodes).errors
+    assert error.reason == ('running "A" filter plugin: timed out: it had not answered after 200ms')
+
+
+def test_a_filter_one_node_at_a_time(guarded, make_framework, cycle, pod, nodes):
+    def filter_node(self, cycle, pod, node):
+        return None if node.name == "n1" else rejected("not n1")
+
+    framework = make_framework(guarded(filter_node=filter_node))
+    assert framework.run_filter(cycle, pod, nodes).feasible.tolist() == [1]
+
+
+def test_a_score_one_node_at_a_time(guarded, make_framework, cycle, pod, nodes, faults):
+    def score_node(self, cycle, pod, node):
+        return float("nan") if node.name == "n1" else 1.5
+
+    framework = make_framework(guarded(score_node=score_node))
+    message = FAILED + "a score is not a number"
+    assert framework.run_score(cycle, pod, nodes) == Status(Code.ERROR, (message,))
+    assert faults() == {("Score", "score"): 1}
+
+
+def test_it_extends_what_the_plugin_extends(guarded):
+    plugin = guarded(score=score_of([0]), permit=lambda *_: None)
+    assert points_of(plugin) == {"score", "permit"}
+
+
+def test_methods_that_may_be_left_out_are_made_up_for(guarded, cycle, pod):
+    plugin = guarded(reserve=lambda *_: None, pre_bind=lambda *_: None)
+    assert plugin.unreserve(cycle, pod, "n") is None
+    assert plugin.pre_bind_pre_flight(cycle, pod, "n") is None
+
+
+@pytest.mark.parametrize(
+    ("method", "ask", "message"),
+    [
+        ("pre_filter", "run_pre_filter", 'running PreFilter plugin "A": ValueError: oops'),
+        ("pre_score", "run_pre_score", 'running PreScore plugin "A": ValueError: oops'),
+    ],
+)
+def test_preparing_that_raises(method, ask, message, guarded, make_framework, cycle, pod, nodes):
+    framework = make_framework(guarded(**{method: boom, "filter": lambda *_: ()}))
+    answer = getattr(framework, ask)(cycle, pod, nodes)
+    status = answer if isinstance(answer, Status) else answer.status
+    assert status.message == message
+
+
+@pytest.mark.parametrize("method", ["reserve", "permit"])
+def test_about_a_node_that_raises(method, guarded, make_framework, cycle, pod):
+    framework = make_framework(guarded(**{method: boom}))
+    status = getattr(framework, f"run_{method}")(cycle, pod, "n0")
+    assert status.code is Code.ERROR
+    assert status.message == f'running {method.capitalize()} plugin "A": ValueError: oops'
+
+
+def test_pre_enqueue_that_raises_gates_the_pod_and_tells_it(
+    guarded, make_framework, pod, recorder, faults
+):
+    framework = make_framework(guarded(pre_enqueue=boom))
+    assert framework.run_pre_enqueue(pod) == Status(Code.ERROR, ("ValueError: oops",), "A")
+    note = 'running PreEnqueue plugin "A": ValueError: oops'
+    assert recorder.events == [("p", "Warning", "FailedScheduling", note)]
+    assert faults() == {("PreEnqueue", "exception"): 1}
+
+
+def test_a_sort_key_that_raises_leaves_an_order_by_time(guarded, make_pod):
+    class Queued:
+        def __init__(self, name, timestamp):
+            self.pod, self.timestamp = make_pod(name), timestamp
+
+    def key(self, queued):
+        if queued.pod.name == "bad":
+            raise ValueError("oops")
+        return {"a": 2, "b": 1}[queued.pod.name]
+
+    plugin = guarded(sort_key=key)
+    entities = [Queued("a", 1.0), Queued("b", 3.0), Queued("bad", 2.0)]
+    keys = {one.pod.name: plugin.sort_key(one) for one in entities}
+    assert keys["b"] < keys["a"]
+    assert keys["a"] < keys["bad"] < keys["b"]
+
+
+async def test_pre_bind_may_wait_but_not_for_ever(guarded, make_framework, cycle, pod, faults):
+    async def wait(self, cycle, pod, node):
+        await asyncio.sleep(60)
+
+    framework = make_framework(guarded(pre_bind=wait))
+    framework.run_pre_bind_pre_flight(cycle, pod, "n0")
+    status = await framework.run_pre_bind(cycle, pod, "n0")
+    assert status == Status(
+        Code.ERROR,
+        ('running PreBind plugin "A": timed out: it had not answered after 200ms',),
+    )
+    assert faults() == {("PreBind", "timeout"): 1}
+
+
+async def test_pre_bind_that_blocks_the_loop_is_interrupted(
+    guarded, make_framework, cycle, pod, limits
+):
+    async def block(self, cycle, pod, node):
+        await asyncio.sleep(0)
+        time.sleep(60)  # noqa: ASYNC251 - what it does wrong
+
+    longer = Limits(call_seconds=0.2, wait_seconds=60)
+    framework = make_framework(guarded(pre_bind=block, limits=longer))
+    framework.run_pre_bind_pre_flight(cycle, pod, "n0")
+    status = await framework.run_pre_bind(cycle, pod, "n0")
+    assert status is not None
+    assert status.message.endswith("timed out: it had not answered after 200ms")
+
+
+async def test_a_time_out_of_its_own_is_an_exception_like_any_other(
+    guarded, make_framework, cycle, pod, faults
+):
+    async def bind(self, cycle, pod, node):
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(60)
+
+    framework = make_framework(guarded(bind=bind))
+    status = await framework.run_bind(cycle, pod, "n0")
+    assert status == Status(Code.ERROR, ('running Bind plugin "A": TimeoutError: ',))
+    assert faults() == {("Bind", "exception"): 1}
+
+
+async def test_bind_may_be_synchronous(guarded, make_framework, cycle, pod):
+    framework = make_framework(guarded(bind=lambda *_: SKIP))
+    assert await framework.run_bind(cycle, pod, "n0") is SKIP
+
+
+@pytest.mark.parametrize(
+    ("answer", "want"),
+    [
+        pytest.param(None, None, id="allowed"),
+        pytest.param(rejected("no"), Status(Code.UNSCHEDULABLE, ("no",), "A"), id="rejected"),
+        pytest.param(
+            7,
+            Status(
+                Code.ERROR,
+                (
+                    'waiting on permit for pod: running Permit plugin "A": '
+                    "returned int 7, expected a Status or None",
+                ),
+                "A",
+            ),
+            id="nonsense",
+        ),
+    ],
+)
+async def test_an_asynchronous_permit_holds_the_pod_until_it_answers(
+    answer, want, guarded, make_framework, handle, cycle, pod
+):
+    async def permit(self, cycle, pod, node):
+        await asyncio.sleep(0.01)
+        return answer
+
+    framework = make_framework(guarded(permit=permit))
+    work = asyncio.create_task(handle.outside.background.run())
+    hold = framework.run_permit(cycle, pod, "n0")
+    framework.hold(pod, hold)
+    assert await framework.wait_on_permit(pod) == want
+    work.cancel()
+
+
+def test_permit_may_ask_to_wait(guarded, make_framework, cycle, pod):
+    framework = make_framework(guarded(permit=lambda *_: Wait(3)))
+    assert framework.run_permit(cycle, pod, "n0").timeouts == {"A": 3}
+
+
+def test_a_post_filter_that_answers_nonsense(guarded, make_framework, cycle, pod):
+    from kscheduler.framework.verdict import Diagnosis
+
+    framework = make_framework(guarded(post_filter=lambda *_: None))
+    result = framework.run_post_filter(cycle, pod, Diagnosis())
+    message = "returned NoneType None, expected a PostFilterResult"
+    assert result == PostFilterResult(Status(Code.ERROR, (message,), "A"))
+
+
+def test_hints_see_views_and_fail_towards_trying_again(guarded, make_pod):
+    seen = []
+
+    def hint(pod, old, new):
+        seen.append((pod.key, old, new.metadata.name))
+        return Hint.SKIP
+
+    event = ClusterEvent("Node", Action.ADD)
+    plugin = guarded(
+        filter=lambda *_: (), events_to_register=lambda self: [EventWithHint(event, hint)]
+    )
+    from kscheduler.api.core import Node
+    from kscheduler.api.meta import ObjectMeta
+
+    (registered,) = plugin.events_to_register()
+    node = Node(metadata=ObjectMeta(name="n", labels={"a": "b"}))
+    assert registered.hint(make_pod("p"), None, node) is Hint.SKIP
+    assert seen == [("default/p", None, "n")]
+
+
+def test_a_signature_that_is_not_json_is_no_signature(guarded, make_framework, pod, faults):
+    framework = make_framework(guarded(filter=lambda *_: (), sign=lambda *_: {"a": object()}))
+    assert framework.sign(pod) is None
+    assert faults() == {("Sign", "answer"): 1}
+
+
+def test_who_keeps_failing_is_named_and_taken_out_if_so_configured(
+    guarded, make_framework, handle, cycle, pod, nodes, metrics, recorder
+):
+    limits = Limits(call_seconds=1, max_failures=3)
+    framework = make_framework(guarded(score=boom, filter=lambda *_: (), limits=limits))
+    for _ in range(2):
+        framework.run_score(cycle, pod, nodes)
+        framework.run_filter(cycle, pod, nodes)
+    assert handle.outside.health.troubles() == ""
+    framework.run_score(cycle, pod, nodes)
+    assert handle.outside.health.troubles() == "A was taken out of profile default-scheduler"
+    assert metrics.kscheduler_plugin_taken_out.labels("A", "default-scheduler").value == 1
+    note = (
+        'Plugin "A" was taken out of profile default-scheduler because it kept failing at Score: '
+        "ValueError: oops"
+    )
+    assert recorder.events == [("p", "Warning", "PluginTakenOut", note)]
+    assert framework.run_score(cycle, pod, nodes).total.tolist() == [0, 0, 0]
+
+
+def test_who_keeps_failing_stays_unless_so_configured(
+    guarded, make_framework, handle, cycle, pod, nodes
+):
+    failing = [boom, boom, boom, score_of([0, 0, 0])]
+    framework = make_framework(guarded(score=lambda *args: failing.pop(0)(*args)))
+    for _ in range(3):
+        framework.run_score(cycle, pod, nodes)
+    assert handle.outside.health.troubles() == (
+        "A failed 3 times in a row at Score in profile default-scheduler"
+    )
+    framework.run_score(cycle, pod, nodes)
+    assert handle.outside.health.troubles() == ""
+
+
+def test_one_that_was_taken_out_is_as_if_it_were_not_there(
+    guarded, make_framework, cycle, pod, nodes
+):
+    methods = ("pre_filter", "filter", "pre_score", "reserve", "permit", "pre_enqueue")
+    plugin = guarded(**dict.fromkeys(methods, boom), limits=Limits(max_failures=1))
+    framework = make_framework(plugin)
+    framework.run_pre_enqueue(pod)
+    assert framework.run_pre_enqueue(pod) is None
+    assert framework.run_pre_filter(cycle, pod, nodes).status is None
+    assert framework.run_filter(cycle, pod, nodes).count == 3
+    assert framework.run_pre_score(cycle, pod, nodes) is None
+    assert framework.run_reserve(cycle, pod, "n0") is None
+    assert framework.run_permit(cycle, pod, "n0") is None
