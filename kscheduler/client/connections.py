@@ -1,126 +1,124 @@
-"""Sockets towards the API server: how they are opened and kept alive, and why they failed."""
+"""Connections to one server, kept for the next request."""
 
-import errno
-import os
-import socket
+import asyncio
 import ssl
-import urllib.request
-from typing import Any
-from urllib.parse import urlsplit
+import time
+from collections.abc import Callable
 
-import aiohttp
+from kscheduler.client.dialling import Route
+from kscheduler.client.http_connection import Connection, ServerClosedError
+from kscheduler.client.http_response import MAX_HELD_BYTES, Response
 
-from kscheduler.client import files
-from kscheduler.client.errors import (
-    ConnectionRefused,
-    ConnectionReset,
-    DeadlineExceeded,
-    HostNotFound,
-    TlsError,
-    TransportError,
-)
-
-DIAL_SECONDS = 30.0
 # Below the 90 s after which kube-apiserver closes an idle connection, so that we close it first.
 KEEP_ALIVE_SECONDS = 30.0
-# A peer that vanished without a word is noticed after about 75 s: 30 s of silence, three probes.
-_SOCKET_OPTIONS = (
-    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 30),
-    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 15),
-    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
-    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 75_000),
-)
+CLOSE_SECONDS = 1.0
 
 
-def connector(limit: int) -> aiohttp.TCPConnector:
-    """A pool of at most `limit` connections; 0 means as many as are asked for."""
-    return aiohttp.TCPConnector(
-        limit=limit,
-        keepalive_timeout=KEEP_ALIVE_SECONDS,
-        socket_factory=_open_socket,
-    )
+class Connections:
+    """At most `limit` exchanges at a time, each on a connection of its own; None means any number.
 
+    The connection that was used last is used next: as many stay open as are needed.
+    """
 
-def _open_socket(address: tuple[Any, ...]) -> socket.socket:
-    family, kind, protocol, _, _ = address
-    opened = socket.socket(family, kind, protocol)
-    for level, name, value in _SOCKET_OPTIONS:
-        if hasattr(socket, name):
-            opened.setsockopt(level, getattr(socket, name), value)
-    return opened
+    def __init__(self, route: Route, *, limit: int | None = None) -> None:
+        self._route = route
+        self._slots = asyncio.Semaphore(limit) if limit else None
+        self._open: set[Connection] = set()
+        # In the order in which they became idle.
+        self._idle: list[Connection] = []
+        self._sweep: asyncio.TimerHandle | None = None
 
+    async def ask(
+        self,
+        request: bytes,
+        context: ssl.SSLContext | None = None,
+        *,
+        check: Callable[[], None] | None = None,
+        repeatable: bool = False,
+        idle_seconds: float | None = None,
+        most_bytes: int = MAX_HELD_BYTES,
+    ) -> Connection:
+        """A connection on which the answer to this request has begun; `release` it in the end.
 
-def proxy_for(server: str, configured: str) -> str | None:
-    """The proxy of the kubeconfig, or the environment's as Go understands it."""
-    if configured:
-        return configured
-    parts = urlsplit(server)
-    host = parts.hostname or ""
-    if host == "localhost" or host.startswith("127.") or host == "::1":
+        A server may close a connection in the same moment in which a request is sent over it. One
+        that is `repeatable` is then sent over another connection. `check` is called in the very
+        step that hands the request to the socket: what it raises keeps the request from being sent.
+        """
+        if self._slots is not None:
+            await self._slots.acquire()
+        try:
+            while True:
+                connection = self._kept(context) or await self._opened(context)
+                try:
+                    if check is not None:
+                        check()
+                    response = Response(most_bytes=most_bytes)
+                    await connection.ask(request, response, idle_seconds=idle_seconds)
+                except (ServerClosedError, OSError):
+                    connection.abort()
+                    if not (repeatable and connection.kept) or response.begun:
+                        raise
+                except BaseException:
+                    self._put_away(connection)
+                    raise
+                else:
+                    return connection
+        except BaseException:
+            if self._slots is not None:
+                self._slots.release()
+            raise
+
+    def release(self, connection: Connection) -> None:
+        """The exchange is over; what is left of it, if anything, is not read."""
+        self._put_away(connection)
+        if self._slots is not None:
+            self._slots.release()
+
+    async def close(self) -> None:
+        """Ends what is under way, too."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._idle.clear()
+        for connection in self._open:
+            connection.abort()
+        if self._open:
+            await asyncio.wait([one.closed for one in self._open], timeout=CLOSE_SECONDS)
+
+    def _kept(self, context: ssl.SSLContext | None) -> Connection | None:
+        """The idle connection that was used last, if certificates have not changed since."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.free and connection.context is context:
+                return connection
+            connection.abort()
         return None
-    proxies = urllib.request.getproxies_environment()
-    if urllib.request.proxy_bypass(parts.netloc):
-        return None
-    return proxies.get(parts.scheme)
 
+    def _put_away(self, connection: Connection) -> None:
+        if not connection.free:
+            connection.abort()
+            return
+        connection.kept = True
+        connection.idle_since = time.monotonic()
+        self._idle.append(connection)
+        if self._sweep is None:
+            self._sweep_later()
 
-def failure(request: str, server: str, error: BaseException) -> TransportError:
-    """What a failed exchange means, in Go's words; `request` is like `Get "https://…"`."""
-    match error:
-        case aiohttp.ClientConnectorDNSError():
-            name = urlsplit(server).hostname
-            return HostNotFound(request, f"dial tcp: lookup {name}: no such host")
-        case aiohttp.ClientSSLError() | ssl.SSLError():
-            return TlsError(request, _tls_cause(error))
-        case aiohttp.ClientConnectorError(os_error=cause):
-            return _dial_failure(request, server, cause)
-        case TimeoutError():
-            return DeadlineExceeded(request, "context deadline exceeded")
-        case aiohttp.ClientPayloadError():
-            return ConnectionReset(request, "unexpected EOF")
-        case aiohttp.ServerDisconnectedError():
-            return ConnectionReset(request, "EOF")
-        case aiohttp.ClientResponseError():
-            return TransportError(request, f"net/http: malformed HTTP response: {error.message}")
-        case OSError():
-            return _broken_off(request, error)
-        case _:
-            return TransportError(request, str(error) or type(error).__name__)
+    async def _opened(self, context: ssl.SSLContext | None) -> Connection:
+        connection = await self._route.open(context)
+        self._open.add(connection)
+        connection.closed.add_done_callback(lambda _: self._open.discard(connection))
+        return connection
 
+    def _sweep_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._sweep = loop.call_later(KEEP_ALIVE_SECONDS, self._close_idle)
 
-def _dial_failure(request: str, server: str, cause: OSError) -> TransportError:
-    parts = urlsplit(server)
-    address = parts.netloc if parts.port else f"{parts.netloc}:{443 if 's' in parts.scheme else 80}"
-    dialled = f"dial tcp {address}"
-    if isinstance(cause, ConnectionRefusedError):
-        return ConnectionRefused(request, f"{dialled}: connect: connection refused")
-    if isinstance(cause, ConnectionResetError):
-        # Accepted and dropped at once, before a request was sent: a server that is going down.
-        return ConnectionReset(request, "read: connection reset by peer")
-    if isinstance(cause, TimeoutError):
-        return DeadlineExceeded(request, f"{dialled}: i/o timeout")
-    reason = files.reason(cause) if cause.errno else str(cause)
-    return TransportError(request, f"{dialled}: connect: {reason}")
-
-
-def _broken_off(request: str, error: OSError) -> TransportError:
-    if error.errno in (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED):
-        return ConnectionReset(request, files.reason(error))
-    if error.errno == errno.ETIMEDOUT:
-        return DeadlineExceeded(request, "connection timed out")
-    return TransportError(request, files.reason(error) if error.errno else str(error))
-
-
-def _tls_cause(error: BaseException) -> str:
-    """OpenSSL's verdict, with Go's name for the usual ones."""
-    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        said = cause.verify_message
-        if "self-signed" in said or "unable to get" in said:
-            said = "certificate signed by unknown authority"
-        return f"tls: failed to verify certificate: x509: {said}"
-    reason = getattr(cause, "reason", None) or os.strerror(getattr(cause, "errno", 0) or 0)
-    if reason == "WRONG_VERSION_NUMBER":
-        return "http: server gave HTTP response to HTTPS client"
-    return f"remote error: tls: {str(reason).lower().replace('_', ' ')}"
+    def _close_idle(self) -> None:
+        horizon = time.monotonic() - KEEP_ALIVE_SECONDS
+        old = [one for one in self._idle if one.idle_since <= horizon or not one.free]
+        self._idle = [one for one in self._idle if one not in old]
+        for connection in old:
+            connection.abort()
+        self._sweep = None
+        if self._idle:
+            self._sweep_later()

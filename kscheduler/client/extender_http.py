@@ -8,9 +8,10 @@ that connection had been idle before.
 import asyncio
 import time
 
-import aiohttp
-
-from kscheduler.client.connections import connector, failure, proxy_for
+from kscheduler.client.connections import Connections
+from kscheduler.client.dialling import Route
+from kscheduler.client.failures import BROKEN, failure
+from kscheduler.client.http_connection import ServerClosedError
 from kscheduler.client.tls import TlsConfig, TlsContexts
 from kscheduler.client.transport import JSON, user_agent
 from kscheduler.errors import KschedulerError
@@ -30,11 +31,10 @@ class ExtenderHttp:
 
     def __init__(self, url_prefix: str, tls: TlsConfig, *, timeout_seconds: float) -> None:
         self._url = url_prefix.rstrip("/")
-        self._server_name = tls.server_name or None
-        self._tls = TlsContexts(tls)
-        self._proxy = proxy_for(self._url, "")
+        self._tls = TlsContexts(tls) if self._url.startswith("https://") else None
+        self._route = Route(self._url, server_name=tls.server_name)
+        self._connections = Connections(self._route, limit=MAX_CONNECTIONS)
         self._timeout_seconds = timeout_seconds
-        self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, verb: str, question: bytes, *, repeatable: bool) -> bytes:
         """The body of the answer, which was 200; every failure is an ExtenderHttpError."""
@@ -44,46 +44,43 @@ class ExtenderHttp:
             async with asyncio.timeout(self._timeout_seconds):
                 try:
                     return await self._exchange(exchange, verb, url, question)
-                except aiohttp.ServerDisconnectedError:
+                except ServerClosedError:
                     if not repeatable:
                         raise
                     return await self._exchange(exchange, verb, url, question)
         except TimeoutError as error:
             raise ExtenderHttpError(exchange.timed_out()) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ExtenderHttpError(str(failure(exchange.request, self._url, error))) from error
+        except BROKEN as error:
+            raise ExtenderHttpError(str(failure(exchange.request, error))) from error
 
     async def _exchange(self, exchange: "_Exchange", verb: str, url: str, question: bytes) -> bytes:
-        async with self._opened().post(
-            url,
-            data=question,
-            headers={"Content-Type": JSON},
-            ssl=self._tls.context(time.monotonic()),
-            server_hostname=self._server_name,
-            proxy=self._proxy,
-        ) as response:
+        context = self._tls.context(time.monotonic()) if self._tls is not None else None
+        connection = await self._connections.ask(
+            self._written(verb, question), context, most_bytes=MAX_ANSWER_BYTES
+        )
+        try:
             exchange.is_answered = True
-            if response.status != OK:
-                raise ExtenderHttpError(
-                    f"failed {verb} with extender at URL {url}, code {response.status}"
-                )
-            return await _read(response)
+            status = connection.response.status
+            if status != OK:
+                raise ExtenderHttpError(f"failed {verb} with extender at URL {url}, code {status}")
+            return await connection.read_all()
+        finally:
+            self._connections.release(connection)
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=connector(MAX_CONNECTIONS),
-                headers={"User-Agent": user_agent("extender")},
-                cookie_jar=aiohttp.DummyCookieJar(),
-                # The time limit is around the whole exchange.
-                timeout=aiohttp.ClientTimeout(total=None),
-            )
-        return self._session
+    def _written(self, verb: str, question: bytes) -> bytes:
+        headers = {
+            "Host": self._route.host_header,
+            "User-Agent": user_agent("extender"),
+            "Content-Type": JSON,
+            "Content-Length": str(len(question)),
+            **dict(self._route.headers),
+        }
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        request_line = f"POST {self._route.target_prefix}/{verb} HTTP/1.1"
+        return "\r\n".join([request_line, *lines, "", ""]).encode() + question
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._connections.close()
 
 
 class _Exchange:
@@ -99,12 +96,3 @@ class _Exchange:
         if self.is_answered:
             return f"{told} or context cancellation while reading body)"
         return f"{self.request}: {told} exceeded while awaiting headers)"
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    answer = bytearray()
-    while chunk := await response.content.readany():
-        answer += chunk
-        if len(answer) > MAX_ANSWER_BYTES:
-            raise ExtenderHttpError(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
-    return bytes(answer)

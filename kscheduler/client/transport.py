@@ -6,6 +6,8 @@ whose connection broke is sent again, up to ten times; everything else is for th
 
 import asyncio
 import platform
+import re
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -14,13 +16,11 @@ from types import TracebackType
 from typing import NamedTuple, Self
 from urllib.parse import urlencode
 
-import aiohttp
-from yarl import URL
-
 from kscheduler import logs
 from kscheduler.api.duration import SECOND, format_duration
-from kscheduler.client.connections import DIAL_SECONDS, connector, failure, proxy_for
+from kscheduler.client.connections import Connections
 from kscheduler.client.credentials import credentials_for
+from kscheduler.client.dialling import Route
 from kscheduler.client.errors import (
     ConnectionReset,
     CredentialsError,
@@ -30,13 +30,17 @@ from kscheduler.client.errors import (
     Withheld,
     from_response,
 )
-from kscheduler.client.fence import Fence, FencedBody, withheld
+from kscheduler.client.failures import BROKEN, failure
+from kscheduler.client.fence import Fence, withheld
+from kscheduler.client.http_connection import Connection
+from kscheduler.client.http_response import Response
 from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.client.observation import Observer, Unobserved
 from kscheduler.client.reachability import Reachability
 from kscheduler.client.throttle import bucket_for
 from kscheduler.client.tls import TlsContexts
 from kscheduler.errors import ConfigError
+from kscheduler.logs import quote
 from kscheduler.version import __version__
 
 log = logs.logger(__name__)
@@ -47,6 +51,10 @@ MAX_RETRIES = 10
 BROKEN_PAUSE_SECONDS = 1
 # A wait for our own rate limit that is worth a line at -v=3.
 LONG_WAIT_SECONDS = 0.05
+
+# What may stand in a request line, and what may not stand in a header.
+_TARGET = re.compile(r"[!-~]+")
+_BREAKS_HEADERS = re.compile(r"[\r\n\0]")
 
 _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
@@ -62,7 +70,8 @@ class _Call(NamedTuple):
     """One request as it is sent, possibly several times."""
 
     method: str
-    url: str
+    server: str
+    path: str  # with its query
     body: bytes | None
     content_type: str
     subject: str
@@ -70,14 +79,18 @@ class _Call(NamedTuple):
     fence: Fence | None = None
 
     @property
+    def url(self) -> str:
+        return self.server + self.path
+
+    @property
     def request(self) -> str:
         """How Go names it in errors."""
         return f'{self.method.capitalize()} "{self.url}"'
 
-    def fenced_body(self) -> bytes | FencedBody | None:
-        if self.fence is None or self.body is None:
-            return self.body
-        return FencedBody(self.body, self.fence, self.request)
+    def check(self) -> None:
+        """Raises when it must not be sent any more."""
+        if self.fence is not None and self.fence() <= 0:
+            raise withheld(self.request)
 
     def may_be_repeated(self, error: TransportError) -> bool:
         """Whether sending it again can do no harm: a broken write may have taken effect."""
@@ -108,28 +121,26 @@ class Transport:
     ) -> None:
         self.host = config.host
         self._server = config.server
-        self._server_name = config.tls.server_name or None
         self._tls = TlsContexts(config.tls) if config.secure else None
         self._credentials = credentials_for(
             config.identity, has_certificate=config.tls.has_certificate
         )
-        self._proxy = proxy_for(config.server, config.proxy)
+        self._route = Route(config.server, proxy=config.proxy, server_name=config.tls.server_name)
         self._bucket = bucket_for(qps, burst)
         self._timeout_seconds = timeout_seconds
-        self._max_connections = max_connections
         self._observer = observer or Unobserved()
         self._reachability = reachability or Reachability()
-        self._headers = [
+        self._headers = _lines(
+            ("Host", self._route.host_header),
             ("User-Agent", agent),
             ("Accept", "application/json, */*"),
             *config.identity.impersonation.headers(),
-        ]
-        self._requests: aiohttp.ClientSession | None = None
-        self._streams: aiohttp.ClientSession | None = None
+            *self._route.headers,
+        )
+        self._requests = Connections(self._route, limit=max_connections)
+        self._streams = Connections(self._route)
 
     async def __aenter__(self) -> Self:
-        self._requests = self._session(self._max_connections)
-        self._streams = self._session(0)
         return self
 
     async def __aexit__(
@@ -138,19 +149,8 @@ class Transport:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for session in (self._requests, self._streams):
-            if session is not None:
-                await session.close()
-
-    def _session(self, limit: int) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=connector(limit),
-            headers=self._headers,
-            # Compression would cost both sides more than the loopback or rack-local bytes do.
-            skip_auto_headers=("Accept-Encoding", "Content-Type"),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=DIAL_SECONDS),
-        )
+        await self._requests.close()
+        await self._streams.close()
 
     async def request(
         self,
@@ -165,16 +165,17 @@ class Transport:
     ) -> bytes:
         """The body of a successful answer; `subject` names the object in errors (`pods p1`).
 
-        With a `fence`, a request that has a body is neither sent nor waited for once that closes.
+        With a `fence`, a request is neither sent nor waited for once that closes.
         """
-        call = _Call(method, self._url(path, query), body, content_type, subject, fence=fence)
+        target = self._target(path, query)
+        call = _Call(method, self._server, target, body, content_type, subject, fence=fence)
         started = time.perf_counter()
         received = 0
         await self._wait_for_token(call)
         try:
             async with asyncio.timeout(self._seconds_for(call)):
-                response = await self._answered(call)
-                answer = await self._read(call, response)
+                connection = await self._answered(call)
+                answer = await self._read_all(call, connection)
                 received = len(answer)
                 return answer
         except TimeoutError as error:
@@ -206,30 +207,29 @@ class Transport:
         A server that says nothing for `idle_seconds` counts as gone: DeadlineExceeded. Watches are
         not rate limited.
         """
-        call = _Call("GET", self._url(path, query), None, JSON, subject, streamed=True)
-        response = await self._answered(call, idle_seconds)
+        target = self._target(path, query)
+        call = _Call("GET", self._server, target, None, JSON, subject, streamed=True)
+        connection = await self._answered(call, idle_seconds)
 
         async def read() -> bytes:
             try:
-                return await response.content.readany()
-            except (aiohttp.ClientError, OSError) as error:
-                raise failure(call.request, self._server, error) from error
+                return await connection.read(idle_seconds=idle_seconds)
+            except BROKEN as error:
+                raise failure(call.request, error) from error
 
         try:
             yield read
         finally:
-            # Closed, not released: what is still to come would hold up the connection's next user.
-            response.close()
+            # A watch in its middle is cut off here: what is still to come has no reader.
+            self._streams.release(connection)
 
-    async def _answered(
-        self, call: _Call, idle_seconds: float | None = None
-    ) -> aiohttp.ClientResponse:
-        """The first answer that is good, having waited out those that said "later"."""
+    async def _answered(self, call: _Call, idle_seconds: float | None = None) -> Connection:
+        """Where the first good answer begins, those having been waited out that said "later"."""
         previous: TransportError | None = None
         for attempt in range(MAX_RETRIES + 1):
             last = attempt == MAX_RETRIES
             try:
-                response = await self._sent(call, idle_seconds)
+                connection = await self._sent(call, idle_seconds)
             except Withheld:
                 raise
             except TransportError as error:
@@ -239,16 +239,17 @@ class Transport:
                     raise (error.after(previous) if previous else error) from error.__cause__
                 previous, pause = error, BROKEN_PAUSE_SECONDS
             else:
+                response = connection.response
                 code = str(response.status)
                 self._observer.attempted(call.method, self.host, code, again=attempt > 0)
                 self._reachability.answered()
                 if 200 <= response.status <= 206:
-                    return response
+                    return connection
+                body = await self._read_all(call, connection, idle_seconds)
                 wanted = _retry_after(response)
                 if last or wanted is None:
-                    raise await self._refusal(call, response)
+                    raise _refused(call, response, body)
                 pause = wanted
-                response.release()
             log.v(4).info(
                 "Got a Retry-After response", delay=f"{pause}s", attempt=attempt + 1, url=call.url
             )
@@ -257,56 +258,59 @@ class Transport:
                 await self._wait_for_token(call)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _sent(self, call: _Call, idle_seconds: float | None) -> aiohttp.ClientResponse:
-        session = self._streams if call.streamed else self._requests
-        assert session is not None, "the transport has not been entered"
+    async def _sent(self, call: _Call, idle_seconds: float | None) -> Connection:
+        header, context = await self._identity(call)
+        try:
+            connection = await self._pool(call).ask(
+                self._written(call, header),
+                context,
+                check=call.check,
+                repeatable=call.method == "GET",
+                idle_seconds=idle_seconds,
+            )
+        except BROKEN as error:
+            raise failure(call.request, error) from error
+        if connection.response.status == 401:
+            self._credentials.rejected(header)
+        return connection
+
+    async def _identity(self, call: _Call) -> tuple[str | None, ssl.SSLContext | None]:
+        """The Authorization header and the certificates with which a request is sent now."""
         try:
             header = await self._credentials.authorization()
-            tls = self._tls and self._tls.context(
-                time.monotonic(), await self._credentials.certificate()
-            )
+            if self._tls is None:
+                return header, None
+            certificate = await self._credentials.certificate()
+            return header, self._tls.context(time.monotonic(), certificate)
         except ConfigError as error:
             raise CredentialsError(call.request, f"getting credentials: {error}") from error
-        headers = {} if header is None else {"Authorization": header}
-        if call.body is not None:
-            headers["Content-Type"] = call.content_type
-        body = call.fenced_body()
-        try:
-            response = await session.request(
-                call.method,
-                URL(call.url, encoded=True),
-                data=body,
-                headers=headers,
-                ssl=tls or False,
-                server_hostname=self._server_name,
-                proxy=self._proxy,
-                timeout=_stream_timeout(idle_seconds) if call.streamed else None,
-                allow_redirects=False,
-            )
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            if isinstance(body, FencedBody) and body.refusal is not None:
-                raise body.refusal from error
-            raise failure(call.request, self._server, error) from error
-        if response.status == 401:
-            self._credentials.rejected(header)
-        return response
 
-    async def _refusal(self, call: _Call, response: aiohttp.ClientResponse) -> StatusError:
-        body = await self._read(call, response)
-        return from_response(
-            response.status,
-            body,
-            method=call.method,
-            subject=call.subject,
-            text=response.content_type.startswith("text/"),
-            retry_after=_retry_seconds(response),
-        )
+    def _written(self, call: _Call, authorization: str | None) -> bytes:
+        """The request as it goes over the wire."""
+        target = self._route.target_prefix + call.path
+        if not _TARGET.fullmatch(target):
+            raise ValueError(f"invalid character in URL {target!r}")
+        head = f"{call.method} {target} HTTP/1.1\r\n{self._headers}"
+        if authorization is not None:
+            head += _lines(("Authorization", authorization))
+        if call.body is None:
+            return f"{head}\r\n".encode()
+        size = len(call.body)
+        head += f"Content-Type: {call.content_type}\r\nContent-Length: {size}\r\n\r\n"
+        return head.encode() + call.body
 
-    async def _read(self, call: _Call, response: aiohttp.ClientResponse) -> bytes:
+    async def _read_all(
+        self, call: _Call, connection: Connection, idle_seconds: float | None = None
+    ) -> bytes:
         try:
-            return await response.read()
-        except (aiohttp.ClientError, OSError) as error:
-            raise failure(call.request, self._server, error) from error
+            return await connection.read_all(idle_seconds=idle_seconds)
+        except BROKEN as error:
+            raise failure(call.request, error) from error
+        finally:
+            self._pool(call).release(connection)
+
+    def _pool(self, call: _Call) -> Connections:
+        return self._streams if call.streamed else self._requests
 
     async def _wait_for_token(self, call: _Call) -> None:
         if self._bucket is None:
@@ -328,26 +332,38 @@ class Transport:
             )
         self._observer.held_back(call.method, self.host, wait)
 
-    def _url(self, path: str, query: Mapping[str, str] | None) -> str:
+    def _target(self, path: str, query: Mapping[str, str] | None) -> str:
         parameters = dict(query or ())
         if self._timeout_seconds is not None:
             parameters["timeout"] = format_duration(int(self._timeout_seconds * SECOND))
-        if not parameters:
-            return self._server + path
-        return f"{self._server}{path}?{urlencode(sorted(parameters.items()))}"
+        return f"{path}?{urlencode(sorted(parameters.items()))}" if parameters else path
 
 
-def _stream_timeout(idle_seconds: float | None) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=None, sock_connect=DIAL_SECONDS, sock_read=idle_seconds)
+def _lines(*headers: tuple[str, str]) -> str:
+    for name, value in headers:
+        if _BREAKS_HEADERS.search(value):
+            raise ValueError(f"net/http: invalid header field value for {quote(name)}")
+    return "".join(f"{name}: {value}\r\n" for name, value in headers)
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> int | None:
+def _refused(call: _Call, response: Response, body: bytes) -> StatusError:
+    return from_response(
+        response.status,
+        body,
+        method=call.method,
+        subject=call.subject,
+        text=response.text_of(b"content-type").startswith("text/"),
+        retry_after=_retry_seconds(response),
+    )
+
+
+def _retry_after(response: Response) -> int | None:
     """Seconds to wait before trying again, if the server asks for that."""
     if response.status == 429 or response.status >= 500:
         return _retry_seconds(response)
     return None
 
 
-def _retry_seconds(response: aiohttp.ClientResponse) -> int | None:
-    text = response.headers.get("Retry-After", "")
+def _retry_seconds(response: Response) -> int | None:
+    text = response.text_of(b"retry-after")
     return int(text) if text.isascii() and text.isdecimal() else None

@@ -1,0 +1,160 @@
+"""The way to a server: sockets that notice when a peer has vanished, proxies, TLS."""
+
+import asyncio
+import base64
+import socket
+import ssl
+import urllib.request
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from aiohappyeyeballs import start_connection
+
+from kscheduler.client.http_connection import Connection
+from kscheduler.client.http_response import Response
+
+DIAL_SECONDS = 30.0
+TLS_SECONDS = 10.0
+# A host with addresses of both families is tried by the next one when the first takes so long.
+NEXT_ADDRESS_SECONDS = 0.25
+PORTS = {"http": 80, "https": 443}
+# A peer that vanished without a word is noticed after about 75 s: 30 s of silence, three probes.
+_SOCKET_OPTIONS = (
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 30),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 15),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 75_000),
+)
+
+
+class DialError(Exception):
+    """No connection came about with this host and port, of the server or of its proxy."""
+
+    def __init__(self, host: str, address: str, cause: OSError, *, is_proxy: bool) -> None:
+        super().__init__(str(cause))
+        self.host = host
+        self.address = address
+        self.cause = cause
+        self.is_proxy = is_proxy
+
+
+class HandshakeTimeoutError(Exception):
+    """The other side began to speak TLS and then fell silent."""
+
+
+class ProxyRefusedError(Exception):
+    """The proxy lets nobody through; the text is what it said."""
+
+
+class Route:
+    """How connections to one server are opened, and how requests name what they ask for there."""
+
+    def __init__(self, server: str, *, proxy: str = "", server_name: str = "") -> None:
+        self._server = urlsplit(server)
+        found = proxy or _proxy_of_environment(self._server)
+        self._proxy = urlsplit(found) if found else None
+        self._server_name = server_name or self._server.hostname or ""
+
+    @property
+    def host_header(self) -> str:
+        return self._server.netloc.rpartition("@")[2]
+
+    @property
+    def target_prefix(self) -> str:
+        """What a request line has before the path: a proxy that does not tunnel is told it all."""
+        if self._is_relayed:
+            return f"{self._server.scheme}://{self.host_header}{self._server.path}"
+        return self._server.path
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """What requests carry because of the way they take."""
+        return self._proxy_authorization() if self._is_relayed else []
+
+    async def open(self, context: ssl.SSLContext | None) -> Connection:
+        """A new connection; `context` is None for a server without TLS."""
+        first_hop = self._proxy or self._server
+        connection = await self._dial(first_hop, context)
+        try:
+            if self._proxy is not None and self._proxy.scheme == "https":
+                trusted = context or ssl.create_default_context()
+                await _secure(connection, trusted, self._proxy.hostname or "")
+            if self._proxy is not None and not self._is_relayed:
+                await self._tunnel(connection)
+            if context is not None:
+                await _secure(connection, context, self._server_name)
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    @property
+    def _is_relayed(self) -> bool:
+        return self._proxy is not None and self._server.scheme == "http"
+
+    async def _dial(self, hop: SplitResult, context: ssl.SSLContext | None) -> Connection:
+        loop = asyncio.get_running_loop()
+        host, port = hop.hostname or "", hop.port or PORTS.get(hop.scheme, 0)
+        try:
+            if hop.scheme not in PORTS:
+                raise OSError(f"unsupported scheme {hop.scheme}")
+            async with asyncio.timeout(DIAL_SECONDS):
+                found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                opened = await start_connection(
+                    found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, socket_factory=_open_socket
+                )
+            _, connection = await loop.create_connection(lambda: Connection(context), sock=opened)
+        except OSError as error:
+            is_proxy = hop is self._proxy
+            raise DialError(host, _address(hop, port), error, is_proxy=is_proxy) from error
+        return connection
+
+    async def _tunnel(self, connection: Connection) -> None:
+        server = self._server
+        target = _address(server, PORTS[server.scheme])
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+        lines += [f"{name}: {value}" for name, value in self._proxy_authorization()]
+        response = Response(bodiless=True)
+        await connection.ask("\r\n".join([*lines, "", ""]).encode(), response)
+        if response.status != 200:
+            raise ProxyRefusedError(response.reason.decode(errors="replace"))
+
+    def _proxy_authorization(self) -> list[tuple[str, str]]:
+        proxy = self._proxy
+        if proxy is None or proxy.username is None:
+            return []
+        pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        return [("Proxy-Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")]
+
+
+async def _secure(connection: Connection, context: ssl.SSLContext, name: str) -> None:
+    try:
+        await connection.secure(context, name, seconds=TLS_SECONDS)
+    except ConnectionAbortedError as error:  # How event loops tell that the time is up.
+        raise HandshakeTimeoutError from error
+
+
+def _open_socket(address: tuple[Any, ...]) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    opened = socket.socket(family, kind, protocol)
+    for level, name, value in _SOCKET_OPTIONS:
+        if hasattr(socket, name):
+            opened.setsockopt(level, getattr(socket, name), value)
+    return opened
+
+
+def _address(hop: SplitResult, port: int) -> str:
+    host = hop.hostname or ""
+    return f"[{host}]:{hop.port or port}" if ":" in host else f"{host}:{hop.port or port}"
+
+
+def _proxy_of_environment(server: SplitResult) -> str:
+    """As Go understands it."""
+    host = server.hostname or ""
+    if host == "localhost" or host.startswith("127.") or host == "::1":
+        return ""
+    if urllib.request.proxy_bypass(server.netloc):
+        return ""
+    return urllib.request.getproxies_environment().get(server.scheme, "")
