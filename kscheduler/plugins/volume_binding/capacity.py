@@ -90,14 +90,16 @@ class _Segments:
         rows: list[Rows] = []
         place_of: dict[str, slice] = {}
         end = 0
-        for key, item in self._objects.items():
+        # In an order that does not depend on how they came; upstream's is chance.
+        objects = [self._objects[key] for key in sorted(self._objects)]
+        for item in objects:
             reached = np.flatnonzero(nodes.selector_mask(_topology(item)))
             rows.append(reached)
-            place_of[key] = slice(end, end + len(reached))
+            place_of[item.key] = slice(end, end + len(reached))
             end += len(reached)
         lengths = [len(some) for some in rows]
-        limits = [_bytes(limit_of(item)) for item in self._objects.values()]
-        capacities = [_bytes(item.capacity) for item in self._objects.values()]
+        limits = [_bytes(limit_of(item)) for item in objects]
+        capacities = [_bytes(item.capacity) for item in objects]
         return _Layout(
             nodes.label_generation,
             np.concatenate(rows) if rows else np.empty(0, np.intp),
