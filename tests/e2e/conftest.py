@@ -50,3 +50,20 @@ async def cluster(request, run_folder, tmp_path) -> AsyncIterator[Cluster]:
             finally:
                 await cluster.end_daemons()
                 await cluster.clear()
+
+
+@pytest.fixture
+async def priorities(cluster) -> AsyncIterator[dict[str, dict[str, str]]]:
+    """What a pod's spec says to be this important."""
+    classes = {
+        "low": {"value": 10},
+        "middle": {"value": 100},
+        "high": {"value": 1000},
+        "polite": {"value": 1000, "preemptionPolicy": "Never"},
+    }
+    names = {short: f"{cluster.namespace}-{short}" for short in classes}
+    for short, body in classes.items():
+        await cluster.api.create("priorityclasses", {"metadata": {"name": names[short]}, **body})
+    yield {short: {"priorityClassName": name} for short, name in names.items()}
+    for name in names.values():
+        await cluster.api.delete("priorityclasses", name)

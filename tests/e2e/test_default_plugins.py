@@ -1,13 +1,139 @@
-"""Each default plugin at work: where pods go, and why they do not go elsewhere."""
+"""Each default plugin at work: where pods go, and why they do not go elsewhere.
 
+A test's name begins with the plugin it is about.
+"""
+
+import re
+
+import pytest
+
+from kscheduler.plugins import IN_TREE
 from tests.e2e.api import eventually
 from tests.e2e.cluster import scheduled_condition
 from tests.e2e.objects import HOSTNAME, ZONE, near, node, node_terms, on_node, pod, required
 
 MEGABYTE = 1 << 20
+SCHEDULED = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"}'
+# Seen at work in files of their own, which have more to tell about them.
+ELSEWHERE = {
+    "DefaultPreemption",  # test_preemption.py
+    "DeferredPodScheduling",
+    "DynamicResources",
+    "GangScheduling",
+    "NodeVolumeLimits",
+    "PodGroupPodsCount",
+    "TopologyPlacementGenerator",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+}
 
 
-async def test_taints_keep_off_whom_they_do_not_tolerate(cluster):
+@pytest.mark.parametrize("plugin", sorted(set(IN_TREE) - ELSEWHERE))
+def test_there_is_a_test_for(plugin):
+    start = "test" + re.sub("([A-Z])", lambda found: "_" + found[0].lower(), plugin)
+    assert [name for name in globals() if name.startswith(f"{start}_")]
+
+
+async def test_priority_sort_puts_the_most_important_pod_first(cluster, priorities):
+    """They wait for a scheduler in the wrong order, and there is room for one."""
+    await cluster.create_nodes(node("n1", pods=1))
+    for name in ("low", "high", "middle"):
+        await cluster.create_pods(pod(name, **priorities[name]))
+    await cluster.start_daemon()
+
+    assert await cluster.node_of("high") == "n1"
+    for name in ("low", "middle"):
+        await cluster.becomes_refused(name, "0/1 nodes are available: 1 Too many pods.")
+
+
+async def test_default_binder_tells_a_pod_from_its_successor_of_the_same_name(cluster):
+    await cluster.create_nodes(node("n1", cpu="1"))
+    daemon = await cluster.start_daemon()
+    await cluster.create_pods(pod("first", cpu="1"))
+    await cluster.node_of("first")
+    await cluster.delete_pod("first")
+    await cluster.create_pods(pod("first", cpu="1"))
+
+    assert await cluster.node_of("first") == "n1"
+    bound = await cluster.pod("first")
+    assert scheduled_condition(bound)["status"] == "True"
+    await daemon.shows(SCHEDULED, 2)
+    await daemon.shows('scheduler_cache_size{type="pods"}', 1)
+
+
+async def test_node_name_leaves_a_pod_where_its_author_has_put_it(cluster):
+    """Such a pod is never decided on; it takes room, even on a node that is not there yet."""
+    await cluster.create_nodes(node("n1"))
+    daemon = await cluster.start_daemon()
+    await cluster.create_pods(pod("there", cpu="4", nodeName="later"))
+    await daemon.shows('scheduler_cache_size{type="pods"}', 1)
+    await cluster.create_nodes(node("later", cpu="4"))
+    await cluster.create_pods(pod("p1", cpu="1", **on_node("later")))
+
+    await cluster.becomes_refused(
+        "p1",
+        "0/2 nodes are available: 1 Insufficient cpu, "
+        "1 node(s) didn't match Pod's node affinity/selector.",
+    )
+    assert scheduled_condition(await cluster.pod("there")) == {}
+    await daemon.shows(SCHEDULED, 0)
+
+
+async def test_node_unschedulable_lets_in_who_tolerates_it(cluster):
+    await cluster.create_nodes(node("n1", unschedulable=True))
+    await cluster.start_daemon()
+    tolerated = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
+    await cluster.create_pods(pod("kept-off"), pod("let-in", tolerations=tolerated))
+
+    assert await cluster.node_of("let-in") == "n1"
+    await cluster.becomes_refused(
+        "kept-off", "0/1 nodes are available: 1 node(s) were unschedulable."
+    )
+
+
+async def test_node_declared_features_asks_for_what_a_kubelet_can_do(cluster):
+    feature = "RestartAllContainersOnContainerExits"
+    able = node("n2")
+    able["status"]["declaredFeatures"] = [feature]
+    await cluster.create_nodes(node("n1"), able)
+    await cluster.start_daemon()
+    names = ["p0", "p1", "p2"]
+    await cluster.create_pods(*(pod_that_restarts_all(name) for name in names))
+    assert set((await cluster.nodes_of(*names)).values()) == {"n2"}
+
+    await cluster.create_pods(pod_that_restarts_all("unhappy", **on_node("n1")))
+
+    await cluster.becomes_refused(
+        "unhappy",
+        "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+        "1 node(s) didn't match Pod's required features.",
+    )
+
+
+def pod_that_restarts_all(name, **spec):
+    made = pod(name, restartPolicy="Never", **spec)
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    made["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+    return made
+
+
+async def test_node_resources_balanced_allocation_evens_out_cpu_and_memory(cluster):
+    """Both nodes are equally full, the one of CPU and the other of memory; the pod wants CPU."""
+    await cluster.create_nodes(
+        node("n1", cpu="10", memory="10Gi"), node("n2", cpu="10", memory="10Gi")
+    )
+    await cluster.create_pods(
+        pod("much-cpu", cpu="6", memory="2Gi", nodeName="n1"),
+        pod("much-memory", cpu="2", memory="6Gi", nodeName="n2"),
+    )
+    await cluster.start_daemon()
+    await cluster.create_pods(pod("p1", cpu="2", memory="1Gi"))
+
+    assert await cluster.node_of("p1") == "n2"
+
+
+async def test_taint_toleration_keeps_off_who_does_not_tolerate(cluster):
     await cluster.create_nodes(
         node("n1"), node("n2", taints=[{"key": "only", "value": "gpu", "effect": "NoSchedule"}])
     )
@@ -27,7 +153,7 @@ async def test_taints_keep_off_whom_they_do_not_tolerate(cluster):
     )
 
 
-async def test_a_preferred_taint_only_repels(cluster):
+async def test_taint_toleration_only_repels_where_taints_are_preferences(cluster):
     repels = [{"key": "busy", "effect": "PreferNoSchedule"}]
     await cluster.create_nodes(node("n1"), node("n2", taints=repels))
     await cluster.start_daemon()
@@ -36,7 +162,7 @@ async def test_a_preferred_taint_only_repels(cluster):
     assert await cluster.nodes_of("p1", "p2") == {"p1": "n1", "p2": "n2"}
 
 
-async def test_node_affinity_and_selectors_match_labels(cluster):
+async def test_node_affinity_matches_labels_by_terms_and_selectors(cluster):
     await cluster.create_nodes(
         node("n1", labels={"disk": "ssd", "cores": "8"}), node("n2", labels={"disk": "hdd"})
     )
@@ -67,7 +193,7 @@ async def test_node_affinity_and_selectors_match_labels(cluster):
     )
 
 
-async def test_affinity_by_name_of_the_node(cluster):
+async def test_node_affinity_finds_a_node_by_its_name(cluster):
     """As daemon sets ask for their nodes."""
     await cluster.create_nodes(node("n1"), node("n2"), node("n3"))
     await cluster.start_daemon()
@@ -79,7 +205,7 @@ async def test_affinity_by_name_of_the_node(cluster):
     assert await cluster.node_of("p1") == "n2"
 
 
-async def test_host_ports_are_used_once_per_node(cluster):
+async def test_node_ports_are_used_once_per_node(cluster):
     await cluster.create_nodes(node("n1"), node("n2"))
     await cluster.start_daemon()
     await cluster.create_pods(pod("a", host_port=8080), pod("b", host_port=8080))
@@ -94,7 +220,7 @@ async def test_host_ports_are_used_once_per_node(cluster):
     )
 
 
-async def test_nodes_take_what_they_have_room_for(cluster):
+async def test_node_resources_fit_fills_nodes_no_further_than_they_have_room(cluster):
     await cluster.create_nodes(node("n1", cpu="2", memory="1Gi"), node("n2", cpu="1", pods=1))
     await cluster.start_daemon()
     await cluster.create_pods(pod("a", cpu="1500m", memory="512Mi"), pod("b", cpu="1"))
@@ -108,7 +234,7 @@ async def test_nodes_take_what_they_have_room_for(cluster):
     )
 
 
-async def test_extended_resources_are_counted(cluster):
+async def test_node_resources_fit_counts_extended_resources(cluster):
     with_device = node("n2")
     for amounts in (with_device["status"]["capacity"], with_device["status"]["allocatable"]):
         amounts["example.com/device"] = "1"
@@ -127,7 +253,7 @@ async def test_extended_resources_are_counted(cluster):
     )
 
 
-async def test_the_emptier_node_is_preferred(cluster):
+async def test_node_resources_fit_prefers_the_emptier_node(cluster):
     await cluster.create_nodes(node("n1", cpu="8"), node("n2", cpu="8"))
     await cluster.start_daemon()
     await cluster.create_pods(pod("load", cpu="4", memory="4Gi", nodeName="n1"))
@@ -137,7 +263,7 @@ async def test_the_emptier_node_is_preferred(cluster):
     assert set(placed.values()) == {"n2"}
 
 
-async def test_pods_spread_over_zones(cluster):
+async def test_pod_topology_spread_keeps_zones_even(cluster):
     await cluster.create_nodes(
         node("n1", labels={ZONE: "a"}),
         node("n2", labels={ZONE: "b"}),
@@ -160,7 +286,7 @@ async def test_pods_spread_over_zones(cluster):
     assert sorted(placed.values()) == ["n1", "n1", "n2", "n2"]
 
 
-async def test_a_skewed_zone_is_refused_by_name_of_the_rule(cluster):
+async def test_pod_topology_spread_refuses_a_skewed_zone_by_name_of_the_rule(cluster):
     await cluster.create_nodes(node("n1", labels={ZONE: "a"}), node("n2", labels={ZONE: "b"}))
     await cluster.start_daemon()
     spread = {
@@ -183,7 +309,7 @@ async def test_a_skewed_zone_is_refused_by_name_of_the_rule(cluster):
     )
 
 
-async def test_affinity_draws_pods_together_and_apart(cluster):
+async def test_inter_pod_affinity_draws_pods_together_and_apart(cluster):
     await cluster.create_nodes(
         node("n1", labels={ZONE: "a"}),
         node("n2", labels={ZONE: "b"}),
@@ -205,7 +331,7 @@ async def test_affinity_draws_pods_together_and_apart(cluster):
     )
 
 
-async def test_pods_that_keep_others_off_are_heard(cluster):
+async def test_inter_pod_affinity_hears_pods_that_keep_others_off(cluster):
     """Anti-affinity holds for who comes later, too, and across namespaces that are named."""
     await cluster.create_nodes(node("n1"), node("n2", unschedulable=True))
     await cluster.start_daemon()
@@ -227,7 +353,7 @@ async def test_pods_that_keep_others_off_are_heard(cluster):
     )
 
 
-async def test_preferred_affinity_decides_between_equals(cluster):
+async def test_inter_pod_affinity_decides_between_equals(cluster):
     await cluster.create_nodes(node("n1"), node("n2"), node("n3"))
     await cluster.start_daemon()
     await cluster.create_pods(pod("db", labels={"app": "db"}, nodeName="n3"))
@@ -238,7 +364,7 @@ async def test_preferred_affinity_decides_between_equals(cluster):
     assert await cluster.node_of("p1") == "n3"
 
 
-async def test_a_node_that_has_the_image_is_preferred(cluster):
+async def test_image_locality_prefers_the_node_that_has_the_image(cluster):
     big = "registry.example/big:1"
     has_it = [{"names": [big], "sizeBytes": 900 * MEGABYTE}]
     await cluster.create_nodes(node("n1"), node("n2", images=has_it), node("n3"))
@@ -248,7 +374,7 @@ async def test_a_node_that_has_the_image_is_preferred(cluster):
     assert await cluster.node_of("p1") == "n2"
 
 
-async def test_gated_pods_wait_for_their_last_gate(cluster):
+async def test_scheduling_gates_hold_a_pod_until_the_last_is_removed(cluster):
     await cluster.create_nodes(node("n1"))
     daemon = await cluster.start_daemon()
     gates = [{"name": "example.com/first"}, {"name": "example.com/second"}]
