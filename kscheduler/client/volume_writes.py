@@ -38,7 +38,8 @@ def _with_annotations(
     assert item.whole, f"{resource.kind} {item.key} was followed without its JSON"
     members = _members(item.whole)
     metadata = _members(members["metadata"])
-    metadata["annotations"] = _raw(dict(item.metadata.annotations))
+    if item.metadata.annotations:
+        metadata["annotations"] = _raw(dict(item.metadata.annotations))
     members["metadata"] = _raw(metadata)
     kind = {"kind": _raw(resource.kind), "apiVersion": _raw(resource.api_version)}
     return kind | members
