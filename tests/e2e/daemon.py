@@ -31,7 +31,7 @@ class Daemon:
     def __init__(self, process: Process, log: Path, url: str, token: str) -> None:
         self.process = process
         self._log = log
-        self._url = url
+        self.url = url
         self._headers = {"Authorization": f"Bearer {token}"}
 
     @classmethod
@@ -82,7 +82,7 @@ class Daemon:
         """The value of `name{label="value"}` as served now; None while there is no such line."""
         async with (
             aiohttp.ClientSession(headers=self._headers) as session,
-            session.get(f"{self._url}/metrics", ssl=False) as answer,
+            session.get(f"{self.url}/metrics", ssl=False) as answer,
         ):
             answer.raise_for_status()
             text = await answer.text()
