@@ -26,8 +26,8 @@ class Authority:
         )
         self.pem = certificate.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, name: str, *, address: str = "") -> tuple[bytes, bytes]:
-        """Certificate and key as PEM; with an address it is a server's."""
+    def issue(self, name: str, *, address: str = "", host: str = "") -> tuple[bytes, bytes]:
+        """Certificate and key as PEM; with an address or a host name it is a server's."""
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
             _builder(_name(name), self._name, key.public_key())
@@ -37,8 +37,9 @@ class Authority:
                 critical=False,
             )
         )
-        if address:
-            names = [x509.IPAddress(ipaddress.ip_address(address))]
+        names: list[x509.GeneralName] = [x509.DNSName(host)] if host else []
+        names += [x509.IPAddress(ipaddress.ip_address(address))] if address else []
+        if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         return (

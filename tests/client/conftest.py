@@ -1,9 +1,11 @@
 """A scripted API server, connections to it, and what was logged."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import pytest
+import uvloop
 from aiohttp import web
 
 from kscheduler import logs
@@ -11,6 +13,16 @@ from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.client.resources import KubeClient
 from kscheduler.client.transport import Transport, user_agent
 from tests.client.scripted import Lines, ScriptedServer
+
+ON_BOTH_LOOPS = "test_connections.py"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_asyncio_loop_factories(item):
+    """What depends on how a loop tells of closed sockets is tested on the daemon's loop, too."""
+    if item.path.name == ON_BOTH_LOOPS:
+        return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop}
 
 
 @pytest.fixture
