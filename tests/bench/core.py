@@ -15,7 +15,7 @@ import json
 import os
 import pstats
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
@@ -33,14 +33,15 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.sharing import share_pod
 from kscheduler.config.catalog import IN_TREE as POINTS
-from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
 from kscheduler.cycle.batching import Batching
 from kscheduler.cycle.schedule import Placement, Scheduler
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
+from kscheduler.framework.handle import Factory, Handle
 from kscheduler.framework.listers import FixedListers
+from kscheduler.framework.plugin import points_of
 from kscheduler.framework.profile import build_frameworks
 from kscheduler.framework.runtime import Framework
 from kscheduler.metrics import Metrics
@@ -55,6 +56,11 @@ SAMPLED = 0.1
 # Microseconds of CPU per pod that we mean to stay below, by number of nodes.
 TARGETS = {100: 150, 1000: 500, 5000: 500}
 
+KIND = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+}
+
 _decode_node = decoder_for(Node)
 _decode_pod = decoder_for(Pod)
 
@@ -62,10 +68,12 @@ _decode_pod = decoder_for(Pod)
 class Cluster:
     """A scheduler's core around nodes that have some pods already."""
 
-    def __init__(self, size: int, workload: str) -> None:
+    def __init__(
+        self, size: int, workload: str, more_plugins: Mapping[str, Factory] | None = None
+    ) -> None:
         self.cache = Cache()
         metrics = Metrics()
-        self.framework = make_framework(self.cache, metrics)
+        self.framework = make_framework(self.cache, metrics, more_plugins or {})
         self.scheduler = Scheduler(rng=Random(1), batching=Batching(metrics))
         self._rng = Random(2)
         self._serial = 0
@@ -106,9 +114,15 @@ class Cluster:
         return taken
 
 
-def make_framework(cache: Cache, metrics: Metrics) -> Framework:
+def make_framework(
+    cache: Cache, metrics: Metrics, more_plugins: Mapping[str, Factory]
+) -> Framework:
     gates = FeatureGates.defaults()
-    completed = complete(default_config(gates), POINTS, gates=gates)
+    enabled = [{"name": name} for name in more_plugins]
+    document = {**KIND, "profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}]}
+    config = load_config(json.dumps(document).encode(), gates=gates)
+    points = POINTS | {name: points_of(made) for name, made in more_plugins.items()}
+    completed = complete(config, points, gates=gates)
     handle = Handle(
         gates=gates,
         listers=FixedListers(),
@@ -119,7 +133,9 @@ def make_framework(cache: Cache, metrics: Metrics) -> Framework:
         recorder=SimpleNamespace(),
         metrics=metrics,
     )
-    (framework,) = build_frameworks(completed, IN_TREE, lambda _name: handle).values()
+    (framework,) = build_frameworks(
+        completed, IN_TREE | more_plugins, lambda _name: handle
+    ).values()
     return framework
 
 

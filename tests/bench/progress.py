@@ -25,10 +25,10 @@ class Teller:
 
     def begin(self, what: str, pods: int | None = None) -> None:
         self._progress.update(self._whole, description=what)
-        self._progress.reset(self._now, total=pods, description="pods bound" if pods else "")
+        self._progress.reset(self._now, total=pods, description="")
 
     def bound(self, pods: int) -> None:
-        self._progress.update(self._now, completed=pods)
+        self._progress.update(self._now, completed=pods, description=f"{pods:,} pods are bound")
 
     def end(self, weight: float) -> None:
         self._progress.advance(self._whole, weight)
