@@ -34,7 +34,8 @@ async def open_cluster(server: Path, folder: Path) -> "AsyncIterator[Cluster]":
         finally:
             await cluster.end_daemons()
             cluster.show_logs()
-        assert cluster.trouble() == []
+        if trouble := cluster.trouble():
+            raise AssertionError("\n".join(("a daemon complained:", *trouble)))
     finally:
         await api.close()
 

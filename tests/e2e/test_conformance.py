@@ -5,6 +5,7 @@ Those of preemption are in test_preemption.py.
 
 import pytest
 
+from tests.e2e.conftest import REAL
 from tests.e2e.objects import HOSTNAME, ZONE, node, node_terms, on_node, pod
 
 NO_MATCH = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
@@ -54,7 +55,7 @@ async def heavy(cluster):
     await cluster.api.delete("runtimeclasses", name)
 
 
-@pytest.mark.parametrize("cluster", ["kube-apiserver"], indirect=True)
+@pytest.mark.parametrize("cluster", [REAL], indirect=True)
 async def test_pod_overhead_is_considered_along_with_resource_limits(cluster, heavy):
     await cluster.create_nodes(node("n1", cpu="1"))
     await cluster.start_daemon()

@@ -1,5 +1,9 @@
 """More than one way to schedule: two profiles in a daemon, two daemons in a cluster."""
 
+import pytest
+
+from tests.controlplane.binaries import ASSETS_VARIABLE, MissingProgramError, program
+from tests.e2e.conftest import REAL
 from tests.e2e.objects import node, pod
 
 TWO_PROFILES = """
@@ -36,8 +40,7 @@ async def test_two_daemons_share_a_cluster(cluster):
     await cluster.create_nodes(node("n1", cpu="10"), node("n2", cpu="10"))
     names = {}
     for scheduler in ("first", "second"):
-        profile = f"profiles: [{{schedulerName: {scheduler}}}]\n"
-        await cluster.start_daemon(cluster.config(scheduler, profile))
+        await cluster.start_daemon(cluster.config(scheduler, profile_named(scheduler)))
         names[scheduler] = [f"{scheduler}-{number}" for number in range(6)]
     await cluster.create_pods(
         *(
@@ -54,11 +57,48 @@ async def test_two_daemons_share_a_cluster(cluster):
             assert event["reportingController"] == scheduler
 
 
+@pytest.mark.parametrize("cluster", [REAL], indirect=True)
+async def test_kube_scheduler_and_kscheduler_share_a_cluster(cluster, control_plane):
+    """Two nodes, each with room for half of the pods of both: what one places the other counts."""
+    theirs, ours = "kube-scheduler", "kscheduler"
+    await cluster.create_nodes(node("n1", cpu="6"), node("n2", cpu="6"))
+    await cluster.start_daemon(cluster.config(ours, profile_named(ours)))
+    # It drops the last event that it has not sent when it ends.
+    cluster.expected_errors += ["context canceled"]
+    config = cluster.config(theirs, profile_named(theirs), control_plane / f"{theirs}.kubeconfig")
+    await cluster.start_daemon(config, program=real_kube_scheduler())
+    names = {f"{scheduler}-{n}": scheduler for n in range(6) for scheduler in (theirs, ours)}
+    for name, scheduler in names.items():
+        await cluster.create_pods(pod(name, cpu="1", schedulerName=scheduler))
+        await cluster.node_of(name)
+
+    placed = await cluster.nodes_of(*names)
+    assert sorted(placed.values()) == ["n1"] * 6 + ["n2"] * 6
+    for name, scheduler in names.items():
+        (event,) = await cluster.events(name, "Scheduled")
+        assert event["reportingController"] == scheduler
+    await cluster.create_pods(*(pod(f"late-{s}", cpu="1", schedulerName=s) for s in (theirs, ours)))
+    for scheduler in (theirs, ours):
+        await cluster.becomes_refused(
+            f"late-{scheduler}", "0/2 nodes are available: 2 Insufficient cpu."
+        )
+
+
+def real_kube_scheduler():
+    try:
+        return program("kube-scheduler")
+    except MissingProgramError as error:
+        pytest.skip(f"NOT TESTED beside kube-scheduler, which {ASSETS_VARIABLE} lacks: {error}")
+
+
+def profile_named(scheduler):
+    return f"profiles: [{{schedulerName: {scheduler}}}]\n"
+
+
 async def test_one_daemon_counts_what_the_other_has_placed(cluster):
     await cluster.create_nodes(node("n1", cpu="2"), node("n2", cpu="2"))
     for scheduler in ("first", "second"):
-        profile = f"profiles: [{{schedulerName: {scheduler}}}]\n"
-        await cluster.start_daemon(cluster.config(scheduler, profile))
+        await cluster.start_daemon(cluster.config(scheduler, profile_named(scheduler)))
     await cluster.create_pods(pod("a", cpu="2", schedulerName="first"))
     taken = await cluster.node_of("a")
     await cluster.create_pods(pod("b", cpu="2", schedulerName="second"))
