@@ -1,4 +1,4 @@
-"""Plugins from outside, against the sandbox over HTTP: what they do wrong costs one pod an attempt."""
+"""Plugins from outside against the sandbox: what they do wrong costs one pod one attempt."""
 
 from pathlib import Path
 
