@@ -4,15 +4,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api import quantity
+from kscheduler.api.core import PersistentVolume
 from kscheduler.api.storage import CSIStorageCapacity
 from kscheduler.plugins.volume_binding.capacity import Capacities
+from kscheduler.plugins.volume_binding.matching import match_all
 from kscheduler.plugins.volume_binding.plugin import PodVolumes
+from kscheduler.plugins.volume_binding.volumes import Volumes
 from tests.plugins.machines import UNRESOLVABLE, make_node, rejected
 from tests.plugins.topologies import make_cluster
 from tests.plugins.volumes import (
     SELECTED_NODE,
     Informers,
     Stage,
+    in_version,
     make_capacity,
     make_claim,
     make_class,
@@ -221,3 +225,52 @@ def test_room_is_the_same_however_it_came_to_be(history):
             got, want = (one.room_for(3 * GIB, of, nodes) for one in (followed, fresh))
             assert (got.enough == want.enough).all()
             assert (got.capacity == want.capacity).all()
+
+
+@st.composite
+def told_volumes(draw):
+    """A volume in some state; of which size it is, and what else it is called, does not change."""
+    number = draw(st.integers(0, 4))
+    place = draw(places)
+    return make_volume(
+        f"pv{number}",
+        f"{number + 1}Gi",
+        of=draw(st.sampled_from(["wait", "other"])),
+        phase=draw(st.sampled_from(["Available", "Available", "Bound"])),
+        kept_for=draw(st.sampled_from([None, None, "c0", "x"])),
+        labels={"disk": draw(st.sampled_from(["ssd", "hdd"]))},
+        nodeAffinity=None if place is None else reachable_from(**place),
+    )
+
+
+CLAIMS = [
+    make_claim("c0", "1Gi"),
+    make_claim("c1", "2Gi", selector={"matchLabels": {"disk": "ssd"}}),
+    make_claim("c2", "3Gi"),
+]
+
+
+@given(st.lists(st.one_of(told_volumes(), st.integers(0, 4)), max_size=12))
+@settings(deadline=None)
+def test_free_volumes_are_the_same_however_they_came_to_be(history):
+    """A change is a volume as it is now; a number alone is its deletion."""
+    nodes = make_cluster(
+        [
+            make_node(name, labels={"host": name, "zone": "ab"[row % 2]})
+            for row, name in enumerate(NODES)
+        ]
+    )
+    informers = Informers()
+    followed = Volumes(informers.lister(PersistentVolume))
+    for version, change in enumerate(history, 1):
+        if isinstance(change, int):
+            known = informers.lister(PersistentVolume).get(f"pv{change}")
+            if known is not None:
+                informers.remove(known)
+        else:
+            informers.put(in_version(change, version))
+        fresh = Volumes(informers.lister(PersistentVolume))
+        got, want = (match_all(CLAIMS, volumes, nodes) for volumes in (followed, fresh))
+        for row in range(len(NODES)):
+            # In the very version that is known, or it could not be assumed.
+            assert [match.on(row) for match in got] == [match.on(row) for match in want]

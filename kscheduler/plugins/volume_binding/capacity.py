@@ -20,6 +20,7 @@ from kscheduler.api.storage import CSIStorageCapacity
 from kscheduler.framework.listers import Lister
 from kscheduler.framework.verdict import Mask, Rows
 from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.selected_rows import SelectedRows
 
 log = logs.logger(__name__)
 
@@ -87,13 +88,14 @@ class _Segments:
         return Room(enough, capacity)
 
     def _laid_out(self, nodes: Nodes) -> _Layout:
+        selected = SelectedRows(nodes)
         rows: list[Rows] = []
         place_of: dict[str, slice] = {}
         end = 0
         # In an order that does not depend on how they came; upstream's is chance.
         objects = [self._objects[key] for key in sorted(self._objects)]
         for item in objects:
-            reached = np.flatnonzero(nodes.selector_mask(_topology(item)))
+            reached = np.array(selected.of(_topology(item)), np.intp)
             rows.append(reached)
             place_of[item.key] = slice(end, end + len(reached))
             end += len(reached)

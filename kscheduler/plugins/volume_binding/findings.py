@@ -26,8 +26,9 @@ from kscheduler.framework.listers import Lister
 from kscheduler.framework.verdict import Code, Mask, Rejection, unresolvable
 from kscheduler.plugins.volume_binding.capacity import Bytes, Capacities
 from kscheduler.plugins.volume_binding.claims import Delayed, PodClaims
-from kscheduler.plugins.volume_binding.matching import Match, MatchingError, match_all
+from kscheduler.plugins.volume_binding.matching import Match, match_all
 from kscheduler.plugins.volume_binding.migration import Migrated
+from kscheduler.plugins.volume_binding.offer import ClaimError
 from kscheduler.plugins.volume_binding.volumes import Volumes
 from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
@@ -136,7 +137,7 @@ class Finder:
                 provided.append(one)
         try:
             matches = match_all([one.claim for one in open_claims], self._volumes, nodes)
-        except MatchingError as error:
+        except ClaimError as error:
             return bound.findings(no_volume=~here, failed=(here, str(error)))
         class_of = {one.claim.key: one.of_class for one in delayed}
         wanted = [(one.claim, one.of_class, here) for one in provided]

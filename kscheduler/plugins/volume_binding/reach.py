@@ -1,9 +1,4 @@
-"""From which nodes a volume can be used.
-
-A volume may demand labels of its node. Volumes with equal demands share one `Reach`, which keeps
-the rows it came to; so thousands of local volumes, each of one node, are a row each and not as many
-masks.
-"""
+"""From which nodes a volume can be used. Volumes with equal demands share one `Reach`."""
 
 from __future__ import annotations
 
@@ -17,6 +12,7 @@ from kscheduler.api.node_selector import NodeSelectorMatcher, compile_node_selec
 from kscheduler.framework.verdict import Mask, Rows
 from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.selected_rows import SelectedRows
 
 # Distinct demands; what is forgotten is made again when a volume is seen next.
 MAX_REACHES = 16384
@@ -27,25 +23,22 @@ class Reach:
     not.
     """
 
-    __slots__ = ("_as_of", "_matcher", "_rows")
+    __slots__ = ("_matcher",)
 
     def __init__(self, required: NodeSelector) -> None:
         matcher = compile_node_selector(required)
         terms = tuple(replace(term, fields=()) for term in matcher.terms)
         self._matcher = NodeSelectorMatcher(terms)
-        self._rows: Rows | None = None
-        self._as_of = 0
 
     def mask(self, nodes: Nodes) -> Mask:
         return nodes.selector_mask(self._matcher)
 
-    def rows(self, nodes: Nodes) -> Rows:
+    def rows(self, selected: SelectedRows, nodes: Nodes) -> Rows:
         """The rows of the whole table that can use the volume."""
-        whole = nodes.whole
-        if self._rows is None or self._as_of != whole.label_generation:
-            self._rows = np.flatnonzero(self.mask(whole))
-            self._as_of = whole.label_generation
-        return self._rows
+        terms = self._matcher.terms
+        if len(terms) == 1 and not terms[0].errors:
+            return np.array(selected.of(terms[0].expressions), np.intp)
+        return np.flatnonzero(self.mask(nodes.whole))
 
     def problem(self, labels: Mapping[str, str]) -> str | None:
         """Why a node with these labels cannot use the volume."""

@@ -6,7 +6,7 @@ counts. By default more room to spare is better.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,17 +62,23 @@ def _static_usage(matches: Sequence[Match], length: int) -> dict[str, _Usage]:
     usages: dict[str, _Usage] = {}
     for match in matches:
         requested = quantity.value(requested_storage(match.claim))
-        # One entry more, for rows that get nothing.
-        sizes = np.array([*(offer.size_bytes for offer in match.offers), 0], np.int64)
-        names = [volume.spec.storage_class_name for volume in match.volumes]
-        for name in set(names):
-            of_class = np.array([*(one == name for one in names), False], np.bool_)
-            present = of_class[match.choice]
+        for name, present in _by_class(match):
             usage = usages.setdefault(name, _Usage(length))
             usage.requested += present * requested
-            usage.capacity += np.where(present, sizes[match.choice], 0)
+            usage.capacity += np.where(present, match.shelf.sizes[match.choice], 0)
             usage.present |= present
     return usages
+
+
+def _by_class(match: Match) -> Iterator[tuple[str, Mask]]:
+    """Where volumes of which class are used, going by their spec alone, as upstream does here."""
+    classes = match.shelf.classes
+    if len(classes) == 1:
+        yield classes[0], match.found
+        return
+    codes = match.shelf.class_codes[match.choice]
+    for code, name in enumerate(classes):
+        yield name, codes == code
 
 
 def _dynamic_usage(findings: Findings, where: Mask, length: int) -> dict[str, _Usage]:
