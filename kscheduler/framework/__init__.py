@@ -17,7 +17,7 @@ each is liked, whether the pod may be bound.
     waiting_pods, pods_in_pre_bind                         pods between decision and binding
 
 Invariant: a plugin is asked about all nodes at once and never sees them change; whatever it does,
-including raising, ends in a verdict. Only pre_bind and bind may wait.
+including raising, ends in a verdict. Only pre_bind and bind may wait, and pods that Permit holds.
 
 The names exported here are the contract with plugins from outside (`docs/plugins/`): they change
 only with a major version. Everything else in the package may change at any time.

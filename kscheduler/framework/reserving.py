@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from kscheduler import logs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extension_point import ExtensionPoint
 from kscheduler.framework.plugin import PermitPlugin, ReservePlugin, Wait
@@ -13,6 +14,8 @@ from kscheduler.framework.verdict import Code, Status
 from kscheduler.framework.waiting_pods import WaitingPods
 from kscheduler.metrics import Metrics
 from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
 
 MAX_WAIT_SECONDS = 15 * 60.0
 
@@ -76,8 +79,17 @@ class Reserving:
                 continue
             status = self._permit_point.unless_success(plugin.name, answer)
             if status is not None:
+                if status.rejected:
+                    what = "Pod rejected by plugin"
+                    log.v(4).info(
+                        what, pod=logs.ref(pod.pod), plugin=plugin.name, status=status.message
+                    )
                 return status.by(plugin.name)
-        return Hold(timeouts) if timeouts else None
+        if not timeouts:
+            return None
+        what = "One or more plugins asked to wait and no plugin rejected pod"
+        log.v(4).info(what, pod=logs.ref(pod.pod))
+        return Hold(timeouts)
 
     async def wait_on_permit(
         self, pod: PodInfo, waiting_pods: WaitingPods, clock: Callable[[], float]
@@ -86,6 +98,7 @@ class Reserving:
         waiting = waiting_pods.get(pod.uid)
         if waiting is None:
             return None
+        log.v(4).info("Pod waiting on permit", pod=logs.ref(pod.pod))
         started = perf_counter()
         try:
             decision = await waiting.decision(clock)
@@ -95,6 +108,9 @@ class Reserving:
         if decision.code is Code.SUCCESS:
             return None
         if decision.rejected:
+            what = "Pod rejected while waiting on permit"
+            log.v(4).info(what, pod=logs.ref(pod.pod), status=decision.message)
             return decision
+        log.error(decision.message, "Failed waiting on permit for pod", pod=logs.ref(pod.pod))
         text = f"waiting on permit for pod: {decision.message}"
         return Status(Code.ERROR, (text,), decision.plugin)

@@ -50,7 +50,8 @@ class NodeColumn:
 
     def _look(self, row: int, node: Node) -> None:
         if self._seen[row] is not node:
-            self._numbers[row] = self._number_of(frozen(node))
+            # A free row has a node without a name, which is nobody's to read.
+            self._numbers[row] = self._number_of(frozen(node)) if node.name else 0
             self._seen[row] = node
 
     def _resize(self, size: int) -> None:
