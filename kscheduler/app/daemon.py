@@ -23,6 +23,7 @@ from kscheduler.framework.outside.health import Limits
 from kscheduler.leader_election import LeaderElector
 from kscheduler.plugins import IN_TREE, NOT_BUILT
 from kscheduler.serving import endpoints, gate
+from kscheduler.serving.access_metrics import SERVING_CERTIFICATE, AccessObserver, Upkeep
 from kscheduler.serving.health import PING, Check, ping
 from kscheduler.serving.plain_listener import read_only
 from kscheduler.serving.server import Server
@@ -151,9 +152,13 @@ class Daemon:
         if serving is not None:
             callers = serving.delegation
             guard = gate.guarded(
-                endpoints.all_pages(sources), callers.authenticator, callers.authorizer
+                endpoints.all_pages(sources),
+                callers.authenticator,
+                callers.authorizer,
+                AccessObserver(self.made.metrics),
             )
-            tls = TlsContexts(serving.port, callers.trust)
+            upkeep = Upkeep(self.made.metrics, SERVING_CERTIFICATE)
+            tls = TlsContexts(serving.port, callers.trust, upkeep)
             yield Server(gate.presented(guard), serving.port.listener, tls)
         if plain.health is not None:
             yield Server(gate.presented(read_only(endpoints.health_pages(sources))), plain.health)

@@ -19,6 +19,7 @@ from kscheduler.app.following import Following
 from kscheduler.client.informer import Registration
 from kscheduler.client.informer_factory import InformerFactory
 from kscheduler.client.legacy_recorder import LegacyBroadcaster
+from kscheduler.client.observation import InformerObserver
 from kscheduler.client.recorder import EventBroadcaster, Recorder, reference_to
 from kscheduler.client.resources import KubeClient
 from kscheduler.config.catalog import Point
@@ -49,6 +50,9 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
 Broadcaster = EventBroadcaster | LegacyBroadcaster
+
+# What metrics call the informers of a scheduler.
+INFORMERS = "kube-scheduler"
 
 
 class PodRecorder:
@@ -138,7 +142,8 @@ class Assembler:
 
     def assemble(self) -> Scheduler:
         configured = self._config.extenders
-        factory = InformerFactory(self.client, kept_for(configured))
+        observer = InformerObserver(self.metrics, INFORMERS)
+        factory = InformerFactory(self.client, kept_for(configured), observer=observer)
         following = Following(factory, self.reads_for)
         extending = Extending(configured, factory)
         cache = Cache()

@@ -158,7 +158,7 @@ async def open_serving(
     if port is None:
         return None
     held.callback(port.listener.close)
-    return Serving(port, await delegate(held, options, RestClientMetrics(metrics)))
+    return Serving(port, await delegate(held, options, metrics))
 
 
 def tell_of_metric_labels(options: Options) -> None:
@@ -196,6 +196,7 @@ async def open_clients(
     reachability = Reachability()
 
     async def transport(agent: str, timeout_seconds: float | None = None) -> Transport:
+        observer.opened()
         return await held.enter_async_context(
             Transport(
                 rest_config,

@@ -39,6 +39,11 @@ class RestClientMetrics:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
+    def opened(self) -> None:
+        """A way to an API server was opened; each of ours has one to itself."""
+        self._metrics.rest_client_transport_create_calls_total.labels("miss").inc()
+        self._metrics.rest_client_transport_cache_entries.inc()
+
     def attempted(self, verb: str, host: str, code: str, *, again: bool) -> None:
         self._metrics.rest_client_requests_total.labels(code, verb, host).inc()
         if again:

@@ -20,6 +20,7 @@ from kscheduler.api.decode import DecodeError
 from kscheduler.api.field_errors import aggregate
 from kscheduler.client.errors import ApiError
 from kscheduler.errors import KschedulerError
+from kscheduler.serving.access_metrics import AccessObserver
 from kscheduler.serving.client_certificate import (
     UntrustedCertificateError,
     common_name,
@@ -56,6 +57,7 @@ class Authenticator:
 
     trust: Trust
     tokens: TokenReviews | None = None
+    observer: AccessObserver | None = None
     now: Callable[[], datetime.datetime] = _utc_now
 
     async def user(self, headers: RequestHeaders, certificates: Sequence[bytes]) -> UserInfo:
@@ -99,6 +101,9 @@ class Authenticator:
         if not certificates or authorities is None:
             return None
         chain = load_chain(certificates)
+        if self.observer is not None:
+            left = chain[0].not_valid_after_utc - self.now()
+            self.observer.certificate_shown(left.total_seconds())
         try:
             verify(chain, authorities, self.now())
         except UntrustedCertificateError as error:

@@ -23,12 +23,19 @@ from kscheduler.client.kubeconfig import (
     in_cluster_config,
     load_rest_config,
 )
-from kscheduler.client.observation import Observer
+from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.resources import KubeClient
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.options import Options
 from kscheduler.errors import ConfigError
 from kscheduler.logs import quote
+from kscheduler.metrics import Metrics
+from kscheduler.serving.access_metrics import (
+    CLIENT_AUTHORITIES,
+    PROXY_HEADERS,
+    AccessObserver,
+    Upkeep,
+)
 from kscheduler.serving.authentication import Authenticator
 from kscheduler.serving.authorization import Authorizer
 from kscheduler.serving.reviews import REVIEW_SECONDS, AccessReviews, TokenReviews
@@ -81,8 +88,9 @@ class Delegation:
                 self.followed.start(tasks)
 
 
-async def delegate(held: AsyncExitStack, options: Options, observer: Observer) -> Delegation:
+async def delegate(held: AsyncExitStack, options: Options, metrics: Metrics) -> Delegation:
     """Everything that must be known before callers can be let in; `held` gets the connections."""
+    observer, access = RestClientMetrics(metrics), AccessObserver(metrics)
     authentication = delegated_authentication(options)
     client, published = None, None
     if authentication.server is not None:
@@ -101,6 +109,7 @@ async def delegate(held: AsyncExitStack, options: Options, observer: Observer) -
             KubeClient(transport),
             keep_allowed_seconds=options.authorization_webhook_cache_authorized_ttl.seconds,
             keep_refused_seconds=options.authorization_webhook_cache_unauthorized_ttl.seconds,
+            observer=access,
         )
     trust = Trust(
         client_file=authentication.client_ca,
@@ -111,9 +120,9 @@ async def delegate(held: AsyncExitStack, options: Options, observer: Observer) -
     ttl = options.authentication_token_webhook_cache_ttl.seconds
     return Delegation(
         trust,
-        Authenticator(trust, TokenReviews(client, ttl) if client else None),
+        Authenticator(trust, TokenReviews(client, ttl, access) if client else None, access),
         Authorizer(authorization.always_allowed, reviews),
-        _followed(client, published) if client and published else None,
+        _followed(client, Refreshed(published, metrics)) if client and published else None,
     )
 
 
@@ -184,7 +193,29 @@ def _tell_of_failed_lookup(error: object, *, tolerated: bool) -> None:
     )
 
 
-def _followed(client: KubeClient, published: Published) -> InformerFactory:
+class Refreshed:
+    """The informer's handler: what is published is taken over, and that is counted."""
+
+    def __init__(self, published: Published, metrics: Metrics) -> None:
+        self._published = published
+        self._authorities = Upkeep(metrics, CLIENT_AUTHORITIES)
+        self._headers = Upkeep(metrics, PROXY_HEADERS)
+
+    def on_add(self, item: ConfigMap, *, is_initial: bool) -> None:
+        self._take(item)
+
+    def on_update(self, old: ConfigMap, new: ConfigMap) -> None:
+        self._take(new)
+
+    def on_delete(self, item: ConfigMap, *, final_state_unknown: bool) -> None:
+        """What was true before the deletion stays in force."""
+
+    def _take(self, item: ConfigMap) -> None:
+        self._authorities(lambda: self._published.take_authorities(item))
+        self._headers(lambda: self._published.take_headers(item))
+
+
+def _followed(client: KubeClient, published: Refreshed) -> InformerFactory:
     factory = InformerFactory(client)
     informer = factory.informer(
         CONFIG_MAPS, namespace=NAMESPACE, field_selector=f"metadata.name={CONFIG_MAP}"
@@ -194,8 +225,9 @@ def _followed(client: KubeClient, published: Published) -> InformerFactory:
 
 
 def _transport(
-    server: RestConfig, observer: Observer, timeout_seconds: float | None = None
+    server: RestConfig, observer: RestClientMetrics, timeout_seconds: float | None = None
 ) -> Transport:
+    observer.opened()
     return Transport(
         server,
         agent=user_agent("").rstrip("/"),

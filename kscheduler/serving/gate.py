@@ -13,10 +13,12 @@ from aiohttp import web
 
 from kscheduler import logs
 from kscheduler.api.authentication import UserInfo
+from kscheduler.api.authorization import SubjectAccessReviewStatus
 from kscheduler.api.decode import DecodeError
 from kscheduler.api.duration import SECOND, format_duration
 from kscheduler.client.errors import ApiError
 from kscheduler.serving import answers
+from kscheduler.serving.access_metrics import AccessObserver
 from kscheduler.serving.answers import Handler
 from kscheduler.serving.authentication import Authenticator, UnauthenticatedError
 from kscheduler.serving.authorization import Authorizer, ContradictionError
@@ -36,24 +38,35 @@ def path_of(request: web.BaseRequest) -> str:
     return unquote(target, errors="surrogateescape")
 
 
-def guarded(handler: Handler, authenticator: Authenticator, authorizer: Authorizer) -> Handler:
+def guarded(
+    handler: Handler,
+    authenticator: Authenticator,
+    authorizer: Authorizer,
+    observer: AccessObserver,
+) -> Handler:
     """The handler, for those who may use it."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        started = time.perf_counter()
         try:
             user = await authenticator.user(request.headers, peer_certificates(request))
         except UnauthenticatedError as error:
+            observer.authenticated(None, time.perf_counter() - started)
             log.error(error, "Unable to authenticate the request")
             return answers.unauthorized(request)
+        observer.authenticated(user, time.perf_counter() - started)
         return await _authorized(request, user)
 
     async def _authorized(request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
         verb, path = request.method.lower(), path_of(request)
+        started = time.perf_counter()
         try:
             verdict = await authorizer.decide(user, verb, path)
         except (ApiError, DecodeError, ContradictionError) as error:
+            observer.authorized("error", time.perf_counter() - started)
             log.error(error, "Unable to authorize the request")
             return answers.internal_error(request, error)
+        observer.authorized(_told(verdict), time.perf_counter() - started)
         if verdict.allowed and not verdict.denied:
             return await handler(request)
         log.v(4).info("Forbidden", URI=request.raw_path, reason=verdict.reason)
@@ -62,6 +75,12 @@ def guarded(handler: Handler, authenticator: Authenticator, authorizer: Authoriz
         )
 
     return answer
+
+
+def _told(verdict: SubjectAccessReviewStatus) -> str:
+    if verdict.denied:
+        return "denied"
+    return "allowed" if verdict.allowed else "no-opinion"
 
 
 def presented(handler: Handler) -> Handler:

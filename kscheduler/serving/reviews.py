@@ -39,6 +39,7 @@ from kscheduler.client.errors import (
 )
 from kscheduler.client.resources import KubeClient
 from kscheduler.client.throttle import jittered
+from kscheduler.serving.access_metrics import AccessObserver
 from kscheduler.serving.verdicts import Verdicts
 
 log = logs.logger(__name__)
@@ -60,20 +61,24 @@ _encode = msgspec.json.Encoder().encode
 class TokenReviews:
     """Users by token."""
 
-    def __init__(self, client: KubeClient, keep_seconds: float) -> None:
+    def __init__(self, client: KubeClient, keep_seconds: float, observer: AccessObserver) -> None:
         self._client = client
+        self._observer = observer
         self._verdicts: Verdicts[TokenReviewStatus] = Verdicts(lambda _: keep_seconds)
 
     async def user(self, token: str) -> UserInfo | None:
         """None if the token is nobody's; ApiError if the server would not say."""
-        status = await self._verdicts.get(token.encode(), lambda: self._review(token))
+        question = token.encode()
+        with self._observer.looking_up(known=self._verdicts.holds(question)):
+            status = await self._verdicts.get(question, lambda: self._review(token))
         return status.user if status.authenticated else None
 
     async def _review(self, token: str) -> TokenReviewStatus:
         body = _body("TokenReview", TOKEN_REVIEWS.api_version, TokenReviewSpec(token=token))
         try:
-            async with asyncio.timeout(REVIEW_SECONDS):
-                answer = await _persist(lambda: self._client.create(TOKEN_REVIEWS, body))
+            with self._observer.reviewing_token():
+                async with asyncio.timeout(REVIEW_SECONDS):
+                    answer = await _persist(lambda: self._client.create(TOKEN_REVIEWS, body))
             status = _decode_token_review(answer).status
         except TimeoutError as error:
             log.text_error(
@@ -92,9 +97,15 @@ class AccessReviews:
     """Permissions by user, verb and path."""
 
     def __init__(
-        self, client: KubeClient, *, keep_allowed_seconds: float, keep_refused_seconds: float
+        self,
+        client: KubeClient,
+        *,
+        keep_allowed_seconds: float,
+        keep_refused_seconds: float,
+        observer: AccessObserver,
     ) -> None:
         self._client = client
+        self._observer = observer
 
         def lifetime(status: SubjectAccessReviewStatus) -> float:
             return keep_allowed_seconds if status.allowed else keep_refused_seconds
@@ -116,7 +127,8 @@ class AccessReviews:
     async def _review(self, spec: SubjectAccessReviewSpec) -> SubjectAccessReviewStatus:
         body = _body("SubjectAccessReview", SUBJECT_ACCESS_REVIEWS.api_version, spec)
         try:
-            answer = await _persist(lambda: self._client.create(SUBJECT_ACCESS_REVIEWS, body))
+            with self._observer.reviewing_access():
+                answer = await _persist(lambda: self._client.create(SUBJECT_ACCESS_REVIEWS, body))
             return _decode_access_review(answer).status
         except (ApiError, DecodeError) as error:
             log.text_error(f"Failed to make webhook authorizer request: {error}")

@@ -16,6 +16,7 @@ from kscheduler import logs
 from kscheduler.client.tls import as_file
 from kscheduler.errors import ConfigError
 from kscheduler.serving import openssl
+from kscheduler.serving.access_metrics import Upkeep
 from kscheduler.serving.secure_port import Pem, SecurePort, with_current_files
 from kscheduler.serving.trust import CHECK_SECONDS, Trust
 
@@ -27,9 +28,10 @@ _Stamps = tuple[tuple[int, int, int] | None, ...]
 class TlsContexts:
     """The context for who connects now."""
 
-    def __init__(self, port: SecurePort, trust: Trust) -> None:
+    def __init__(self, port: SecurePort, trust: Trust, upkeep: Upkeep) -> None:
         self._port = port
         self._trust = trust
+        self._upkeep = upkeep
         self._stamps = self._seen()
         self._authorities = trust.authorities(0.0)
         self._context = context_for(port, self._asked_of)
@@ -41,7 +43,7 @@ class TlsContexts:
             stamps, authorities = self._seen(), self._trust.authorities(now)
             if (stamps, authorities) != (self._stamps, self._authorities):
                 self._stamps, self._authorities = stamps, authorities
-                self._renew()
+                self._upkeep(self._renew)
         return self._context
 
     @property

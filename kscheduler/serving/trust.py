@@ -68,25 +68,22 @@ class CaFile:
 
 
 class Published:
-    """What the ConfigMap says; an informer's handler."""
+    """What the ConfigMap says."""
 
     def __init__(self) -> None:
         self.client: Authorities | None = None
         self.proxy: Authorities | None = None
         self.headers = Headers()
 
-    def on_add(self, item: ConfigMap, *, is_initial: bool) -> None:
-        self.take(item)
-
-    def on_update(self, old: ConfigMap, new: ConfigMap) -> None:
-        self.take(new)
-
-    def on_delete(self, item: ConfigMap, *, final_state_unknown: bool) -> None:
-        """What was true before the deletion stays in force."""
-
     def take(self, item: ConfigMap) -> None:
+        self.take_authorities(item)
+        self.take_headers(item)
+
+    def take_authorities(self, item: ConfigMap) -> None:
         self.client = _taken(item.data, "client-ca-file", self.client)
         self.proxy = _taken(item.data, "requestheader-client-ca-file", self.proxy)
+
+    def take_headers(self, item: ConfigMap) -> None:
         try:
             self.headers = headers_in(item.data)
         except ConfigError as error:

@@ -29,8 +29,16 @@ class Verdicts(Generic[V]):
         self._kept: OrderedDict[bytes, tuple[float, V]] = OrderedDict()
         self._awaited: dict[bytes, asyncio.Future[V]] = {}
 
+    def holds(self, question: bytes) -> bool:
+        """Whether the verdict is known by now."""
+        expires, _ = self._kept.get(self._key(question), (0.0, None))
+        return time.monotonic() < expires
+
+    def _key(self, question: bytes) -> bytes:
+        return hmac.digest(self._secret, question, hashlib.sha256)
+
     async def get(self, question: bytes, ask: Callable[[], Awaitable[V]]) -> V:
-        key = hmac.digest(self._secret, question, hashlib.sha256)
+        key = self._key(question)
         if key in self._kept:
             expires, verdict = self._kept[key]
             if time.monotonic() < expires:

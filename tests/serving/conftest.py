@@ -10,6 +10,8 @@ import pytest
 import uvloop
 from aiohttp import web
 
+from kscheduler.metrics import Metrics
+from kscheduler.serving.access_metrics import Upkeep
 from kscheduler.serving.certificate import self_signed
 from kscheduler.serving.secure_port import SecurePort
 from kscheduler.serving.server import Server
@@ -104,7 +106,8 @@ def serving(make_port):
     @asynccontextmanager
     async def run(handler=nothing, *, tls=False, trust=None, **settings):
         port = make_port(**settings)
-        contexts = TlsContexts(port, trust or Trust()) if tls else None
+        upkeep = Upkeep(Metrics(), "test")
+        contexts = TlsContexts(port, trust or Trust(), upkeep) if tls else None
         server = asyncio.create_task(Server(handler, port.listener, contexts).run())
         client = Client(port.listener.getsockname()[1])
         client.server = server

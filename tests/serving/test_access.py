@@ -9,12 +9,13 @@ from functools import partial
 import pytest
 from aiohttp import web
 
-from kscheduler.client.observation import Unobserved
 from kscheduler.config.duration import Duration
 from kscheduler.config.options import Options
 from kscheduler.errors import ConfigError
+from kscheduler.metrics import Metrics
 from kscheduler.sandbox import ApiServer, User
 from kscheduler.serving import gate, tls_context, trust
+from kscheduler.serving.access_metrics import AccessObserver
 from kscheduler.serving.delegation import delegate
 from tests.serving.minting import DAY, NOW, SERVER, mint, mint_authority
 
@@ -73,14 +74,18 @@ def guarded(api, serving, tmp_path):
         where = str(tmp_path / "kubeconfig")
         known = {"authentication_kubeconfig": where, "authorization_kubeconfig": where} | options
         async with AsyncExitStack() as held:
-            callers = await delegate(held, Options(**known), Unobserved())
-            handler = gate.guarded(page, callers.authenticator, callers.authorizer)
+            metrics = Metrics()
+            callers = await delegate(held, Options(**known), metrics)
+            handler = gate.guarded(
+                page, callers.authenticator, callers.authorizer, AccessObserver(metrics)
+            )
             following = asyncio.create_task(callers.follow())
             try:
                 async with serving(
                     gate.presented(handler), tls=True, trust=callers.trust
                 ) as client:
                     client.delegation = callers
+                    client.metrics = metrics
                     yield client
             finally:
                 following.cancel()
@@ -472,3 +477,22 @@ async def test_a_page_that_breaks_is_a_500_and_no_more(serving):
         status, _, body = await client.ask("/")
     assert status == 500
     assert "secret" not in body
+
+
+async def test_visits_are_counted_by_how_they_went(guarded, tmp_path):
+    async with guarded() as client:
+        for token in ("joe-token", "root-token", "root-token", "nobodys-token"):
+            await ask(client, "/metrics", tmp_path=tmp_path, token=token)
+        await ask(client, "/healthz", tmp_path=tmp_path)
+        values = client.metrics.registry.get_sample_value
+    assert values("authentication_attempts", {"result": "success"}) == 4
+    assert values("authentication_attempts", {"result": "error"}) == 1
+    assert values("authenticated_user_requests", {"username": "other"}) == 4
+    assert values("authorization_attempts_total", {"result": "allowed"}) == 3
+    assert values("authorization_attempts_total", {"result": "no-opinion"}) == 1
+    assert values("authentication_token_cache_request_total", {"status": "miss"}) == 3
+    assert values("authentication_token_cache_request_total", {"status": "hit"}) == 1
+    assert values("authentication_token_cache_fetch_total", {"status": "ok"}) == 3
+    assert values("authentication_token_cache_active_fetch_count", {"status": "in_flight"}) == 0
+    assert values("apiserver_delegated_authn_request_total", {"code": "201"}) == 3
+    assert values("apiserver_delegated_authz_request_total", {"code": "201"}) == 1
