@@ -89,7 +89,7 @@ def chosen_cases(
         for size in nodes:
             yield plan.case(workload, size, pods)
     for size in nodes:
-        yield from plan.steady_state(rates, workloads, size)
+        yield from plan.steady_state(rates, workloads, size, pods)
 
 
 def prepare() -> None:

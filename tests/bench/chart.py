@@ -7,7 +7,7 @@ from tests.bench.contestants import FLOOR, OURS, THEIRS
 from tests.bench.results import BACKLOG
 from tests.bench.summary import Standing, floor_rate
 
-LABEL, BARS, MARGIN, VALUE = 260, 520, 20, 90
+LABEL, BARS, MARGIN, VALUE = 260, 520, 20, 130
 BAR, GAP, HEAD = 14, 16, 56
 COLORS = {THEIRS: "#9aa5b1", OURS: "#2563eb", FLOOR: "#b91c1c"}
 # Readable on a light page and on a dark one.

@@ -81,7 +81,7 @@ def everything(pods: int) -> Iterator[Case]:
     for target in (*TARGETS["preemption"], *TARGETS["volumes"]):
         yield case(target.scenario, target.nodes, pods)
     yield stock()
-    yield from steady_state(("100", HALF))
+    yield from steady_state(("100", HALF), (PLAIN, workloads.MIXED), 5000, pods)
 
 
 def of_targets(targets: Iterable[Target], pods: int) -> Iterator[Case]:
@@ -94,11 +94,11 @@ def stock() -> Case:
 
 
 def steady_state(
-    rates: Sequence[str], scenarios: Sequence[str] = (PLAIN, workloads.MIXED), nodes: int = 5000
+    rates: Sequence[str], scenarios: Sequence[str], nodes: int, pods: int
 ) -> Iterator[Case]:
     for scenario in scenarios:
         for rate in rates:
-            yield case(scenario, nodes, STEADY_PODS, STEADY, rate)
+            yield case(scenario, nodes, min(pods, STEADY_PODS), STEADY, rate)
 
 
 # Seconds on two cores, roughly; only their proportions matter once something was measured.
