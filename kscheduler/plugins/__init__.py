@@ -27,6 +27,8 @@ from kscheduler.plugins.priority_sort import PrioritySort
 from kscheduler.plugins.scheduling_gates import SchedulingGates
 from kscheduler.plugins.taint_toleration import TaintToleration
 from kscheduler.plugins.volume_binding import VolumeBinding
+from kscheduler.plugins.volume_restrictions import VolumeRestrictions
+from kscheduler.plugins.volume_zone import VolumeZone
 
 
 def _plain(make: Callable[[], Plugin]) -> Factory:
@@ -55,6 +57,8 @@ IN_TREE: Mapping[str, Factory] = {
     "SchedulingGates": _plain(SchedulingGates),
     "TaintToleration": TaintToleration,
     "VolumeBinding": VolumeBinding,
+    "VolumeRestrictions": VolumeRestrictions,
+    "VolumeZone": VolumeZone,
 }
 
 # Known to configuration, but not built yet: pods are placed as if these did not exist, and the
@@ -66,6 +70,4 @@ NOT_BUILT: Mapping[str, str] = {
     "NodeVolumeLimits": "attach limits of nodes are not looked at",
     "PodGroupPodsCount": "pod groups are scheduled pod by pod",
     "TopologyPlacementGenerator": "pod groups are scheduled pod by pod",
-    "VolumeRestrictions": "exclusive volumes are not looked at",
-    "VolumeZone": "zones of volumes are not looked at",
 }

@@ -83,6 +83,9 @@ class _Thinned(Occupancy):
         self._with_ports = {n for n, pod in enumerate(eviction.pods) if pod.host_ports}
         self.ports = base.ports.copy() if self._with_ports else base.ports
         self._shift_ports(self._with_ports, -1)
+        self._with_disks = {n for n, pod in enumerate(eviction.pods) if pod.disks}
+        self.disks = base.disks.copy() if self._with_disks else base.disks
+        self._shift_disks(self._with_disks, -1)
         self.generation = next_generation()
 
     def shift(self, which: Numbers, by: int) -> None:
@@ -92,6 +95,8 @@ class _Thinned(Occupancy):
         self.pod_count.add_to_rows(rows, by)
         if self._with_ports:
             self._shift_ports(which.tolist(), by)
+        if self._with_disks:
+            self._shift_disks(self._with_disks.intersection(which.tolist()), by)
         for outdated in _WHEN_ASKED_FOR:
             self.__dict__.pop(outdated, None)
         self.generation = next_generation()
@@ -103,6 +108,12 @@ class _Thinned(Occupancy):
         for number in which:
             for port in eviction.pods[number].host_ports if number in self._with_ports else ():
                 move(port, int(eviction.row_of_pod[number]))
+
+    def _shift_disks(self, which: Iterable[int], by: int) -> None:
+        move = self.disks.add if by > 0 else self.disks.remove
+        for number in which:
+            for use in self._eviction.pods[number].disks:
+                move(use, int(self._eviction.row_of_pod[number]))
 
     if not TYPE_CHECKING:
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
 from kscheduler.state.columns import read_only
+from kscheduler.state.disks import Disks
 from kscheduler.state.generations import next_generation
 from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.nodes_view import Nodes
@@ -58,6 +59,7 @@ class _ForkedOccupancy(ChangingOccupancy):
         self.nonzero_requested = base.nonzero_requested.copy()
         self.pod_count = base.pod_count.copy()
         self.ports = base.ports
+        self.disks = base.disks
         self.index = ForkedPodIndex(base.index, len(self.pod_count.view))
         self._pods: dict[int, list[PodInfo]] = {}
         self._claims: dict[str, int] = {}
@@ -80,6 +82,11 @@ class _ForkedOccupancy(ChangingOccupancy):
         if self.ports is self._base.ports:
             self.ports = self.ports.copy()
         return self.ports
+
+    def _writable_disks(self) -> Disks:
+        if self.disks is self._base.disks:
+            self.disks = self.disks.copy()
+        return self.disks
 
     def _add_requests(self, pod: PodInfo, row: int) -> None:
         for name, amount in pod.requests.items():

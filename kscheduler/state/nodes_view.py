@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kscheduler.api.core import Node, Taint
 from kscheduler.state.columns import mask_of_bits, read_only
+from kscheduler.state.disks import DiskUse
 from kscheduler.state.host_ports import ANY_IP, TCP, HostPort
 from kscheduler.state.images import ImageOnNodes
 from kscheduler.state.label_columns import Codes, Mask, Numbers
@@ -202,6 +203,12 @@ class Nodes:
         wanted = HostPort(ip or ANY_IP, protocol or TCP, port)
         conflicting = self.occupancy.ports.conflicting(wanted)
         return self._gather(mask_of_bits(conflicting, len(self._table)))
+
+    def disk_in_use(self, wanted: DiskUse) -> Mask:
+        """Where a pod that wants to use this disk cannot go."""
+        mask = np.zeros(len(self._table), np.bool_)
+        mask[self.occupancy.disks.conflicting(wanted)] = True
+        return self._gather(mask)
 
     def image(self, name: str) -> ImageOnNodes | None:
         """Size, number of nodes and whereabouts of an image; None if no node has it."""

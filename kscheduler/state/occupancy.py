@@ -1,4 +1,4 @@
-"""What pods take of their nodes, row by row: requests, places, host ports, claims."""
+"""What pods take of their nodes, row by row: requests, places, host ports, disks, claims."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kscheduler.state.columns import Column, Matrix
+from kscheduler.state.disks import Disks
 from kscheduler.state.generations import next_generation
 from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.pod_index import LivePodIndex, PodIndex
@@ -23,6 +24,7 @@ class Occupancy(ABC):
     nonzero_requested: Matrix
     pod_count: Column
     ports: HostPorts
+    disks: Disks
     index: PodIndex
     generation: int
     # None where "lately" means nothing: a what-if has no past.
@@ -48,6 +50,10 @@ class ChangingOccupancy(Occupancy):
             ports = self._writable_ports()
             for port in pod.host_ports:
                 ports.add(port, row)
+        if pod.disks:
+            disks = self._writable_disks()
+            for disk in pod.disks:
+                disks.add(disk, row)
         self.index.add(pod, row)
 
     def remove(self, pod: PodInfo, row: int) -> None:
@@ -60,6 +66,10 @@ class ChangingOccupancy(Occupancy):
             ports = self._writable_ports()
             for port in pod.host_ports:
                 ports.remove(port, row)
+        if pod.disks:
+            disks = self._writable_disks()
+            for disk in pod.disks:
+                disks.remove(disk, row)
         self.index.remove(pod, row)
 
     @abstractmethod
@@ -67,6 +77,9 @@ class ChangingOccupancy(Occupancy):
 
     @abstractmethod
     def _writable_ports(self) -> HostPorts: ...
+
+    @abstractmethod
+    def _writable_disks(self) -> Disks: ...
 
     @abstractmethod
     def _add_requests(self, pod: PodInfo, row: int) -> None: ...
@@ -98,6 +111,7 @@ class LiveOccupancy(ChangingOccupancy):
         self.nonzero_requested = Matrix(2)
         self.pod_count = Column(np.int64)
         self.ports = HostPorts()
+        self.disks = Disks()
         self.index = LivePodIndex()
         self._pods: list[list[PodInfo]] = []
         self._claims: dict[str, int] = {}
@@ -124,6 +138,9 @@ class LiveOccupancy(ChangingOccupancy):
 
     def _writable_ports(self) -> HostPorts:
         return self.ports
+
+    def _writable_disks(self) -> Disks:
+        return self.disks
 
     def _add_requests(self, pod: PodInfo, row: int) -> None:
         for name, amount in pod.requests.items():

@@ -43,6 +43,7 @@ class PodInfo:
         "affinity_error",
         "carried_terms",
         "claims",
+        "disks",
         "error",
         "has_affinity",
         "host_ports",
@@ -97,6 +98,7 @@ class PodInfo:
         self.spec_requests = self._spec_requests()
         self.host_ports = template.host_ports
         self.claims = template.claims
+        self.disks = template.disks
         self.has_affinity = template.has_affinity
         self.affinity_error = template.affinity_error
         self.required_affinity = template.required_affinity

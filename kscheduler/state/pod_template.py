@@ -26,6 +26,7 @@ from kscheduler.api.requests import (
 )
 from kscheduler.api.resource_names import CPU, MEMORY, PODS
 from kscheduler.state.affinity_term import AffinityTerm, TermKind, WeightedTerm, parse_terms
+from kscheduler.state.disks import disk_uses
 from kscheduler.state.host_ports import ANY_IP, TCP, HostPort
 from kscheduler.state.memo import Memo
 
@@ -61,6 +62,7 @@ class PodTemplate:
         "affinity_error",
         "carried_terms",
         "claims",
+        "disks",
         "has_affinity",
         "host_ports",
         "preferred_affinity",
@@ -83,6 +85,7 @@ class PodTemplate:
         self.taken = _taken(pod, counting)
         self.host_ports = _host_ports(spec)
         self.claims = _claims(namespace, spec)
+        self.disks = disk_uses(spec) if spec.volumes else ()
         # nodeSelector and required node affinity, ready for `Nodes.selector_mask`.
         self.required_node_affinity = required_node_affinity(pod)
         affinity = spec.affinity

@@ -1,0 +1,139 @@
+"""VolumeRestrictions: a volume for one pod only is not given to a second.
+
+Mirrors pkg/scheduler/framework/plugins/volumerestrictions. Differs: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kscheduler.api.core import PersistentVolumeClaim
+from kscheduler.api.requests import is_resize_deferred
+from kscheduler.framework import fragments
+from kscheduler.framework.cluster_event import (
+    ASSIGNED_POD,
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Hint,
+)
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.verdict import (
+    SKIP,
+    Rejection,
+    Status,
+    failed,
+    rejected_for_good,
+    unschedulable,
+)
+from kscheduler.logs import quote
+from kscheduler.state.disks import disks_conflict
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+DISK_REASON = "node(s) had no available disk"
+CLAIM_REASON = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already "
+    "in-use by another pod"
+)
+NOT_PREPARED = 'cannot read "PreFilterVolumeRestrictions" from cycleState'
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+
+
+@dataclass(slots=True)
+class ExclusiveClaims:
+    """The pod's claims that nobody else may use, and how often others do."""
+
+    names: frozenset[str]
+    in_use: int
+
+    def clone(self) -> ExclusiveClaims:
+        return ExclusiveClaims(self.names, self.in_use)
+
+    def count(self, other: PodInfo, by: int) -> None:
+        # Upstream does not ask which namespace the other pod is in.
+        self.in_use += by * sum(_name(claim) in self.names for claim in other.claims)
+
+
+class VolumeRestrictions:
+    name = "VolumeRestrictions"
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        self._claims = handle.listers.lister(PersistentVolumeClaim)
+        self._passes_resizes = handle.gates.enabled("InPlacePodVerticalScalingSchedulerPreemption")
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        if not (pod.claims or pod.disks):
+            return SKIP
+        if self._passes_resizes and is_resize_deferred(pod.pod):
+            return SKIP
+        exclusive = set()
+        for key in pod.claims:
+            claim = self._claims.get(key)
+            if claim is None:
+                return rejected_for_good(f"persistentvolumeclaim {quote(_name(key))} not found")
+            if READ_WRITE_ONCE_POD in claim.spec.access_modes:
+                exclusive.add(key)
+        in_use = sum(nodes.occupancy.claim_users(key) > 0 for key in exclusive)
+        if not (pod.disks or in_use):
+            return SKIP
+        cycle.put(ExclusiveClaims(frozenset(map(_name, exclusive)), in_use))
+        return None
+
+    def add_pod(
+        self, cycle: CycleState, pod: PodInfo, added: PodInfo, row: int, nodes: Nodes
+    ) -> Status | None:
+        return _count(cycle, added, 1)
+
+    def remove_pod(
+        self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
+    ) -> Status | None:
+        return _count(cycle, removed, -1)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
+        in_use = np.zeros(len(nodes), np.bool_)
+        for use in pod.disks:
+            in_use |= nodes.disk_in_use(use)
+        yield unschedulable(in_use, DISK_REASON)
+        if cycle[ExclusiveClaims].in_use > 0:
+            yield unschedulable(nodes.valid & ~in_use, CLAIM_REASON)
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        return [
+            EventWithHint(ClusterEvent(ASSIGNED_POD, Action.DELETE), _pod_deleted),
+            EventWithHint(ClusterEvent(NODE, Action.ADD)),
+            EventWithHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_added),
+        ]
+
+    def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
+        return fragments.volumes(pod)
+
+
+def _name(claim: str) -> str:
+    return claim.partition("/")[2]
+
+
+def _count(cycle: CycleState, other: PodInfo, by: int) -> Status | None:
+    exclusive = cycle.get(ExclusiveClaims)
+    if exclusive is None:
+        return failed(NOT_PREPARED)
+    exclusive.count(other, by)
+    return None
+
+
+def _pod_deleted(pod: PodInfo, old: PodInfo, new: None) -> Hint:
+    if old.namespace != pod.namespace:
+        return Hint.SKIP
+    frees_disk = any(disks_conflict(want, had) for want in pod.disks for had in old.disks)
+    frees_claim = not set(pod.claims).isdisjoint(old.claims)
+    return Hint.QUEUE if frees_disk or frees_claim else Hint.SKIP
+
+
+def _claim_added(pod: PodInfo, old: None, new: PersistentVolumeClaim) -> Hint:
+    return Hint.QUEUE if new.key in pod.claims else Hint.SKIP

@@ -1,0 +1,172 @@
+"""VolumeZone: a volume that is labelled with its zone is used from nodes in that zone.
+
+Mirrors pkg/scheduler/framework/plugins/volumezone. Differs: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
+from kscheduler.api.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from kscheduler.api.requests import is_resize_deferred
+from kscheduler.api.storage import StorageClass
+from kscheduler.api.volume_claims import WAIT_FOR_FIRST_CONSUMER, class_of_claim
+from kscheduler.framework import fragments
+from kscheduler.framework.cluster_event import (
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Hint,
+)
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.verdict import (
+    SKIP,
+    Mask,
+    Rejection,
+    Status,
+    rejected_for_good,
+    unresolvable,
+)
+from kscheduler.logs import quote
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+REASON = "node(s) had no available volume zone"
+
+# Labels of a volume that say where it is, and what a node may say instead.
+TOPOLOGY: Mapping[str, str] = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
+
+
+class Place(NamedTuple):
+    """A label that a node must have, with one of these values."""
+
+    key: str
+    values: frozenset[str]
+
+
+class VolumePlaces(NamedTuple):
+    places: tuple[Place, ...]
+
+
+class VolumeZone:
+    name = "VolumeZone"
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        listers = handle.listers
+        self._volumes = listers.lister(PersistentVolume)
+        self._claims = listers.lister(PersistentVolumeClaim)
+        self._classes = listers.lister(StorageClass)
+        self._passes_resizes = handle.gates.enabled("InPlacePodVerticalScalingSchedulerPreemption")
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        if not pod.claims or (self._passes_resizes and is_resize_deferred(pod.pod)):
+            return SKIP
+        places: list[Place] = []
+        for key in pod.claims:
+            found = self._places_of_claim(key)
+            if isinstance(found, Status):
+                return found
+            places += found
+        if not places:
+            return SKIP
+        cycle.put(VolumePlaces(tuple(places)))
+        return None
+
+    def _places_of_claim(self, key: str) -> tuple[Place, ...] | Status:
+        """None at all for a claim that gets its volume together with the pod's node."""
+        name = key.partition("/")[2]
+        if not name:
+            return rejected_for_good("PersistentVolumeClaim had no name")
+        claim = self._claims.get(key)
+        if claim is None:
+            return rejected_for_good(f"persistentvolumeclaim {quote(name)} not found")
+        if not claim.spec.volume_name:
+            return self._unbound(claim) or ()
+        volume = self._volumes.get(claim.spec.volume_name)
+        if volume is None:
+            return rejected_for_good(f"persistentvolume {quote(claim.spec.volume_name)} not found")
+        return places_of(volume)
+
+    def _unbound(self, claim: PersistentVolumeClaim) -> Status | None:
+        name = class_of_claim(claim)
+        if not name:
+            return rejected_for_good("PersistentVolumeClaim had no pv name and storageClass name")
+        of_class = self._classes.get(name)
+        if of_class is None:
+            return rejected_for_good(f"storageclass.storage.k8s.io {quote(name)} not found")
+        if of_class.volume_binding_mode is None:
+            return rejected_for_good(f"VolumeBindingMode not set for StorageClass {quote(name)}")
+        if of_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+            return None
+        return rejected_for_good("PersistentVolume had no name")
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
+        # A node that tells nothing about where it is may be anywhere.
+        elsewhere = np.zeros(len(nodes), np.bool_)
+        for place in dict.fromkeys(cycle[VolumePlaces].places):
+            elsewhere |= ~_is_at(place, nodes)
+        told = np.zeros(len(nodes), np.bool_)
+        for key in TOPOLOGY:
+            told |= nodes.label(key) >= 0
+        yield unresolvable(elsewhere & told, REASON)
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        changed = Action.ADD | Action.UPDATE
+        return [
+            EventWithHint(ClusterEvent(STORAGE_CLASS, Action.ADD), _class_added),
+            EventWithHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            EventWithHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM, changed), _claim_changed),
+            EventWithHint(ClusterEvent(PERSISTENT_VOLUME, changed), _volume_changed),
+        ]
+
+    def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
+        return fragments.volumes(pod)
+
+
+def places_of(volume: PersistentVolume) -> tuple[Place, ...]:
+    """Several zones are joined by `__`; a list with a hole in it is not understood."""
+    labels = volume.metadata.labels
+    places = []
+    for key in TOPOLOGY:
+        if key in labels:
+            values = frozenset(part.strip() for part in labels[key].split(ZONE_DELIMITER))
+            if "" not in values:
+                places.append(Place(key, values))
+    return tuple(places)
+
+
+def _is_at(place: Place, nodes: Nodes) -> Mask:
+    at = _has_value(place.key, place.values, nodes)
+    instead = TOPOLOGY[place.key]
+    if instead != place.key:
+        at |= (nodes.label(place.key) < 0) & _has_value(instead, place.values, nodes)
+    return at
+
+
+def _has_value(key: str, values: frozenset[str], nodes: Nodes) -> Mask:
+    known = nodes.label_values(key)
+    codes = [known[value] for value in values if value in known]
+    return np.isin(nodes.label(key), codes)
+
+
+def _class_added(pod: PodInfo, old: None, new: StorageClass) -> Hint:
+    return Hint.QUEUE if new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER else Hint.SKIP
+
+
+def _claim_changed(
+    pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
+) -> Hint:
+    return Hint.QUEUE if new.key in pod.claims else Hint.SKIP
+
+
+def _volume_changed(pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> Hint:
+    return Hint.QUEUE if old is None or places_of(old) != places_of(new) else Hint.SKIP
