@@ -32,7 +32,7 @@ def end(folder: Path) -> None:
 
 
 def command_line(pid: int) -> str:
-    asked = ["ps", "-o", "command=", "-p", str(pid)]
+    asked = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
     return subprocess.run(asked, capture_output=True, text=True, check=False).stdout
 
 

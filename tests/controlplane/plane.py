@@ -228,10 +228,19 @@ def free_port() -> int:
 
 
 def alive(pid: int) -> bool:
+    """Whether it runs; one that has ended and that its parent has not asked about does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        facts = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return facts.rpartition(")")[2].split()[0] == "Z"
