@@ -32,7 +32,7 @@ from kscheduler.api.resources import (
 )
 from kscheduler.client.informer import Informer
 from kscheduler.client.informer_factory import InformerFactory
-from kscheduler.framework.listers import FixedLister, Lister
+from kscheduler.framework.listers import FixedLister, FollowedLister, Lister
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -84,7 +84,7 @@ class Following:
         self._by_kind = {resource.struct: factory.informer(resource) for resource in resources}
         self._by_kind |= {PODS.struct: self.pods, NODES.struct: self.nodes}
 
-    def lister(self, kind: type[T], /) -> Lister[T]:
+    def lister(self, kind: type[T], /) -> FollowedLister[T]:
         """What is followed of this kind; nothing, if no plugin that runs has asked for it."""
         return self._by_kind.get(kind, FixedLister({}))
 

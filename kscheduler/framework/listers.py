@@ -34,6 +34,10 @@ class Lister(Protocol[T_co]):
     def generation(self) -> int | None:
         """Another number after every change; None if changes are not counted."""
 
+
+class FollowedLister(Lister[T_co], Protocol[T_co]):
+    """One that can also be searched by an index, and that tells of changes."""
+
     def add_index(self, name: str, function: Callable[[T_co], Iterable[Hashable]], /) -> None:
         """Lets objects be found by the values `function` gives for them."""
 
@@ -46,7 +50,7 @@ class Lister(Protocol[T_co]):
 class Listers(Protocol):
     """`listers.lister(StorageClass).get("fast")`; the app feeds them from informers."""
 
-    def lister(self, kind: type[T], /) -> Lister[T]: ...
+    def lister(self, kind: type[T], /) -> FollowedLister[T]: ...
 
 
 class FixedLister(Generic[T]):

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from kscheduler import logs
 from kscheduler.api.meta import ApiObject
 from kscheduler.errors import KschedulerError, MissingError
-from kscheduler.framework.listers import Lister
+from kscheduler.framework.listers import FollowedLister
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -25,7 +25,7 @@ class OutOfSyncError(KschedulerError):
 
 
 class AssumeCache(Generic[T]):
-    def __init__(self, lister: Lister[T], plural: str) -> None:
+    def __init__(self, lister: FollowedLister[T], plural: str) -> None:
         self._lister = lister
         self._plural = plural
         self._assumed: dict[str, T] = {}

@@ -17,7 +17,7 @@ from kscheduler.api import quantity
 from kscheduler.api.labels import NOTHING, Selector, SelectorError, compile_selector
 from kscheduler.api.meta import Quantity
 from kscheduler.api.storage import CSIStorageCapacity
-from kscheduler.framework.listers import Lister
+from kscheduler.framework.listers import FollowedLister
 from kscheduler.framework.verdict import Mask, Rows
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.selected_rows import SelectedRows
@@ -112,7 +112,7 @@ class _Segments:
 
 
 class Capacities:
-    def __init__(self, lister: Lister[CSIStorageCapacity]) -> None:
+    def __init__(self, lister: FollowedLister[CSIStorageCapacity]) -> None:
         self._by_class: dict[str, _Segments] = {}
         lister.add_handler(self)
 

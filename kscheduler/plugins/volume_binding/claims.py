@@ -16,7 +16,7 @@ from kscheduler.api.volume_claims import (
     is_fully_bound,
     ownership_problem,
 )
-from kscheduler.framework.listers import Lister
+from kscheduler.framework.listers import FollowedLister, Lister
 from kscheduler.framework.verdict import Status, failed, rejected_for_good
 from kscheduler.logs import quote
 from kscheduler.plugins.volume_binding.assume_cache import AssumeCache
@@ -38,7 +38,7 @@ class PodClaims(NamedTuple):
 
 class Claims(AssumeCache[PersistentVolumeClaim]):
     def __init__(
-        self, lister: Lister[PersistentVolumeClaim], classes: Lister[StorageClass]
+        self, lister: FollowedLister[PersistentVolumeClaim], classes: Lister[StorageClass]
     ) -> None:
         super().__init__(lister, "persistentvolumeclaims")
         self._classes = classes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.volume_claims import class_of_volume, is_meant_for
-from kscheduler.framework.listers import Lister
+from kscheduler.framework.listers import FollowedLister
 from kscheduler.plugins.volume_binding.assume_cache import AssumeCache
 from kscheduler.plugins.volume_binding.offer import Offer, offer_of
 from kscheduler.plugins.volume_binding.shelf import Shelf
@@ -17,7 +17,7 @@ FREE_OF_CLASS, KEPT_FOR = "free volumes of a class", "volumes kept for a claim"
 
 
 class Volumes(AssumeCache[PersistentVolume]):
-    def __init__(self, lister: Lister[PersistentVolume]) -> None:
+    def __init__(self, lister: FollowedLister[PersistentVolume]) -> None:
         # By name, each with the version it was made from.
         self._offers: dict[str, tuple[str, Offer]] = {}
         self._shelves: dict[str, Shelf] = {}
