@@ -60,6 +60,14 @@ def test_the_same_version_told_again_is_no_news(informers, cache):
     assert cache.get(KEY) is CHANGED
 
 
+def test_stale_news_do_not_end_an_assumption(informers, cache):
+    cache.assume(CHANGED)
+    informers.put(in_version(KNOWN, 2))
+    assert cache.get(KEY) is CHANGED
+    informers.put(KNOWN)
+    assert cache.get(KEY) is CHANGED
+
+
 def test_a_deletion_ends_an_assumption(informers, cache):
     cache.assume(CHANGED)
     informers.remove(KNOWN)
@@ -96,7 +104,7 @@ VERSIONS = st.integers(1, 4)
 
 class Interleavings(RuleBasedStateMachine):
     """Any events, late ones and repeated ones among them, beside any assumptions: what the cache
-    shows is the last change that was made from the version the informer has now.
+    shows is the last change, as long as no newer version than it was made from has been told.
     """
 
     def __init__(self):
@@ -110,8 +118,8 @@ class Interleavings(RuleBasedStateMachine):
     @rule(name=NAMES, version=VERSIONS)
     def told(self, name, version):
         self.informers.put(make_claim(name, version=str(version)))
-        if self.versions.get(name) != version:
-            self.changes.pop(name, None)
+        if name in self.changes and self._version_of_change(name) < version:
+            del self.changes[name]
         self.versions[name] = version
 
     @rule(name=NAMES)
@@ -135,11 +143,14 @@ class Interleavings(RuleBasedStateMachine):
     @rule(name=NAMES, version=VERSIONS)
     def undone(self, name, version):
         self.cache.restore(make_claim(name, version=str(version)))
-        if self.versions.get(name) == version:
-            self.changes.pop(name, None)
+        if name in self.changes and self._version_of_change(name) == version:
+            del self.changes[name]
+
+    def _version_of_change(self, name):
+        return int(self.changes[name].metadata.resource_version)
 
     @invariant()
-    def shows_the_last_change_of_the_present_version(self):
+    def shows_the_last_change_that_nothing_newer_has_overtaken(self):
         for name in ("a", "b"):
             known = self.versions.get(name)
             expected = self.changes.get(name)

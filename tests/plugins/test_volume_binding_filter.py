@@ -2,6 +2,7 @@
 
 import pytest
 
+from kscheduler.framework.cycle_state import CycleState
 from tests.plugins.machines import UNRESOLVABLE, make_node, rejected
 from tests.plugins.volumes import (
     AT_ONCE,
@@ -429,6 +430,12 @@ def test_missing_room_is_the_only_reason_told():
     """Even where a volume that exists was missing, too."""
     found = verdict(using("c", "d"), make_claim(), make_claim("d"), PROVIDED, make_driver())
     assert found == nowhere(NO_SPACE)
+
+
+def test_without_pre_filter_nothing_is_known():
+    stage = Stage([A])
+    answer = rejected(stage.plugin, using("c"), stage.nodes, CycleState())
+    assert answer == {"a": ("Error", "not found")}
 
 
 def test_a_pod_whose_resize_was_deferred_has_its_volumes_already():

@@ -1,8 +1,8 @@
 """Objects as they will be once what was decided has been written; until then, as they are.
 
-A decision changes an object here first, so that the next one sees it changed. The change holds as
-long as the object stays in the version it was made from: whatever the server tells about it later
-knows better.
+A decision changes an object here first, so that the next one sees it changed. The change holds
+until the server tells of a newer version than the one it was made from: that knows better. News
+that are older than that change nothing.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class AssumeCache(Generic[T]):
         return [self.current(one) for one in known] if self._assumed else list(known)
 
     def current(self, known: T) -> T:
-        """What is assumed of an object in this version."""
+        """What is assumed of an object that is known like this."""
         assumed = self._assumed.get(known.key)
-        return assumed if assumed is not None and _same_version(assumed, known) else known
+        return known if assumed is None or _is_newer(known, assumed) else assumed
 
     def as_told(self, key: str) -> T | None:
         """As the server told it, whatever is assumed."""
@@ -91,9 +91,17 @@ class AssumeCache(Generic[T]):
         if not self._assumed:
             return
         assumed = self._assumed.get(told.key)
-        if assumed is not None and not _same_version(assumed, told):
+        if assumed is not None and _is_newer(told, assumed):
             del self._assumed[told.key]
 
 
 def _same_version(one: ApiObject, other: ApiObject) -> bool:
     return one.metadata.resource_version == other.metadata.resource_version
+
+
+def _is_newer(one: ApiObject, other: ApiObject) -> bool:
+    """By version; if those are no numbers, whatever differs is newer."""
+    version, than = one.metadata.resource_version, other.metadata.resource_version
+    if version.isdecimal() and than.isdecimal():
+        return int(version) > int(than)
+    return version != than

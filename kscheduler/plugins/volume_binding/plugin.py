@@ -22,7 +22,8 @@ from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PreFlight
-from kscheduler.framework.verdict import SKIP, Rejection, Scores, Status, failed
+from kscheduler.framework.verdict import SKIP, Code, Rejection, Scores, Status, failed
+from kscheduler.logs import quote
 from kscheduler.plugins.volume_binding import hints
 from kscheduler.plugins.volume_binding.capacity import Capacities
 from kscheduler.plugins.volume_binding.claims import Claims, PodClaims
@@ -34,6 +35,8 @@ from kscheduler.plugins.volume_binding.volumes import Volumes
 from kscheduler.plugins.volume_binding.waiting import Progress
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+
+NOT_PREPARED = "not found"
 
 
 @dataclass(slots=True)
@@ -86,7 +89,10 @@ class VolumeBinding:
         return None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterable[Rejection]:
-        findings = self._findings(cycle[PodVolumes], nodes)
+        volumes = cycle.get(PodVolumes)
+        if volumes is None:
+            return [Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)]
+        findings = self._findings(volumes, nodes)
         for mask, _ in findings.errors:
             self._errors.labels("predicate").inc(int(np.count_nonzero(mask)))
         return findings.rejections(nodes)
@@ -108,7 +114,7 @@ class VolumeBinding:
         nodes = self._handle.snapshot()
         row = nodes.row_of(node)
         if row is None:
-            return None
+            return failed(f"no pod volume found for node {quote(node)}")
         try:
             choice = self._findings(volumes, nodes).on(row)
             volumes.reservation = self._reservations.assume(choice, node)
