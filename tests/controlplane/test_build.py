@@ -151,6 +151,12 @@ def test_a_cache_that_cannot_be_written_is_named(maker):
     assert f"Not a directory: '{maker.folder}/cache/kscheduler" in said
 
 
+def test_nothing_is_built_where_programs_are_given(maker, tmp_path):
+    maker.environ[binaries.ASSETS_VARIABLE] = str(tmp_path)
+    code, _, said = maker.run()
+    assert (code, said) == (0, f"nothing to build: {binaries.ASSETS_VARIABLE} names {tmp_path}\n")
+
+
 def test_a_finished_build_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setenv(binaries.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda name: pytest.fail("looked for a compiler"))

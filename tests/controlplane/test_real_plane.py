@@ -1,0 +1,62 @@
+"""What the real control plane promises to those who test on it."""
+
+import os
+import uuid
+
+import pytest
+
+from tests.controlplane.binaries import ASSETS_VARIABLE, HERE
+from tests.controlplane.build import KUBERNETES
+from tests.e2e import objects
+from tests.e2e.api import Api, RefusedError
+
+
+@pytest.fixture
+async def api(control_plane):
+    api = Api(control_plane / "kubeconfig")
+    yield api
+    await api.close()
+
+
+@pytest.fixture
+async def namespace(api):
+    name = f"plane-{uuid.uuid4().hex[:8]}"
+    await api.create("namespaces", {"metadata": {"name": name}})
+    yield name
+    await api.delete_all("pods", name)
+
+
+@pytest.mark.skipif(ASSETS_VARIABLE in os.environ, reason="it is not ours")
+async def test_it_is_the_release_that_is_pinned(api):
+    told = await api.send("GET", "version")
+    assert f"{KUBERNETES} {told['gitVersion']}" in (HERE / "go.mod").read_text()
+
+
+def pod(name, **spec):
+    """One that no scheduler of a test that runs meanwhile will look at."""
+    return objects.pod(name, schedulerName="nobody", **spec)
+
+
+async def test_rules_decide_who_may_do_what(control_plane, namespace):
+    scheduler = Api(control_plane / "kube-scheduler.kubeconfig")
+    try:
+        assert await scheduler.list("pods", namespace) == []
+        with pytest.raises(RefusedError, match="cannot create resource") as refused:
+            await scheduler.create("pods", pod("p1"), namespace)
+        assert refused.value.code == 403
+    finally:
+        await scheduler.close()
+
+
+async def test_admission_is_a_default_clusters(api, namespace):
+    """Priorities are looked up, tolerations filled in, and only namespaces that exist are used."""
+    made = await api.create("pods", pod("p1", priorityClassName="system-node-critical"), namespace)
+    assert made["spec"]["priority"] == 2000001000
+    assert [t["key"] for t in made["spec"]["tolerations"]] == [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ]
+    with pytest.raises(RefusedError, match="no PriorityClass with name bogus was found"):
+        await api.create("pods", pod("p2", priorityClassName="bogus"), namespace)
+    with pytest.raises(RefusedError, match="not found"):
+        await api.create("pods", pod("p3"), "nowhere")
