@@ -22,6 +22,7 @@ from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
+from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.plugins.priority_sort import PrioritySort
 from kscheduler.plugins.scheduling_gates import SchedulingGates
@@ -52,6 +53,7 @@ IN_TREE: Mapping[str, Factory] = {
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
     "NodeResourcesFit": NodeResourcesFit,
     "NodeUnschedulable": NodeUnschedulable,
+    "NodeVolumeLimits": NodeVolumeLimits,
     "PodTopologySpread": PodTopologySpread,
     "PrioritySort": _plain(PrioritySort),
     "SchedulingGates": _plain(SchedulingGates),
@@ -67,7 +69,6 @@ NOT_BUILT: Mapping[str, str] = {
     "DeferredPodScheduling": "deferred resizes are not scheduled",
     "DynamicResources": "resource claims are not looked at",
     "GangScheduling": "pod groups are scheduled pod by pod",
-    "NodeVolumeLimits": "attach limits of nodes are not looked at",
     "PodGroupPodsCount": "pod groups are scheduled pod by pod",
     "TopologyPlacementGenerator": "pod groups are scheduled pod by pod",
 }
