@@ -72,11 +72,9 @@ def granted_rules() -> list[Json]:
     """The documents of the file of rules; without one of them if that was asked for."""
     path = Path(os.environ.get(RULES_VARIABLE) or DEPLOYED)
     documents: list[Json] = [one for one in yaml.safe_load_all(path.read_text()) if one]
-    left_out = int(os.environ.get(WITHOUT_VARIABLE) or 0)
-    numbered = list(enumerate(_places(documents), 1))
-    for number, (role, place) in reversed(numbered):
-        if number == left_out:
-            del role["rules"][place]
+    if left_out := int(os.environ.get(WITHOUT_VARIABLE) or 0):
+        role, place = list(_places(documents))[left_out - 1]
+        del role["rules"][place]
     return documents
 
 
