@@ -233,6 +233,7 @@ def build(made: Setup) -> Daemon:
         KubeClient(made.clients.events),
         has_events_api=made.has_events_api,
         dropped=made.metrics.kscheduler_events_dropped_total.inc,
+        urgent=lambda: made.clients.scheduling.busy,
     )
     assemble = Assembler(
         completed=without(made.completed, NOT_BUILT),

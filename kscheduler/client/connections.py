@@ -28,6 +28,11 @@ class Connections:
         self._idle: list[Connection] = []
         self._sweep: asyncio.TimerHandle | None = None
 
+    @property
+    def full(self) -> bool:
+        """Whether another request would have to wait for its turn."""
+        return self._slots is not None and self._slots.locked()
+
     async def ask(
         self,
         request: bytes,

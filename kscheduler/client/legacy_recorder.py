@@ -161,11 +161,17 @@ class _LegacyRecorder:
 
 
 def broadcaster_for(
-    client: KubeClient, *, has_events_api: bool, dropped: Callable[[], None] = lambda: None
+    client: KubeClient,
+    *,
+    has_events_api: bool,
+    dropped: Callable[[], None] = lambda: None,
+    urgent: Callable[[], bool] = lambda: False,
 ) -> EventBroadcaster | LegacyBroadcaster:
-    """The newest kind of events this server takes."""
+    """The newest kind of events this server takes. The older kind is sent one by one, which is in
+    nobody's way.
+    """
     if has_events_api:
-        return EventBroadcaster(client, dropped=dropped)
+        return EventBroadcaster(client, dropped=dropped, urgent=urgent)
     return LegacyBroadcaster(client, dropped=dropped)
 
 

@@ -1,10 +1,12 @@
 """Events about pods, told to events.k8s.io/v1 without ever being in the way.
 
 `record` only puts a note into a bounded queue. A few workers turn notes into events, merge
-repetitions (`event_series`) and send what is left over a client of their own.
+repetitions (`event_series`) and send what is left over a client of their own. An event costs the
+API server as much as a binding does, so while bindings queue up most workers stand aside.
 
-Mirrors client-go's tools/events broadcaster. Differs: concurrency is bounded, what does not fit
-into the queue is counted, and log lines name the event instead of printing it whole.
+Mirrors client-go's tools/events broadcaster. Differs: concurrency is bounded, events about one
+object are sent one after the other, what does not fit into the queue is counted, and log lines name
+the event instead of printing it whole.
 """
 
 import asyncio
@@ -34,9 +36,13 @@ log = logs.logger(__name__)
 NORMAL = "Normal"
 WARNING = "Warning"
 
-# Upstream's sink queue holds 1,000 but its goroutines hold the rest; ours is the only store.
-QUEUE_SIZE = 10_000
+# Upstream's sink queue holds 1,000 but its goroutines hold the rest; ours is the only store. Full,
+# it takes some 25 MB.
+QUEUE_SIZE = 50_000
 WORKERS = 16
+# So many go on while there is more urgent work for the server; the others look again so often.
+STEADY_WORKERS = 2
+ASIDE_SECONDS = 0.05
 MAX_TRIES = 12
 RETRY_SECONDS = 10.0
 REFRESH_SECONDS = 30 * 60
@@ -89,7 +95,8 @@ class _Note(NamedTuple):
 class EventBroadcaster:
     """Takes notes from recorders and sends events; `run` it as a task.
 
-    `dropped` is called for every note that found the queue full.
+    `dropped` is called for every note that found the queue full; `urgent` says whether the server
+    has better things to do.
     """
 
     def __init__(
@@ -97,6 +104,7 @@ class EventBroadcaster:
         client: KubeClient,
         *,
         dropped: Callable[[], None] = lambda: None,
+        urgent: Callable[[], bool] = lambda: False,
         queue_size: int = QUEUE_SIZE,
         workers: int = WORKERS,
         retry_seconds: float = RETRY_SECONDS,
@@ -104,11 +112,14 @@ class EventBroadcaster:
     ) -> None:
         self._client = client
         self._dropped = dropped
+        self._urgent = urgent
         self._notes: asyncio.Queue[_Note] = asyncio.Queue(queue_size)
         self._workers = workers
         self._retry_seconds = retry_seconds
         self._now_ns = wall_clock_ns
         self._cache = SeriesCache()
+        # The event that was last begun about each object, while it is under way.
+        self._latest: dict[tuple[str, ...], asyncio.Event] = {}
         self._closed = False
 
     def recorder(self, controller: str) -> Recorder:
@@ -130,17 +141,40 @@ class EventBroadcaster:
         """Sends until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for number in range(self._workers):
-                tasks.create_task(self._work(), name=f"events/{number}")
+                steady = number < STEADY_WORKERS
+                tasks.create_task(self._work(steady=steady), name=f"events/{number}")
             tasks.create_task(self._refresh(), name="events/refresh")
             tasks.create_task(self._finish(), name="events/finish")
 
-    async def _work(self) -> None:
+    async def _work(self, *, steady: bool) -> None:
         while True:
+            if not steady and self._is_in_the_way():
+                await asyncio.sleep(ASIDE_SECONDS)
+                continue
             note = await self._notes.get()
             event = self._cache.observe(_event(note), self._now_ns())
             if event is not None:
-                await self._persist(event)
+                await self._persist_in_turn(event)
             self._notes.task_done()
+
+    def _is_in_the_way(self) -> bool:
+        """Whether another event under way would do harm; notes that get lost would do more."""
+        return self._urgent() and self._notes.qsize() < self._notes.maxsize // 2
+
+    async def _persist_in_turn(self, event: Event) -> None:
+        """Once what was said before about the same object is settled."""
+        regarding = event.regarding
+        about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
+        before, settled = self._latest.get(about), asyncio.Event()
+        self._latest[about] = settled
+        try:
+            if before is not None:
+                await before.wait()
+            await self._persist(event)
+        finally:
+            settled.set()
+            if self._latest[about] is settled:
+                del self._latest[about]
 
     async def drained(self) -> None:
         """Returns when every note taken so far has been dealt with."""

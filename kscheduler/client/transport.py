@@ -152,6 +152,11 @@ class Transport:
         await self._requests.close()
         await self._streams.close()
 
+    @property
+    def busy(self) -> bool:
+        """Whether requests wait for a connection."""
+        return self._requests.full
+
     async def request(
         self,
         method: str,

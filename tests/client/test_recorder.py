@@ -251,3 +251,64 @@ async def test_each_profile_reports_under_its_own_name(server, client, name):
         )
         await broadcaster.drained()
     assert server.requests[0].json["reportingController"] == name
+
+
+def about(name):
+    return reference_to(PODS, Pod(metadata=ObjectMeta(name=name, namespace="default", uid=name)))
+
+
+class Counting:
+    """A client that holds every event until it is told to let go."""
+
+    def __init__(self):
+        self.under_way = []
+        self.told = []
+        self.let_go = asyncio.Event()
+
+    async def create(self, resource, body, namespace):
+        note = msgspec.json.decode(body)["note"]
+        self.under_way.append(note)
+        await self.let_go.wait()
+        self.under_way.remove(note)
+        self.told.append(note)
+
+
+async def test_most_workers_stand_aside_while_there_is_urgent_work(monkeypatch):
+    monkeypatch.setattr(module, "ASIDE_SECONDS", 0.01)
+    client, urgent = Counting(), True
+    broadcaster = EventBroadcaster(client, urgent=lambda: urgent, workers=8)
+    async with running(broadcaster):
+        for number in range(20):
+            say(broadcaster, about(f"p{number}"), note=str(number))
+        await eventually(lambda: client.under_way)
+        await settle()
+        assert client.under_way == ["0", "1"]
+        urgent = False
+        await eventually(lambda: len(client.under_way) == 8)
+        client.let_go.set()
+        await broadcaster.drained()
+    assert sorted(client.told, key=int) == [str(number) for number in range(20)]
+
+
+async def test_all_workers_go_on_before_notes_get_lost(monkeypatch):
+    monkeypatch.setattr(module, "ASIDE_SECONDS", 0.01)
+    client = Counting()
+    broadcaster = EventBroadcaster(client, urgent=lambda: True, workers=8, queue_size=20)
+    async with running(broadcaster):
+        for number in range(20):
+            say(broadcaster, about(f"p{number}"), note=str(number))
+        await eventually(lambda: len(client.under_way) == 8)
+
+
+async def test_events_about_one_object_are_told_in_order():
+    client = Counting()
+    broadcaster = EventBroadcaster(client)
+    async with running(broadcaster):
+        for number in range(5):
+            say(broadcaster, about("p1"), note=f"p1 {number}", reason=f"Reason{number}")
+        say(broadcaster, about("p2"), note="p2")
+        await eventually(lambda: len(client.under_way) == 2)
+        assert client.under_way == ["p1 0", "p2"]
+        client.let_go.set()
+        await broadcaster.drained()
+    assert [note for note in client.told if note != "p2"] == [f"p1 {n}" for n in range(5)]
