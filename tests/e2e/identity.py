@@ -5,6 +5,7 @@ see what needs a rule:
 
     python tests/e2e/identity.py                                       # the rules, numbered
     KSCHEDULER_E2E_WITHOUT_RULE=5 pytest tests/e2e -k preemption       # all but the fifth
+    KSCHEDULER_E2E_PATIENCE=10                                         # and fail sooner
     KSCHEDULER_E2E_RULES=other.yaml pytest tests/e2e                   # other rules altogether
 """
 
