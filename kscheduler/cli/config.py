@@ -1,14 +1,14 @@
 """`kscheduler config`: look at configuration files without starting anything."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import click
 
 from kscheduler import logs
 from kscheduler.cli.values import MULTIMAP
 from kscheduler.config.annotate import AnnotatedLine, annotated
-from kscheduler.config.catalog import IN_TREE
+from kscheduler.config.catalog import IN_TREE, Point
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.feature_gates import FeatureGates
@@ -53,6 +53,13 @@ gates_option = click.option(
     default="",
     help="The gates the scheduler runs with; some defaults and rules depend on them.",
 )
+plugin_option = click.option(
+    "--plugin",
+    "specs",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="A plugin of your own, as for the daemon; installed packages need no option.",
+)
 file_argument = click.argument("file", type=click.Path())
 
 
@@ -66,15 +73,39 @@ def print_defaults(gates: FeatureGates) -> None:
 @config.command()
 @file_argument
 @gates_option
+@plugin_option
 @click.pass_context
-def validate(ctx: click.Context, file: str, gates: FeatureGates) -> None:
+def validate(ctx: click.Context, file: str, gates: FeatureGates, specs: tuple[str, ...]) -> None:
     """Tell every mistake in FILE, in the scheduler's own words; exit 1 if there is one."""
-    found = mistakes(file, gates)
+    found = mistakes(file, gates, specs)
     for mistake in found:
         click.echo(f"{file}: {mistake}", err=True)
     if found:
         ctx.exit(1)
     click.echo(f"{file}: valid")
+
+
+@config.command()
+@plugin_option
+@click.pass_context
+def plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
+    """Print all plugins there are: where each can run, and where those from outside come from."""
+    from kscheduler.framework.outside.registration import installed, register
+
+    try:
+        outside = register({}, specs, {entry.name for entry in installed()})
+    except ConfigError as err:
+        click.echo(str(err), err=True)
+        ctx.exit(1)
+    rows = [(name, _in_order(points), "kube-scheduler") for name, points in IN_TREE.items()]
+    rows += [(name, _in_order(one.points), one.source) for name, one in outside.items()]
+    width = max(len(name) for name, _, _ in rows)
+    for name, points, source in sorted(rows):
+        click.echo(f"{name.ljust(width)}  {points}  ({source})")
+
+
+def _in_order(points: Collection[str]) -> str:
+    return ",".join(point for point in Point if point in points)
 
 
 @config.command()
@@ -94,14 +125,17 @@ def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
         click.echo("\n".join(map(str, lines)))
 
 
-def mistakes(file: str, gates: FeatureGates) -> Sequence[str]:
+def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Sequence[str]:
     """As far as one can see: what cannot be read hides what cannot be right."""
+    from kscheduler.app.startup import all_plugins, register_plugins
+
     try:
         loaded = load_config(read_file(file), gates=gates)
         if found := validation_errors(loaded, gates):
             return [str(error) for error in found]
         logs.configure(logs.Logging(), stderr=_Silence())
-        complete(loaded, IN_TREE, gates=gates)
+        outside = register_plugins(loaded, specs, {})
+        complete(loaded, all_plugins(outside), gates=gates)
     except StrictError as err:
         return err.complaints
     except ConfigError as err:

@@ -69,7 +69,15 @@ def problems(
         *serving_problems(options),
         *request_header_problems(options, gates),
         *metrics_problems(options),
+        *plugin_problems(options),
     ]
+
+
+def plugin_problems(options: Options) -> Iterator[str]:
+    for name in ("plugin_timeout", "plugin_wait_timeout", "plugin_max_failures"):
+        value = getattr(options, name)
+        if value < 0:
+            yield f"--{name.replace('_', '-')} {value} must not be negative"
 
 
 def serving_problems(options: Options) -> Iterator[str]:

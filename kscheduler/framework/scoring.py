@@ -119,6 +119,10 @@ class Scoring:
             )
             for one in score
         ]
+        # Who wants to know when the scores of a plugin are beyond the range.
+        self._out_of_range: dict[str, Callable[[PodInfo, str], None]] = {
+            one.name: one.out_of_range for one in score if hasattr(one, "out_of_range")
+        }
         self._panels: dict[tuple[frozenset[str], bool], _Panel] = {}
 
     def run_pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -174,14 +178,24 @@ class Scoring:
                     what = "running Normalize on Score plugins"
                     raise self._failed(what, plugin, error) from error
             normalized[index] = scores
-        _check_range(names, normalized)
+        beyond = _out_of_range(normalized)
+        if beyond is not None:
+            raise self._misjudged(pod, names[beyond[0]], beyond[1])
         return ScoreBoard(names, weights, raw, normalized, weights.dot(normalized))
 
     def _failed(self, what: str, plugin: _Score, error: Exception) -> ScoringError:
         status = self._score_point.raised(plugin.name, error)
-        if isinstance(error, ScoringError):
-            return error
         return ScoringError(f'{what}: plugin "{plugin.name}" failed with: {status.message}')
+
+    def _misjudged(self, pod: PodInfo, plugin: str, score: int) -> ScoringError:
+        text = (
+            "applying score defaultWeights on Score plugins: "
+            f'plugin "{plugin}" returns an invalid score {score}, '
+            f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+        )
+        if plugin in self._out_of_range:
+            self._out_of_range[plugin](pod, text)
+        return ScoringError(text)
 
     def _taking_part(self, cycle: CycleState) -> _Panel:
         """Those who were not skipped; the few combinations that occur are kept."""
@@ -227,26 +241,11 @@ def whole_numbers(scores: Scores, size: int) -> Scores:
     return array.astype(_INT64)
 
 
-def range_error(plugin: str, scores: Scores) -> str | None:
-    """What is wrong with scores that count as they are, in kube-scheduler's words."""
+def _out_of_range(normalized: ScoreMatrix) -> tuple[int, int] | None:
+    """Whose score is the first beyond the range, and what it is."""
     # Seen as unsigned, a negative score is a huge one: one look at the greatest finds both kinds.
-    unsigned = scores.view(np.uint64)
-    if not scores.size or unsigned.item(unsigned.argmax()) <= MAX_NODE_SCORE:
-        return None
-    return _out_of_range(plugin, scores[unsigned > MAX_NODE_SCORE][0])
-
-
-def _check_range(plugins: Sequence[str], normalized: ScoreMatrix) -> None:
     unsigned = normalized.view(np.uint64)
     if not normalized.size or unsigned.item(unsigned.argmax()) <= MAX_NODE_SCORE:
-        return
+        return None
     node, index = np.argwhere(unsigned.T > MAX_NODE_SCORE)[0].tolist()
-    raise ScoringError(_out_of_range(plugins[index], normalized[index, node]))
-
-
-def _out_of_range(plugin: str, score: int) -> str:
-    return (
-        "applying score defaultWeights on Score plugins: "
-        f'plugin "{plugin}" returns an invalid score {score}, '
-        f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
-    )
+    return index, int(normalized[index, node])

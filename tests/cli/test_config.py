@@ -100,3 +100,34 @@ def test_unknown_gates_are_refused(file):
     outcome = run("show", "--feature-gates=Nope=true", file)
     assert outcome.exit_code == 2
     assert "unrecognized feature gate: Nope" in outcome.stderr
+
+
+OWN = """
+class Own:
+    name = "Own"
+
+    def __init__(self, args, handle):
+        pass
+
+    def score_node(self, cycle, pod, node):
+        return 1
+"""
+
+
+def test_plugins_from_outside_are_listed_and_known_to_validate(file, tmp_path):
+    module = tmp_path / "own_plugin.py"
+    module.write_text(OWN)
+    spec = f"{module}:Own"
+    listed = run("plugins", "--plugin", spec).output.splitlines()
+    own = next(line for line in listed if line.startswith("Own "))
+    assert own.split(maxsplit=2) == ["Own", "score", f"(--plugin {spec})"]
+    assert sum(line.endswith("(kube-scheduler)") for line in listed) == len(listed) - 1
+    file.write_text(f"{HEAD}profiles: [{{plugins: {{score: {{enabled: [{{name: Own}}]}}}}}}]\n")
+    assert run("validate", file).exit_code == 1
+    assert run("validate", file, "--plugin", spec).exit_code == 0
+
+
+def test_a_plugin_that_is_none_is_told():
+    outcome = run("plugins", "--plugin", "json:Nobody")
+    assert outcome.exit_code == 1
+    assert outcome.output == "--plugin json:Nobody: json has no Nobody\n"

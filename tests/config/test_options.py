@@ -128,6 +128,11 @@ def test_the_reported_version_may_be_chosen():
             '"[a-zA-Z_:][a-zA-Z0-9_:]*" and labelName matches "[a-zA-Z_][a-zA-Z0-9_]*"',
             id="label key",
         ),
+        pytest.param(
+            {"plugin_max_failures": -1},
+            "--plugin-max-failures -1 must not be negative",
+            id="fewer failures than none",
+        ),
     ],
 )
 def test_single_problems(values, want):

@@ -11,12 +11,7 @@ import numpy as np
 from kscheduler.framework.cluster_event import EventWithHint, Hint
 from kscheduler.framework.outside.health import Fault, PluginFault
 from kscheduler.framework.plugin import NodeNames, PostFilterResult, PreFlight, Wait
-from kscheduler.framework.scoring import (
-    BadScoresError,
-    ScoringError,
-    range_error,
-    whole_numbers,
-)
+from kscheduler.framework.scoring import BadScoresError, whole_numbers
 from kscheduler.framework.verdict import Code, Rejection, Scores, Status
 
 _REJECTING = frozenset(code for code in Code if code.rejected) | {Code.ERROR}
@@ -80,22 +75,6 @@ def scores(answer: Any, size: int) -> Scores:
     except BadScoresError as error:
         fault = Fault.SCORE if error.not_a_number else Fault.ANSWER
         raise PluginFault(fault, str(error)) from error
-
-
-def final_scores(plugin: str, answer: Any, size: int) -> Scores:
-    """Scores that nobody brings into 0..100 any more."""
-    found = scores(answer, size)
-    problem = range_error(plugin, found)
-    if problem is not None:
-        raise OutOfRangeError(problem)
-    return found
-
-
-class OutOfRangeError(PluginFault, ScoringError):
-    """The text is all that is told; kube-scheduler's own."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(Fault.SCORE, text)
 
 
 def post_filter_result(answer: Any) -> PostFilterResult:

@@ -97,6 +97,13 @@ class Guard:
 
     def _fault(self, point: str, pod: Pod | None, error: Exception) -> NoReturn:
         told = _told(error)
+        self.blame(point, pod, told)
+        if told is error:
+            raise error
+        raise told from error
+
+    def blame(self, point: str, pod: Pod | None, told: Exception) -> None:
+        """Count a fault; the plugin may have to go because of it."""
         fault = told.fault if isinstance(told, PluginFault) else Fault.EXCEPTION
         health = self.health
         if health.failed(point, fault, text_of(told)) and pod is not None:
@@ -105,9 +112,6 @@ class Guard:
                 f"kept failing at {point}: {text_of(told)}"
             )
             self._recorder.event(pod, "Warning", TAKEN_OUT_REASON, "Scheduling", note)
-        if told is error:
-            raise error
-        raise told from error
 
 
 async def _awaited(work: Callable[[], Any]) -> Any:

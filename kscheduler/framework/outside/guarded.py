@@ -22,6 +22,7 @@ from kscheduler.framework.extension_point import text_of
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.outside import answers
 from kscheduler.framework.outside.guard import Guard
+from kscheduler.framework.outside.health import Fault, PluginFault
 from kscheduler.framework.outside.sort_key import FallbackKey
 from kscheduler.framework.outside.views import Views
 from kscheduler.framework.plugin import PostFilterResult, QueuedEntity, Wait
@@ -53,7 +54,6 @@ class Guarded:
         for method, needed in _NEEDED.items():
             if hasattr(plugin, needed):
                 setattr(self, method, getattr(self, f"_{method}"))
-        self._is_final = not hasattr(plugin, "normalize")
 
     def _pre_enqueue(self, pod: PodInfo) -> Status | None:
         if self._guard.idle:
@@ -171,23 +171,34 @@ class Guarded:
         size = len(nodes)
         if self._guard.idle:
             return np.zeros(size, np.int64)
-        check = self._check_final(size) if self._is_final else partial(answers.scores, size=size)
-        ask = self.plugin.score
         return self._guard.ask(
-            "Score", pod.pod, check, ask, cycle, self._pod(pod), self._nodes(nodes)
+            "Score",
+            pod.pod,
+            partial(answers.scores, size=size),
+            self.plugin.score,
+            cycle,
+            self._pod(pod),
+            self._nodes(nodes),
         )
 
     def _normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
         size = len(nodes)
         if self._guard.idle:
             return np.zeros(size, np.int64)
-        ask, check = self.plugin.normalize, self._check_final(size)
         return self._guard.ask(
-            "Score", pod.pod, check, ask, cycle, self._pod(pod), scores, self._nodes(nodes)
+            "Score",
+            pod.pod,
+            partial(answers.scores, size=size),
+            self.plugin.normalize,
+            cycle,
+            self._pod(pod),
+            scores,
+            self._nodes(nodes),
         )
 
-    def _check_final(self, size: int) -> Callable[[Any], Scores]:
-        return partial(answers.final_scores, self.name, size=size)
+    def out_of_range(self, pod: PodInfo, text: str) -> None:
+        """Its scores, which were numbers, are beyond 0..100 in the end."""
+        self._guard.blame("Score", pod.pod, PluginFault(Fault.SCORE, text))
 
     def _reserve(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None:
         return self._about_node("Reserve", "reserve", answers.status, cycle, pod, node)

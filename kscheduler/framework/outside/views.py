@@ -91,10 +91,11 @@ class NodesView:
     arrays of one's own can be kept by row; see `NodeColumn`. Rows that are not `valid` are free.
     """
 
-    __slots__ = ("_kept", "_nodes", "_pods")
+    __slots__ = ("_columns", "_kept", "_nodes", "_pods")
 
     def __init__(self, nodes: Nodes, kept: Kept[Any], pods: Kept[PodView]) -> None:
         self._nodes = nodes
+        self._columns: dict[str, NDArray[Any]] = {}
         self._kept = kept
         self._pods = pods
 
@@ -103,7 +104,7 @@ class NodesView:
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        return _read_only(self._nodes.rows)
+        return self._column("rows")
 
     @property
     def row_count(self) -> int:
@@ -112,19 +113,19 @@ class NodesView:
 
     @property
     def valid(self) -> Mask:
-        return _read_only(self._nodes.valid)
+        return self._column("valid")
 
     @property
     def unschedulable(self) -> Mask:
-        return _read_only(self._nodes.unschedulable)
+        return self._column("unschedulable")
 
     @property
     def pod_count(self) -> Amounts:
-        return _read_only(self._nodes.pod_count)
+        return self._column("pod_count")
 
     @property
     def max_pods(self) -> Amounts:
-        return _read_only(self._nodes.max_pods)
+        return self._column("max_pods")
 
     @property
     def resources(self) -> Mapping[str, int]:
@@ -134,19 +135,19 @@ class NodesView:
     @property
     def allocatable(self) -> NDArray[np.int64]:
         """[nodes, resources]: cpu in thousandths, everything else in whole units."""
-        return _read_only(self._nodes.allocatable)
+        return self._column("allocatable")
 
     @property
     def requested(self) -> NDArray[np.int64]:
         """[nodes, resources]: what the pods there ask for."""
-        return _read_only(self._nodes.requested)
+        return self._column("requested")
 
     def allocatable_of(self, resource: str) -> Amounts:
         """One resource; nothing everywhere, if no node has it."""
-        return self._of(self._nodes.allocatable, resource)
+        return self._of(self.allocatable, resource)
 
     def requested_of(self, resource: str) -> Amounts:
-        return self._of(self._nodes.requested, resource)
+        return self._of(self.requested, resource)
 
     def label(self, key: str) -> NDArray[np.int32]:
         """The label's value as a small number (see `label_values`), -1 where it is absent."""
@@ -194,7 +195,13 @@ class NodesView:
         column = self._nodes.resources.get(resource)
         if column is None:
             return np.zeros(len(self), np.int64)
-        return _read_only(amounts[:, column])
+        return amounts[:, column]
+
+    def _column(self, name: str) -> NDArray[Any]:
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = _read_only(getattr(self._nodes, name))
+        return column
 
 
 class Views:
