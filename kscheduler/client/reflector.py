@@ -107,13 +107,19 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """Never returns; every failure is told and tried again."""
-        while True:
-            log.v(3).info("Listing and watching", type=self._shape.name)
-            try:
-                await self._list_and_watch()
-            except ApiError as error:
-                self._tell(error)
-            await self._back_off()
+        told = {"type": self._shape.name, "reflector": REFLECTOR}
+        resync = {"resyncPeriod": "0s", "reflector": REFLECTOR}
+        log.v(3).info("Starting reflector", type=self._shape.name, **resync)
+        try:
+            while True:
+                log.v(3).info("Listing and watching", **told)
+                try:
+                    await self._list_and_watch()
+                except ApiError as error:
+                    self._tell(error)
+                await self._back_off()
+        finally:
+            log.v(3).info("Stopping reflector", type=self._shape.name, **resync)
 
     async def _list_and_watch(self) -> None:
         async with AsyncExitStack() as stream:

@@ -52,6 +52,8 @@ class Attempt:
     framework: Framework
     cycle: CycleState
     started: float  # perf_counter() when its scheduling cycle began
+    evaluated: int = 0  # nodes that were judged for it,
+    feasible: int = 0  # and those that would have done
 
 
 class Binder:
@@ -157,7 +159,14 @@ class Binder:
 
     def _bound(self, attempt: Attempt) -> None:
         pod, queued = attempt.pod, attempt.queued
-        log.v(2).info("Successfully bound pod to node", pod=logs.ref(pod.pod), node=attempt.node)
+        if v := log.v(2):
+            v.info(
+                "Successfully bound pod to node",
+                pod=logs.ref(pod.pod),
+                node=attempt.node,
+                evaluatedNodes=attempt.evaluated,
+                feasibleNodes=attempt.feasible,
+            )
         self._recorder(attempt.framework.profile_name).event(
             queued.pod.pod,
             "Normal",

@@ -185,6 +185,8 @@ class SchedulingLoop:
 
     def _begin(self, queued: QueuedPod) -> Framework | None:
         """The profile that takes care of the pod; None, and it was dealt with."""
+        if v := log.v(4):
+            v.info("About to try and schedule pod", pod=logs.ref(queued.pod.pod))
         framework = self._frameworks.get(queued.profile)
         if framework is None:
             log.error(f'profile not found for scheduler name "{queued.profile}"', "Error occurred")
@@ -238,7 +240,10 @@ class SchedulingLoop:
             took.observe(time.perf_counter() - started)
         if not isinstance(settled, Placement):
             return settled
-        return self._take(Attempt(queued, queued.pod, settled.node, framework, cycle, started))
+        node, _, evaluated, feasible, _ = settled
+        return self._take(
+            Attempt(queued, queued.pod, node, framework, cycle, started, evaluated, feasible)
+        )
 
     def _concluded(
         self,
@@ -273,6 +278,12 @@ class SchedulingLoop:
             result = framework.run_post_filter(cycle, queued.pod, refusal.diagnosis)
             refusal.diagnosis.post_filter_message = result.status.message
             nominated = result.nominated_node
+            if v := log.v(5):
+                v.info(
+                    "Status after running PostFilter plugins for pod",
+                    pod=logs.ref(queued.pod.pod),
+                    status=result.status.message,
+                )
             if result.preparation is not None:
                 return Preparing(queued, refusal, result.preparation, started)
         return _refusal_failure(refusal, nominated)

@@ -23,6 +23,8 @@ from kscheduler.errors import KschedulerError
 log = logs.logger(__name__)
 
 WRITERS = 8
+# What upstream calls a nomination that is to be set or cleared.
+OVERRIDES = 1
 # Pods whose status we wrote and remember until we hear of it; older ones surely have been heard of.
 MOST_REMEMBERED = 1024
 
@@ -36,6 +38,19 @@ class StatusReport:
     pod: Pod
     condition: PodCondition | None
     nominated_node: str | None
+
+    def values(self) -> dict[str, object]:
+        """As log lines tell it."""
+        told: dict[str, object] = {"pod": logs.ref(self.pod)}
+        if (condition := self.condition) is not None:
+            told |= {
+                "conditionType": condition.type,
+                "conditionStatus": condition.status,
+                "conditionReason": condition.reason,
+            }
+        if self.nominated_node is not None:
+            told |= {"nominatedNodeName": self.nominated_node, "nominatingMode": OVERRIDES}
+        return told
 
     def applied_to(self, status: PodStatus) -> PodStatus:
         if self.condition is not None:
@@ -108,6 +123,8 @@ class StatusWriter:
         current = self._pods.get(pod.key)
         if current is None or current.uid != pod.uid or current.spec.node_name:
             return
+        if v := log.v(3):
+            v.info("Updating pod condition and nominated node name", **report.values())
         done = self._under_way[pod.uid] = asyncio.get_running_loop().create_future()
         latest = self._latest(current)
         status = report.applied_to(latest.status)

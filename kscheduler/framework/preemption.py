@@ -31,7 +31,7 @@ from kscheduler.framework.verdict import Code, Diagnosis, Rows, Status, failed, 
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
-log = logs.logger(__name__)
+log = logs.logger(__name__, "PostFilter.DefaultPreemption")
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 WAITS_FOR_VICTIMS = "not eligible due to a terminating pod on the nominated node."
@@ -115,13 +115,27 @@ class Evaluator:
     ) -> DryRun:
         rows = nodes.order[codes[nodes.order] == Code.UNSCHEDULABLE]
         if not len(rows):
+            log.v(3).info(
+                "Preemption will not help schedule pod on any node", pod=logs.ref(pod.pod)
+            )
             return DryRun(0)
         offset = self._handle.rng.randrange(len(rows))
-        budgets = Budgets(self._handle.listers.lister(PodDisruptionBudget).items())
+        known = tuple(self._handle.listers.lister(PodDisruptionBudget).items())
+        budgets = Budgets(known)
         rehearsal = Rehearsal(
             self._handle.framework, cycle, pod, nodes, budgets=budgets, now_ns=now_ns
         )
-        return rehearsal.run(np.roll(rows, -offset), self._enough_of(len(rows)))
+        enough = self._enough_of(len(rows))
+        if v := log.v(5):
+            v.info(
+                "Dry run the preemption",
+                pod=logs.ref(pod.pod),
+                potentialNodesNumber=len(rows),
+                pdbsNumber=len(known),
+                offset=offset,
+                candidatesNumber=enough,
+            )
+        return rehearsal.run(np.roll(rows, -offset), enough)
 
     def _enough_of(self, num_nodes: int) -> int:
         share = num_nodes * self._percentage // 100

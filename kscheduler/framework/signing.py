@@ -55,6 +55,12 @@ class Signing:
                 # Who refuses one pod often refuses all: next time it spares the others the work.
                 self._plugins.remove(plugin)
                 self._plugins.insert(0, plugin)
+                if v := log.v(5):
+                    v.info(
+                        "SignPod can't sign pod due to plugin",
+                        plugin=plugin.name,
+                        status=part.message,
+                    )
                 return None
             parts.update(part)
         return msgspec.json.encode(parts, order="deterministic")

@@ -12,7 +12,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.verdict import Status, failed
 from kscheduler.state.pod_info import PodInfo
 
-log = logs.logger(__name__)
+log = logs.logger(__name__, "Bind.DefaultBinder")
 
 
 class DefaultBinder:

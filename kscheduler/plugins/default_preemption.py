@@ -28,7 +28,7 @@ from kscheduler.framework.preemption_executor import Executor
 from kscheduler.framework.verdict import Code, Diagnosis, Status, rejected_for_good
 from kscheduler.state.pod_info import PodInfo
 
-log = logs.logger(__name__)
+log = logs.logger(__name__, "PostFilter.DefaultPreemption")
 
 STILL_PREEMPTING = rejected_for_good("waiting for the preemption for this pod to be finished")
 SUCCESS = Status(Code.SUCCESS)

@@ -340,5 +340,5 @@ class SchedulingQueue:
                 queue=place.value,
                 schedulingCycle=self.scheduling_cycle,
                 hint=int(verdict),
-                **{"unschedulable plugins": sorted(queued.rejectors)},
+                **{"unschedulable plugins": {name: {} for name in sorted(queued.rejectors)}},
             )

@@ -98,17 +98,21 @@ class NodeTable:
     def put(self, node: Node) -> int:
         """Adds the node or takes its new version; answers with its row."""
         row = self._row_by_name.get(node.name)
+        zone = zone_key(node.metadata.labels)
         if row is None:
             row = self._new_row(node.name)
+            log.v(2).info("Added node to NodeTree", node=node.name, zone=zone)
         before, self.nodes[row] = self.nodes[row], node
         self._write(row, before, node)
-        self._order.put(row, zone_key(node.metadata.labels))
+        self._order.put(row, zone)
         return row
 
     def remove(self, name: str) -> int:
         """Empties the node's row and gives it up for reuse."""
         row = self._row_by_name.pop(name)
         before, self.nodes[row] = self.nodes[row], NO_NODE
+        zone = zone_key(before.metadata.labels)
+        log.v(2).info("Removed node from NodeTree", node=name, zone=zone)
         self._write(row, before, NO_NODE)
         self.names[row] = ""
         self.valid.cells[row] = False
