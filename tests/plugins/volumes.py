@@ -9,7 +9,13 @@ from msgspec.structs import replace
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.decode import convert
 from kscheduler.api.meta import ApiObject
-from kscheduler.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+from kscheduler.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    StorageClass,
+    VolumeAttachment,
+)
 from kscheduler.client.informer import Informer
 from kscheduler.client.pace import Gate, Pace
 from kscheduler.client.watch_lines import Shape
@@ -102,8 +108,10 @@ def make_class(name="wait", provisioner="csi.example.com", mode=WAIT, *allowed):
     )
 
 
-def make_driver(name="csi.example.com", *, capacity=True):
-    return convert({"metadata": {"name": name}, "spec": {"storageCapacity": capacity}}, CSIDriver)
+def make_driver(name="csi.example.com", *, capacity=True, required=None):
+    """`required`: pods must not go to nodes without the driver."""
+    spec = {"storageCapacity": capacity, "preventPodSchedulingIfMissing": required}
+    return convert({"metadata": {"name": name}, "spec": spec}, CSIDriver)
 
 
 def make_capacity(name="cap", of="wait", labels=None, version="1", **amounts):
@@ -119,9 +127,24 @@ def make_capacity(name="cap", of="wait", labels=None, version="1", **amounts):
     )
 
 
-def make_csi_node(name, migrated=""):
+def make_csi_node(name, migrated="", drivers=None):
+    """`drivers` by name, with how many volumes they can attach; None for any number."""
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": migrated}
-    return convert({"metadata": {"name": name, "annotations": annotations}}, CSINode)
+    listed = [
+        {
+            "name": driver,
+            "nodeID": name,
+            "allocatable": {"count": count} if count is not None else None,
+        }
+        for driver, count in (drivers or {}).items()
+    ]
+    metadata = {"name": name, "annotations": annotations}
+    return convert({"metadata": metadata, "spec": {"drivers": listed}}, CSINode)
+
+
+def make_attachment(name="attached", *, volume="pv", node="n1", attacher="csi.example.com"):
+    spec = {"attacher": attacher, "nodeName": node, "source": {"persistentVolumeName": volume}}
+    return convert({"metadata": {"name": name}, "spec": spec}, VolumeAttachment)
 
 
 def using(*claims, name="p", ephemeral=(), **spec):
@@ -185,19 +208,21 @@ def in_version(item, version, **changes):
     return replace(item, metadata=metadata, **changes)
 
 
-class Stage:
-    """A cluster of nodes and objects, and the plugin; time is a number."""
+class Cluster:
+    """Nodes, pods on them, and objects; time is a number."""
 
-    def __init__(self, nodes, *objects, gates=None, shape=MOST_FREE, timeout=600):
+    def __init__(self, nodes, *objects, pods=(), gates=None):
         self.cache = Cache()
         self.informers = Informers(objects)
         for node in nodes:
             self.cache.add_node(node)
             self.informers.put(node)
+        for pod in pods:
+            self.cache.add_pod(pod)
         self.writes = Writes()
         self.metrics = Metrics()
         self.now = 0.0
-        handle = Handle(
+        self.handle = Handle(
             gates=FeatureGates.defaults().apply(gates or {}),
             listers=self.informers,
             snapshot=self.cache.snapshot,
@@ -208,12 +233,19 @@ class Stage:
             metrics=self.metrics,
             clock=lambda: self.now,
         )
-        args = VolumeBindingArgs(bind_timeout_seconds=timeout, shape=shape)
-        self.plugin = VolumeBinding(args, handle)
 
     @property
     def nodes(self):
         return self.cache.snapshot()
+
+
+class Stage(Cluster):
+    """VolumeBinding, and a cluster around it."""
+
+    def __init__(self, nodes, *objects, gates=None, shape=MOST_FREE, timeout=600):
+        super().__init__(nodes, *objects, gates=gates)
+        args = VolumeBindingArgs(bind_timeout_seconds=timeout, shape=shape)
+        self.plugin = VolumeBinding(args, self.handle)
 
     def prepared(self, pod):
         """The attempt's memory after PreFilter; it must have succeeded."""

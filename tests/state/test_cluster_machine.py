@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kscheduler.api.core import (
+    RBD,
     Affinity,
     Container,
     ContainerImage,
     ContainerPort,
+    GCEPersistentDisk,
     Node,
     NodeSelector,
     NodeSelectorRequirement,
@@ -40,6 +42,8 @@ from kscheduler.api.meta import LabelSelector, LabelSelectorRequirement, ObjectM
 from kscheduler.api.node_selector import RequiredNodeAffinity, compile_node_selector
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
 from kscheduler.state.cache import Cache
+from kscheduler.state.disks import DiskUse, disks_conflict
+from kscheduler.state.eviction import Eviction
 from kscheduler.state.fork import fork
 from kscheduler.state.host_ports import HostPort, ports_conflict
 from kscheduler.state.node_order import zone_key
@@ -113,7 +117,7 @@ ports = st.sampled_from(
         (ContainerPort(80, 80, "10.0.0.1"), ContainerPort(53, 53, "", "UDP")),
     ]
 )
-volumes = st.sampled_from(
+claimed = st.sampled_from(
     [
         (),
         (Volume("v", persistent_volume_claim=PersistentVolumeClaimSource("c")),),
@@ -124,6 +128,18 @@ volumes = st.sampled_from(
         ),
     ]
 )
+disks = st.sampled_from(
+    [
+        (),
+        (Volume("d", gce_persistent_disk=GCEPersistentDisk("d")),),
+        (
+            Volume("d", gce_persistent_disk=GCEPersistentDisk("d", read_only=True)),
+            Volume("r", rbd=RBD(("m", "n"), "p", "i", read_only=True)),
+        ),
+        (Volume("r", rbd=RBD(("n",), "p", "i")),),
+    ]
+)
+volumes = st.tuples(claimed, disks).map(lambda both: both[0] + both[1])
 WEB, FRONT = LabelSelector({"app": "web"}), LabelSelector({"tier": "front"})
 # Few enough for pods to carry the same ones.
 terms = st.sampled_from(
@@ -226,6 +242,12 @@ QUESTIONS = [
     (HostPort(ip, protocol, port))
     for ip in ("0.0.0.0", "10.0.0.1", "10.0.0.2")
     for protocol, port in (("TCP", 80), ("UDP", 53))
+]
+
+DISK_QUESTIONS = [
+    DiskUse(disk, writes)
+    for disk in (("gce", "d"), ("rbd", "p", "i", "m"), ("rbd", "p", "i", "n"), ("ebs", "d"))
+    for writes in (True, False)
 ]
 
 
@@ -410,6 +432,15 @@ def check_occupancy(view, model):
             lambda name, port=port: any(ports_conflict(port, used) for used in model.ports[name]),
             False,
         )
+    for wanted in DISK_QUESTIONS:
+        assert view.disk_in_use(wanted).tolist() == by_row(
+            view,
+            on,
+            lambda name, wanted=wanted: any(
+                disks_conflict(wanted, used) for pod in on[name] for used in pod.disks
+            ),
+            False,
+        )
     live = [pod for pods in on.values() for pod in pods]
     for claim in ("blue/c", "red/c", "blue/d", "red/d"):
         assert view.pvc_in_use(claim) == any(claim in pod.claims for pod in live)
@@ -553,6 +584,22 @@ class Cluster(RuleBasedStateMachine):
         check_occupancy(branch.nodes, model)
         check_index(branch.nodes, model, self.asked)
         check_node_columns(branch.nodes, self.model)
+
+    @precondition(lambda self: self.model.nodes)
+    @rule(data=st.data())
+    def what_if_evicted(self, data):
+        view, model = self.cache.snapshot(), self.model.copy()
+        rows = [view.row_of(name) for name in model.nodes if model.pods_on(name)]
+        evicted = {row: list(view.pods(row)) for row in rows if data.draw(st.booleans())}
+        eviction = Eviction(view, evicted)
+        for pod in eviction.pods:
+            model.remove_pod(pod.uid)
+        check_occupancy(eviction.nodes, model)
+        eviction.bring_back(eviction.first_of_row)
+        for number in eviction.first_of_row.tolist():
+            model.put_pod(eviction.pods[number])
+        check_occupancy(eviction.nodes, model)
+        check_index(eviction.nodes, model, self.asked)
 
     @invariant()
     def columns_equal_the_model(self):

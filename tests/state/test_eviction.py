@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kscheduler.api.labels import selector_from_labels
 from kscheduler.state.cache import Cache
+from kscheduler.state.disks import DiskUse
 from kscheduler.state.eviction import Eviction
 from kscheduler.state.fork import fork
 from kscheduler.state.pod_info import PodInfo
@@ -32,6 +33,7 @@ def shown(nodes):
         "nonzero": nodes.nonzero_requested.tolist(),
         "count": nodes.pod_count.tolist(),
         "ports": nodes.port_in_use("", "", 80).tolist(),
+        "disks": nodes.disk_in_use(DiskUse(("gce", "d"), writes=False)).tolist(),
         "matching": matching.tolist(),
         "claimed": nodes.pvc_in_use("ns/claim"),
         "pods": [{pod.uid for pod in nodes.pods(row)} for row in range(len(nodes))],
@@ -39,6 +41,8 @@ def shown(nodes):
 
 
 CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]
+DISK = [{"name": "d", "gcePersistentDisk": {"pdName": "d"}}]
+READ_DISK = [{"name": "d", "gcePersistentDisk": {"pdName": "d", "readOnly": True}}]
 pods = st.lists(
     st.tuples(
         st.integers(0, 2),
@@ -47,7 +51,7 @@ pods = st.lists(
             optional={
                 "port": st.sampled_from([80, 81]),
                 "labels": st.sampled_from([{"app": "x"}, {"app": "y"}]),
-                "volumes": st.just(CLAIM),
+                "volumes": st.sampled_from([CLAIM, DISK, READ_DISK]),
             },
         ),
     ),

@@ -123,9 +123,8 @@ class Attached:
         """The rows where a pod has this volume already."""
         return self._users.get(volume, ())
 
-    def refresh(self, nodes: Nodes) -> None:
+    def refresh(self, whole: Nodes) -> None:
         """Brings every row up to date with the nodes that are there; not for what-ifs."""
-        whole = nodes.whole
         log = whole.changed_rows
         assert log is not None, "a what-if has no past"
         dirty = self._dirty_rows(log)

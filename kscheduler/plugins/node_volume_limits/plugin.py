@@ -58,6 +58,7 @@ class NodeVolumeLimits:
     name = "NodeVolumeLimits"
 
     def __init__(self, args: None, handle: Handle) -> None:
+        self._handle = handle
         self._drivers = handle.listers.lister(CSIDriver)
         self._resolver = Resolver(handle.listers)
         self._attached = Attached(handle.listers, self._resolver)
@@ -69,11 +70,13 @@ class NodeVolumeLimits:
             return SKIP
         if self._passes_resizes and is_resize_deferred(pod.pod):
             return SKIP
-        self._attached.refresh(nodes)
+        # These nodes may be a what-if; counted is what is there, and differences are looked at.
+        there = self._handle.snapshot()
+        self._attached.refresh(there)
         of_pod = self._resolver.of_pod
         registered = of_pod(pod.pod, is_new=True, has_csi_node=True)
         unregistered = of_pod(pod.pod, is_new=True, has_csi_node=False)
-        cycle.put(NewVolumes(registered, unregistered, nodes.whole.occupancy))
+        cycle.put(NewVolumes(registered, unregistered, there.occupancy))
         return None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
