@@ -26,7 +26,7 @@ SERVER_FLAGS = ("--max-requests-inflight=3000",)
 # A server that has just come up goes on working for itself for a while.
 QUIET_SHARE = 0.1
 LOOK_SECONDS = 0.5
-SETTLE_SECONDS = 15.0
+SETTLE_SECONDS = 8.0
 
 
 @contextmanager

@@ -251,7 +251,7 @@ def preemptors(size: Size) -> Iterator[Request]:
         yield create(PODS, preemptor(f"preemptor-{number:06d}"))
 
 
-PREEMPTION_BASIC = Scenario(preempting, before=full_nodes, pods_per_node=1)
+PREEMPTION_BASIC = Scenario(preempting, before=full_nodes, pods_per_node=0.9)
 PREEMPTION_ASYNC = Scenario(
     plain_for_short,
     before=full_nodes,
