@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import ApiObject
 from kscheduler.client.extender_http import ExtenderHttp
+from kscheduler.client.fence import Fence
 from kscheduler.client.tls import TlsConfig
 from kscheduler.client.whole_objects import Wanted
 from kscheduler.config.model import Extender as ExtenderConfig
@@ -18,8 +19,10 @@ from kscheduler.framework.extenders import Extenders, World
 class Extending:
     """The extenders of one scheduler, and the connections to them."""
 
-    def __init__(self, configs: Sequence[ExtenderConfig], world: World) -> None:
-        self._wires = [_wire(config) for config in configs]
+    def __init__(
+        self, configs: Sequence[ExtenderConfig], world: World, fence: Fence | None
+    ) -> None:
+        self._wires = [_wire(config, fence) for config in configs]
         pairs = zip(configs, self._wires, strict=True)
         self.extenders = Extenders([Extender(config, wire) for config, wire in pairs], world)
 
@@ -51,9 +54,9 @@ def _is_any(item: object) -> bool:
     return True
 
 
-def _wire(config: ExtenderConfig) -> ExtenderHttp:
+def _wire(config: ExtenderConfig, fence: Fence | None) -> ExtenderHttp:
     seconds = config.http_timeout.seconds
-    return ExtenderHttp(config.url_prefix, _tls(config), timeout_seconds=seconds)
+    return ExtenderHttp(config.url_prefix, _tls(config), timeout_seconds=seconds, fence=fence)
 
 
 def _tls(config: ExtenderConfig) -> TlsConfig:

@@ -145,7 +145,7 @@ class Assembler:
         observer = InformerObserver(self.metrics, INFORMERS)
         factory = InformerFactory(self.client, kept_for(configured), observer=observer)
         following = Following(factory, self.reads_for)
-        extending = Extending(configured, factory)
+        extending = Extending(configured, factory, self.client.fence)
         cache = Cache()
         recorders = {
             name: PodRecorder(self.broadcaster.recorder(name)) for name in self.completed.plugins

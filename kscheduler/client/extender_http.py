@@ -11,6 +11,7 @@ import time
 from kscheduler.client.connections import Connections
 from kscheduler.client.dialling import Route
 from kscheduler.client.failures import BROKEN, failure
+from kscheduler.client.fence import Fence, withheld
 from kscheduler.client.http_connection import ServerClosedError
 from kscheduler.client.tls import TlsConfig, TlsContexts
 from kscheduler.client.transport import JSON, user_agent
@@ -27,19 +28,33 @@ class ExtenderHttpError(KschedulerError):
 
 
 class ExtenderHttp:
-    """Asks the extender at one address; `close` it in the end."""
+    """Asks the extender at one address; `close` it in the end.
 
-    def __init__(self, url_prefix: str, tls: TlsConfig, *, timeout_seconds: float) -> None:
+    What changes something is not sent once the `fence` is closed.
+    """
+
+    def __init__(
+        self,
+        url_prefix: str,
+        tls: TlsConfig,
+        *,
+        timeout_seconds: float,
+        fence: Fence | None = None,
+    ) -> None:
         self._url = url_prefix.rstrip("/")
         self._tls = TlsContexts(tls) if self._url.startswith("https://") else None
         self._route = Route(self._url, server_name=tls.server_name)
         self._connections = Connections(self._route, limit=MAX_CONNECTIONS)
         self._timeout_seconds = timeout_seconds
+        self._fence = fence
 
     async def ask(self, verb: str, question: bytes, *, repeatable: bool) -> bytes:
-        """The body of the answer, which was 200; every failure is an ExtenderHttpError."""
+        """The body of the answer, which was 200; every failure is an ExtenderHttpError.
+
+        A question is `repeatable` if it changes nothing.
+        """
         url = f"{self._url}/{verb}"
-        exchange = _Exchange(f'Post "{url}"')
+        exchange = _Exchange(f'Post "{url}"', None if repeatable else self._fence)
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 try:
@@ -56,7 +71,10 @@ class ExtenderHttp:
     async def _exchange(self, exchange: "_Exchange", verb: str, url: str, question: bytes) -> bytes:
         context = self._tls.context(time.monotonic()) if self._tls is not None else None
         connection = await self._connections.ask(
-            self._written(verb, question), context, most_bytes=MAX_ANSWER_BYTES
+            self._written(verb, question),
+            context,
+            check=exchange.check,
+            most_bytes=MAX_ANSWER_BYTES,
         )
         try:
             exchange.is_answered = True
@@ -86,9 +104,15 @@ class ExtenderHttp:
 class _Exchange:
     """How far a question has come, which its failure tells."""
 
-    def __init__(self, request: str) -> None:
+    def __init__(self, request: str, fence: Fence | None) -> None:
         self.request = request
         self.is_answered = False
+        self._fence = fence
+
+    def check(self) -> None:
+        """Whether it may still be sent, asked as late as can be."""
+        if self._fence is not None and self._fence() <= 0:
+            raise ExtenderHttpError(str(withheld(self.request)))
 
     def timed_out(self) -> str:
         """Go's words; once the answer has begun, they come without the request."""

@@ -67,7 +67,7 @@ class KubeClient:
 
     def __init__(self, transport: Transport, *, fence: Fence | None = None) -> None:
         self._transport = transport
-        self._fence = fence
+        self.fence = fence
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
         return await self._send("GET", resource, namespace, name)
@@ -216,7 +216,7 @@ class KubeClient:
             body=body,
             content_type=kind,
             subject=f"{resource.group_resource} {name}".rstrip(),
-            fence=None if method == "GET" else self._fence,
+            fence=None if method == "GET" else self.fence,
         )
 
 

@@ -8,7 +8,9 @@ from kscheduler.api.core import Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.resources import PODS
 from kscheduler.client.errors import DeadlineExceeded, Withheld
+from kscheduler.client.extender_http import ExtenderHttp, ExtenderHttpError
 from kscheduler.client.resources import KubeClient
+from kscheduler.client.tls import TlsConfig
 from tests.client.scripted import HOLD, Reply, Stream
 
 POD = decoder_for(Pod)(b'{"metadata":{"name":"p1","namespace":"default","uid":"u1"}}')
@@ -68,7 +70,7 @@ async def test_a_request_that_waits_for_its_connection_is_asked_again_when_it_ha
     assert server.requests == []
 
 
-async def test_a_connection_survives_what_was_not_sent_on_it(server, connect):
+async def test_what_is_not_sent_leaves_the_pool_usable(server, connect):
     server.on("POST", BINDING, Reply(201))
     transport = await connect(max_connections=1)
     for _ in range(3):
@@ -92,3 +94,15 @@ async def test_a_request_does_not_outlive_its_fence(server, connect):
     async with asyncio.timeout(10):
         with pytest.raises(DeadlineExceeded):
             await client.delete_pod(POD)
+
+
+async def test_an_extender_is_not_asked_to_bind_behind_a_closed_fence(server):
+    server.on("POST", "/filter", Reply())
+    wire = ExtenderHttp(server.url, TlsConfig(), timeout_seconds=10, fence=lambda: 0.0)
+    try:
+        assert await wire.ask("filter", b"{}", repeatable=True) == b"{}"
+        with pytest.raises(ExtenderHttpError, match="not sent, because the lease has run out"):
+            await wire.ask("bind", b"{}", repeatable=False)
+    finally:
+        await wire.close()
+    assert [seen.path for seen in server.requests] == ["/filter"]
