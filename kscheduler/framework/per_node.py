@@ -18,9 +18,11 @@ few; a plugin that matters on a large cluster should implement `filter` and `sco
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kscheduler.api.core import Node
 from kscheduler.framework.cycle_state import CycleState
@@ -33,19 +35,19 @@ from kscheduler.state.pod_info import PodInfo
 class NodeInfo:
     """One node with what runs on it."""
 
-    __slots__ = ("_nodes", "_position")
+    __slots__ = ("_position", "_rows")
 
-    def __init__(self, nodes: Nodes, position: int) -> None:
-        self._nodes = nodes
+    def __init__(self, rows: Rows, position: int) -> None:
+        self._rows = rows
         self._position = position
 
     @property
     def name(self) -> str:
-        return self._nodes.name_of(self._position)
+        return self._rows.nodes.name_of(self._position)
 
     @property
     def node(self) -> Node:
-        return self._nodes.node(self._position)
+        return self._rows.nodes.node(self._position)
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -53,25 +55,48 @@ class NodeInfo:
 
     @property
     def pods(self) -> Sequence[PodInfo]:
-        return self._nodes.pods(self._position)
+        return self._rows.nodes.pods(self._position)
 
     @property
     def allocatable(self) -> dict[str, int]:
         """By resource: cpu in thousandths, everything else in units; `pods` is how many may run."""
-        return self._amounts(self._nodes.allocatable) | {
-            "pods": int(self._nodes.max_pods[self._position])
-        }
+        return self._rows.allocatable(self._position)
 
     @property
     def requested(self) -> dict[str, int]:
         """What the pods on the node ask for, in the same units."""
-        return self._amounts(self._nodes.requested) | {
-            "pods": int(self._nodes.pod_count[self._position])
-        }
+        return self._rows.requested(self._position)
 
-    def _amounts(self, columns: Any) -> dict[str, int]:
-        amounts = columns[self._position].tolist()
-        return {name: amounts[column] for name, column in self._nodes.resources.items()}
+
+class Rows:
+    """The nodes of one question, with their columns as plain numbers once somebody looks at one."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+
+    def allocatable(self, position: int) -> dict[str, int]:
+        return dict(zip(self._names, self._allocatable[position], strict=True))
+
+    def requested(self, position: int) -> dict[str, int]:
+        return dict(zip(self._names, self._requested[position], strict=True))
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        by_column = sorted(self.nodes.resources.items(), key=lambda entry: entry[1])
+        return (*(name for name, _ in by_column), "pods")
+
+    @cached_property
+    def _allocatable(self) -> list[list[int]]:
+        return self._amounts(self.nodes.allocatable, self.nodes.max_pods)
+
+    @cached_property
+    def _requested(self) -> list[list[int]]:
+        return self._amounts(self.nodes.requested, self.nodes.pod_count)
+
+    def _amounts(self, columns: NDArray[np.int64], pods: NDArray[np.int64]) -> list[list[int]]:
+        used = sorted(self.nodes.resources.values())
+        amounts: list[list[int]] = np.column_stack((columns[:, used], pods)).tolist()
+        return amounts
 
 
 class PerNode:
@@ -90,8 +115,9 @@ class PerNode:
 class _Filter(PerNode):
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         masks: dict[tuple[Code, str], Mask] = {}
+        rows = Rows(nodes)
         for position in np.flatnonzero(nodes.valid).tolist():
-            status = self._plugin.filter_node(cycle, pod, NodeInfo(nodes, position))
+            status = self._plugin.filter_node(cycle, pod, NodeInfo(rows, position))
             for sentence in _sentences(status):
                 mask = masks.setdefault(sentence, np.zeros(len(nodes), np.bool_))
                 mask[position] = True
@@ -101,8 +127,9 @@ class _Filter(PerNode):
 
 class _Score(PerNode):
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        rows = Rows(nodes)
         scores = (
-            self._plugin.score_node(cycle, pod, NodeInfo(nodes, position))
+            self._plugin.score_node(cycle, pod, NodeInfo(rows, position))
             for position in range(len(nodes))
         )
         # Made whole, and checked, like the scores of those who work on columns.
