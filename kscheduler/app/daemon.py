@@ -72,8 +72,9 @@ class Daemon:
                 tasks.create_task(self.broadcaster.run(), name="events"),
                 tasks.create_task(self.lease_events.run(), name="lease-events"),
             ]
-            for server in self._servers():
-                around.append(tasks.create_task(server.run(), name="serving"))
+            around.extend(
+                tasks.create_task(server.run(), name="serving") for server in self._servers()
+            )
             if self.made.serving is not None:
                 trust = self.made.serving.delegation.follow()
                 around.append(tasks.create_task(trust, name="serving/trust"))
