@@ -32,6 +32,7 @@ from kscheduler.api.resources import (
 )
 from kscheduler.client.informer import Informer
 from kscheduler.client.informer_factory import InformerFactory
+from kscheduler.errors import ConfigError
 from kscheduler.framework.listers import FixedLister, FollowedLister, Lister
 
 T = TypeVar("T", bound=ApiObject)
@@ -98,6 +99,8 @@ class Following:
                 return known
         if resource.struct is ApiObject:
             name = f"{resource.plural}.{resource.version}.{resource.group}"
+            if namespace or field_selector or label_selector:
+                raise ConfigError(f"{name} has no struct of its own and can only be followed whole")
             return self.factory.dynamic(name)
         return self.factory.informer(
             resource,

@@ -3,10 +3,18 @@
 import pytest
 
 from kscheduler.api.core import Namespace, Node, PersistentVolume, Pod
-from kscheduler.api.resources import NAMESPACES, PERSISTENT_VOLUMES
+from kscheduler.api.meta import ApiObject
+from kscheduler.api.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    PERSISTENT_VOLUMES,
+    PODS,
+    Resource,
+)
 from kscheduler.app.following import READ_BY, UNFINISHED, Following
 from kscheduler.client.informer_factory import InformerFactory
 from kscheduler.config.catalog import IN_TREE
+from kscheduler.errors import ConfigError
 
 
 @pytest.fixture
@@ -66,3 +74,33 @@ def test_events_are_followed_under_the_names_plugins_use(factory):
 
 def test_only_plugins_that_exist_read_anything():
     assert READ_BY.keys() <= IN_TREE.keys()
+
+
+class Rack(ApiObject):
+    zone: str = ""
+
+
+RACKS = Resource("example.com", "v1", "racks", "Rack", Rack, namespaced=False)
+
+
+def test_plugins_from_outside_follow_what_they_like(factory):
+    following = Following(factory, ["InterPodAffinity"])
+    one_map = following.follow(CONFIG_MAPS, "kube-system", "metadata.name=loads", "")
+    assert one_map is factory.informer(
+        CONFIG_MAPS, namespace="kube-system", field_selector="metadata.name=loads"
+    )
+    assert following.follow(RACKS, "", "", "") is factory.informer(RACKS)
+
+
+def test_what_is_followed_anyway_is_shared(factory):
+    following = Following(factory, ["InterPodAffinity"])
+    assert following.follow(PODS, "", "", "") is following.pods
+    assert following.follow(NAMESPACES, "", "", "") is factory.informer(NAMESPACES)
+
+
+def test_what_has_no_struct_is_followed_whole_as_plain_mappings(factory):
+    following = Following(factory, [])
+    untyped = Resource("example.com", "v1", "racks", "Rack", ApiObject)
+    assert following.follow(untyped, "", "", "") is factory.dynamic("racks.v1.example.com")
+    with pytest.raises(ConfigError, match="can only be followed whole"):
+        following.follow(untyped, "ns", "", "")

@@ -8,7 +8,7 @@ flow plugins that the framework runs like its own.
     handle, client, waiting,
     plugin_metrics             what they may use
     views, frozen, node_column what they see of pods and nodes
-    guarded, guard, watchdog,
+    guarded (and its parts), guard, answers, watchdog,
     health                     every call to them
 
 Invariant: whatever such a plugin does, raising, hanging, answering nonsense or writing to what it
