@@ -1,13 +1,15 @@
 """Plugins from outside against the sandbox: what they do wrong costs one pod one attempt."""
 
+import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.integration.cluster import node, pod, until
 
-FAULTY = Path(__file__).with_name("faulty_plugins.py")
-SCORER = ("--plugin", f"{FAULTY}:Scorer", "--plugin-timeout=300ms")
+PLUGINS = Path(__file__).with_name("labelled_plugins.py")
+SCORER = ("--plugin", f"{PLUGINS}:Scorer", "--plugin-timeout=300ms")
 FAILED = 'running Score plugins: plugin "Scorer" failed with: '
 
 
@@ -72,7 +74,7 @@ async def test_the_loop_goes_on_and_the_pod_is_told(cluster, fault, kind, messag
 @pytest.mark.parametrize("fault", ["block", "wait"])
 async def test_before_binding(cluster, fault):
     cluster.create(node("n"))
-    args = ("--plugin", f"{FAULTY}:Waiter", "--plugin-timeout=300ms", "--plugin-wait-timeout=1s")
+    args = ("--plugin", f"{PLUGINS}:Waiter", "--plugin-timeout=300ms", "--plugin-wait-timeout=1s")
     async with cluster.scheduler(args=args, profiles=profile(preBind="Waiter")) as running:
         cluster.create(pod("bad", labels={"fault": fault}))
         await until(lambda: cluster.complaint("bad"))
@@ -101,3 +103,93 @@ async def test_a_plugin_that_keeps_failing_is_taken_out(cluster, log):
         assert log.having("Plugin taken out of its profile", 'plugin="Scorer"')
         (sample,) = running.daemon.made.metrics.kscheduler_plugin_taken_out.collect().samples
         assert sample.value == 1
+
+
+GATED = {"args": ("--plugin", f"{PLUGINS}:Gate"), "profiles": profile(permit="Gate")}
+
+
+async def test_pods_wait_for_permission_with_a_node_in_sight(cluster):
+    cluster.create(node("n"))
+    async with cluster.scheduler(**GATED):
+        cluster.create(pod("held"))
+        await until(lambda: cluster.pod("held").get("status", {}).get("nominatedNodeName") == "n")
+        assert cluster.waiting() == ["held"]
+        cluster.create(pod("last", labels={"others": "allow"}))
+        await until(lambda: not cluster.waiting())
+
+
+async def test_a_pod_that_is_rejected_while_it_waits_is_told_by_whom(cluster):
+    cluster.create(node("n"))
+    async with cluster.scheduler(**GATED) as running:
+        cluster.create(pod("held"))
+        await until(lambda: len(waiting_pods(running)) == 1)
+        cluster.create(pod("last", labels={"others": "reject"}))
+        await until(lambda: cluster.complaint("held"))
+        assert cluster.complaint("held") == "0/1 nodes are available: 1 not today."
+        await until(lambda: cluster.events("held"))
+        assert ("FailedScheduling", "0/1 nodes are available: 1 not today.") in cluster.events(
+            "held"
+        )
+
+
+async def test_a_pod_that_is_deleted_while_it_waits_gives_its_room_back(cluster):
+    cluster.create(node("n", cpu="1"))
+    async with cluster.scheduler(**GATED) as running:
+        cluster.create(pod("held", cpu="800m"))
+        await until(lambda: len(waiting_pods(running)) == 1)
+        cluster.create(pod("next", cpu="800m", labels={"others": "none"}))
+        await until(lambda: cluster.complaint("next"))
+        cluster.api.objects.delete("pods", "held", "default")
+        await until(lambda: cluster.place("next"))
+        assert len(waiting_pods(running)) == 0
+
+
+def waiting_pods(running):
+    (framework,) = running.daemon.scheduler.frameworks.values()
+    return framework._handle.waiting_pods
+
+
+SCHEDULER_OF_ONES_OWN = """
+import sys
+from kscheduler.app import main
+
+class Last:
+    name = "Last"
+
+    def __init__(self, args, handle):
+        pass
+
+    def score_node(self, cycle, pod, node):
+        return 100 if node.name == "n3" else 0
+
+sys.exit(main(plugins={"Last": Last}))
+"""
+
+
+async def test_a_scheduler_of_ones_own_takes_the_usual_command_line(cluster):
+    cluster.create(*(node(f"n{i}") for i in (1, 2, 3)))
+    profiles = profile(score="Last")
+    profiles[0]["plugins"]["score"]["enabled"][0]["weight"] = 100
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SCHEDULER_OF_ONES_OWN, *cluster.arguments(profiles=profiles)
+    )
+    try:
+        cluster.create(pod("p"))
+        await until(lambda: cluster.place("p"))
+        assert cluster.place("p") == "n3"
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def test_readiness_names_a_plugin_that_keeps_failing(cluster):
+    cluster.create(node("n1"), node("n2"))
+    async with cluster.scheduler(args=SCORER, profiles=profile(score="Scorer")) as running:
+        (check,) = (
+            one for one in running.daemon._checks()["readyz"] if one.name == "outside-plugins"
+        )
+        assert (check.probe(), check.remark()) == (None, "")
+        cluster.create(pod("bad", labels={"fault": "raise"}))
+        named = "Scorer failed 3 times in a row at Score in profile default-scheduler"
+        await until(lambda: check.remark() == named)
+        assert check.probe() is None

@@ -1,8 +1,11 @@
-"""Plugins that do everything a plugin must not do; which of it, the pod's label says."""
+"""Plugins that do what a pod's label says, among it everything that a plugin must not do."""
 
+import asyncio
 import time
 
 import numpy as np
+
+from kscheduler.framework import Wait
 
 
 def misbehave(pod, nodes):
@@ -47,6 +50,22 @@ class Waiter:
             case "block":
                 time.sleep(60)  # noqa: ASYNC251 - what it does wrong
             case "wait":
-                import asyncio
-
                 await asyncio.sleep(60)
+
+
+class Gate:
+    """Holds every pod; what its label says is done to the others that wait."""
+
+    name = "Gate"
+
+    def __init__(self, args, handle):
+        self._handle = handle
+
+    def permit(self, cycle, pod, node):
+        for waiting in self._handle.waiting_pods:
+            match pod.labels.get("others"):
+                case "allow":
+                    waiting.allow()
+                case "reject":
+                    waiting.reject("not today")
+        return None if "others" in pod.labels else Wait(60)
