@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -115,6 +116,8 @@ class Daemon:
             self.synced = False
             self.made.metrics.forget_state()
             self.scheduler = self.assemble()
+            # The last scheduler was kept out of the collector's rounds; now it is garbage.
+            gc.unfreeze()
             await self._serve_term()
 
     async def _serve_term(self) -> None:

@@ -329,10 +329,8 @@ def _settle_memory() -> None:
     """What the first sync brought stays: keep it out of the garbage collector's rounds.
 
     Structs of the API cannot form cycles and are not tracked; what remains is rare enough garbage
-    that short, frequent rounds over it are all that is needed. What an earlier term left is looked
-    at once more.
+    that short, frequent rounds over it are all that is needed.
     """
-    gc.unfreeze()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
