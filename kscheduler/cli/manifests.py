@@ -60,8 +60,10 @@ def title(manifest: Manifest) -> str:
     return f"{manifest['kind']} {(manifest.get('metadata') or {}).get('name', '')}".rstrip()
 
 
-def pods_of(workload: Manifest) -> Iterator[Manifest]:
-    """The pods that a controller would make of a workload; the sandbox has no controllers."""
+def parts_of(workload: Manifest) -> Iterator[Manifest]:
+    """The pods, and claims for them, that a controller would make of a workload; the sandbox has no
+    such controllers.
+    """
     spec = workload.get("spec") or {}
     template = spec.get("template")
     replicas = 1 if spec.get("replicas") is None else spec["replicas"]
@@ -73,8 +75,31 @@ def pods_of(workload: Manifest) -> Iterator[Manifest]:
     metadata = workload["metadata"]
     for number in range(replicas):
         pod = copy.deepcopy(template) | {"apiVersion": "v1", "kind": "Pod"}
-        pod["metadata"] = (pod.get("metadata") or {}) | {
-            "name": f"{metadata['name']}-{number}",
-            "namespace": metadata.get("namespace", "default"),
-        }
+        name = f"{metadata['name']}-{number}"
+        namespace = metadata.get("namespace", "default")
+        pod["metadata"] = (pod.get("metadata") or {}) | {"name": name, "namespace": namespace}
+        for claim in _claims_of(workload, name, namespace):
+            yield claim
+            _mount(pod, claim)
         yield pod
+
+
+def _claims_of(workload: Manifest, pod: str, namespace: str) -> Iterator[Manifest]:
+    """A StatefulSet has claims made for each of its pods."""
+    templates = (workload.get("spec") or {}).get("volumeClaimTemplates") or ()
+    for template in templates:
+        claim = copy.deepcopy(template) | {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        about = claim.get("metadata") or {}
+        claim["metadata"] = about | {"name": f"{about['name']}-{pod}", "namespace": namespace}
+        yield claim
+
+
+def _mount(pod: Manifest, claim: Manifest) -> None:
+    name = claim["metadata"]["name"]
+    volume = {
+        "name": name.removesuffix(f"-{pod['metadata']['name']}"),
+        "persistentVolumeClaim": {"claimName": name},
+    }
+    volumes = pod.setdefault("spec", {}).get("volumes") or []
+    others = [one for one in volumes if one["name"] != volume["name"]]
+    pod["spec"]["volumes"] = [*others, volume]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kscheduler import logs
-from kscheduler.cli.manifests import Manifest, pods_of, read_manifests, title
+from kscheduler.cli.manifests import Manifest, parts_of, read_manifests, title
 from kscheduler.errors import KschedulerError
 from kscheduler.logs.stream import FileStream
 
@@ -211,7 +211,7 @@ def _first(group: ExceptionGroup[Exception]) -> Exception:
 
 async def _play(wishes: Wishes) -> int:
     from kscheduler.app.signals import stop_on_signals
-    from kscheduler.sandbox import ApiServer
+    from kscheduler.sandbox import ApiServer, Storage, default_class
     from kscheduler.sandbox.kubelets import Kubelets
 
     stop = asyncio.Event()
@@ -227,7 +227,10 @@ async def _play(wishes: Wishes) -> int:
             api.write_kubeconfig(wishes.kubeconfig)
         kubelets = Kubelets(api.registry)
         _create_nodes(api, kubelets, wishes)
-        async with _running(kubelets.run(), "kubelets"):
+        if not any(manifest["kind"] == "StorageClass" for manifest in wishes.manifests):
+            api.objects.create(default_class())
+        storage = Storage(api.registry)
+        async with _running(kubelets.run(), "kubelets"), _running(storage.run(), "storage"):
             return await _attend(api, wishes, stop)
     finally:
         await api.stop()
@@ -251,8 +254,8 @@ def _create(api: ApiServer, manifest: Manifest) -> None:
     try:
         api.objects.create(manifest)
         if manifest["kind"] in WORKLOADS:
-            for pod in pods_of(manifest):
-                api.objects.create(pod)
+            for part in parts_of(manifest):
+                api.objects.create(part)
     except StatusError as error:
         raise click.ClickException(f"{title(manifest)}: {error}") from error
 

@@ -2,16 +2,16 @@
 
 HTTP requests flow in as to any API server; objects, watch events and refusals flow out as from one.
 `store` keeps bytes and versions, `kinds` knows what makes an object valid, `registry` applies
-that, `rest` speaks HTTP, `access` decides who may, `catalog` describes it all to clients, and
-`kubelets` plays the nodes.
+that, `rest` speaks HTTP, `access` decides who may, `catalog` describes it all to clients,
+`kubelets` plays the nodes, and `storage` whoever deals with volumes.
 
 Invariants. A request is one synchronous step over the store, so no client sees half of it. An
 object is encoded once per change, whoever watches. Nothing is unbounded: history, watch queues,
 request bodies and events all have a stated cap. The sandbox knows only `api`: it is a server, not a
 back door, and real clients (kubectl, the official Python client) must work against it.
 
-What it is not: there are no controllers for workloads, volumes, budgets or garbage collection, and
-no persistence. A stub that fakes the few calls a scheduler makes was the alternative; it would have
+What it is not: there are no controllers for workloads, budgets or garbage collection, and no
+persistence. A stub that fakes the few calls a scheduler makes was the alternative; it would have
 agreed with our own misunderstandings.
 """
 
@@ -21,6 +21,7 @@ from kscheduler.sandbox.objects import Objects
 from kscheduler.sandbox.rest.exchange import Exchange
 from kscheduler.sandbox.server import ApiServer
 from kscheduler.sandbox.status import StatusError
+from kscheduler.sandbox.storage import Storage, default_class
 
 __all__ = [
     "ADMIN",
@@ -31,7 +32,9 @@ __all__ = [
     "NodeShape",
     "Objects",
     "StatusError",
+    "Storage",
     "User",
+    "default_class",
     "node_manifest",
     "read_token_file",
 ]

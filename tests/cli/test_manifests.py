@@ -5,7 +5,7 @@ import io
 import click
 import pytest
 
-from kscheduler.cli.manifests import pods_of, read_manifests, title
+from kscheduler.cli.manifests import parts_of, read_manifests, title
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 
@@ -89,12 +89,29 @@ TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}
 
 
 def test_a_workload_brings_its_pods():
-    pods = list(pods_of(deployment(replicas=2, template=TEMPLATE)))
+    pods = list(parts_of(deployment(replicas=2, template=TEMPLATE)))
     assert names(pods) == ["web-0", "web-1"]
     assert pods[0]["metadata"] == {"labels": {"app": "web"}, "name": "web-0", "namespace": "shop"}
     assert pods[0]["spec"] == {"containers": []}
     assert pods[0]["spec"] is not pods[1]["spec"]
     assert TEMPLATE == {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}
+
+
+def test_a_stateful_set_brings_claims_too():
+    data = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    kept, hidden = {"name": "tmp", "emptyDir": {}}, {"name": "data", "emptyDir": {}}
+    template = TEMPLATE | {"spec": {"containers": [], "volumes": [kept, hidden]}}
+    parts = list(parts_of(deployment(replicas=2, template=template, volumeClaimTemplates=[data])))
+    assert [(part["kind"], part["metadata"]["name"]) for part in parts] == [
+        ("PersistentVolumeClaim", "data-web-0"),
+        ("Pod", "web-0"),
+        ("PersistentVolumeClaim", "data-web-1"),
+        ("Pod", "web-1"),
+    ]
+    assert parts[0]["metadata"]["namespace"] == "shop"
+    assert parts[0]["spec"] == data["spec"]
+    mounted = {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-1"}}
+    assert parts[3]["spec"]["volumes"] == [kept, mounted]
 
 
 @pytest.mark.parametrize(
@@ -109,13 +126,13 @@ def test_a_workload_brings_its_pods():
     ids=["one by default", "null", "none wanted", "template without metadata", "no template"],
 )
 def test_how_many_pods(spec, count):
-    assert len(list(pods_of(deployment(**spec)))) == count
+    assert len(list(parts_of(deployment(**spec)))) == count
 
 
 @pytest.mark.parametrize("spec", [{"template": TEMPLATE, "replicas": "x"}, {"template": "x"}])
 def test_a_workload_that_makes_no_sense_is_named(spec):
     with pytest.raises(click.ClickException, match=r"^Deployment web: spec\.template must be"):
-        list(pods_of(deployment(**spec)))
+        list(parts_of(deployment(**spec)))
 
 
 def test_titles():

@@ -104,6 +104,55 @@ class TestOnce:
         assert "--once needs a scheduler" in output
 
 
+class TestVolumes:
+    def test_a_stateful_set_gets_its_volumes(self, run, manifest):
+        claimed = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claimed}}}
+        template = {
+            "metadata": {"labels": {"app": "db"}},
+            "spec": POD["spec"] | {"volumes": [scratch]},
+        }
+        stateful_set = {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "db"},
+            "spec": {
+                "replicas": 2,
+                "selector": {"matchLabels": {"app": "db"}},
+                "template": template,
+                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claimed}],
+            },
+        }
+        code, output = run("--once", "--nodes=2", "-f", manifest(stateful_set))
+        assert code == 0, output
+        assert output.endswith("2 pods placed, 0 waiting\n")
+
+    def test_a_class_of_one_s_own_is_the_only_one(self, run, manifest):
+        own = {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "standard"},
+            "provisioner": "kubernetes.io/no-provisioner",
+        }
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "c"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "storageClassName": "standard",
+            },
+        }
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+        code, output = run("--once", "-f", manifest(own, claim, named("p", volumes=volumes)))
+        assert code == 1
+        assert "default/p: 0/6 nodes are available: pod has unbound immediate" in output
+
+
 class TestManifests:
     def test_workloads_lists_folders_and_standard_input(self, run, manifest, tmp_path):
         template = {"metadata": {"labels": {"app": "a"}}, "spec": POD["spec"]}
