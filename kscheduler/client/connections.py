@@ -59,7 +59,7 @@ class Connections:
                         check()
                     response = Response(most_bytes=most_bytes)
                     await connection.ask(request, response, idle_seconds=idle_seconds)
-                except (ServerClosedError, OSError):
+                except (ServerClosedError, ConnectionError):
                     connection.abort()
                     if not (repeatable and connection.kept) or response.begun:
                         raise

@@ -105,11 +105,10 @@ class Route:
                 opened = await start_connection(
                     found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, socket_factory=_open_socket
                 )
-            _, connection = await loop.create_connection(lambda: Connection(context), sock=opened)
+            return (await loop.create_connection(lambda: Connection(context), sock=opened))[1]
         except OSError as error:
             is_proxy = hop is self._proxy
             raise DialError(host, _address(hop, port), error, is_proxy=is_proxy) from error
-        return connection
 
     async def _tunnel(self, connection: Connection) -> None:
         server = self._server
