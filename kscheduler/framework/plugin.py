@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import Diagnosis, Rejection, Scores, Status
+from kscheduler.framework.verdict import Diagnosis, Rejection, Rows, Scores, Status
 
 if TYPE_CHECKING:
     from kscheduler.state.nodes_view import Nodes
@@ -75,6 +75,23 @@ class PreFilterExtensions(Plugin, Protocol):
     def remove_pod(
         self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
     ) -> Status | None: ...
+
+
+Shift = Callable[[Rows, int], None]
+
+
+@runtime_checkable
+class FollowsRows(Plugin, Protocol):
+    """The same for many rows at once, each in a world of its own: what happens on a row is seen by
+    that row and by no other. Preemption asks this way what if pods left a thousand nodes.
+    """
+
+    def follow_rows(
+        self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
+    ) -> Shift:
+        """`cycle` is a copy for this purpose, `pods` are all that may leave and come back. The
+        answer is told which of them, by number, come (1) or leave (-1).
+        """
 
 
 @runtime_checkable

@@ -14,8 +14,14 @@ from typing import NamedTuple
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extension_point import ExtensionPoint
-from kscheduler.framework.plugin import NodeNames, PreFilterExtensions, PreFilterPlugin
-from kscheduler.framework.verdict import SKIP, Code, Status
+from kscheduler.framework.plugin import (
+    FollowsRows,
+    NodeNames,
+    PreFilterExtensions,
+    PreFilterPlugin,
+    Shift,
+)
+from kscheduler.framework.verdict import SKIP, Code, Rows, Status
 from kscheduler.metrics import Counter, Metrics
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -102,6 +108,24 @@ class PreFiltering:
     def has_extensions(self, cycle: CycleState) -> bool:
         """Whether an added or removed pod changes anything that was prepared."""
         return any(plugin.name not in cycle.skip_filter for plugin in self._extensions)
+
+    def can_follow_rows(self, cycle: CycleState) -> bool:
+        """Whether all that was prepared can be asked about many rows, each in its own world."""
+        return all(
+            isinstance(plugin, FollowsRows)
+            for plugin in self._extensions
+            if plugin.name not in cycle.skip_filter
+        )
+
+    def follow_rows(
+        self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
+    ) -> list[Shift]:
+        """What to tell of pods that come and leave; see FollowsRows."""
+        return [
+            plugin.follow_rows(cycle, pods, row_of_pod, nodes)
+            for plugin in self._extensions
+            if plugin.name not in cycle.skip_filter and isinstance(plugin, FollowsRows)
+        ]
 
     def run_add_pod(
         self, cycle: CycleState, pod: PodInfo, added: PodInfo, row: int, nodes: Nodes

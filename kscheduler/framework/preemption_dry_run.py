@@ -4,9 +4,9 @@ On each node all pods of lower priority are taken away. If the pod fits then, th
 one by one: first those whose eviction would exceed a budget, the most important first. Whoever does
 not fit beside the pod is a victim.
 
-As long as no plugin follows added and removed pods from node to node, nodes do not affect each
-other: then many are tried together, and each round of pods brought back, one per node, costs one
-Filter over all of them. Otherwise each node is tried in a fork of its own.
+Many nodes are tried together, and each round of pods brought back, one per node, costs one Filter
+over all of them. That takes plugins which do not look from one node to others, or can keep the
+worlds apart in which pods have left only one node. With others each node is tried in a fork.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.filtering import Filtered
+from kscheduler.framework.plugin import Shift
 from kscheduler.framework.preemption_victims import Budgets, started_ns
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.verdict import Charge, Code, Mask, Rows, Status
@@ -106,7 +107,8 @@ class Rehearsal:
     def run(self, rows: Rows, wanted: int) -> DryRun:
         """Try these rows in their order until there are enough candidates."""
         found = DryRun(wanted)
-        alone = self._framework.has_extensions(self._cycle)
+        framework, cycle = self._framework, self._cycle
+        alone = framework.has_extensions(cycle) and not framework.can_follow_rows(cycle)
         start, size = 0, max(wanted, SMALLEST_BATCH)
         while start < len(rows) and not found.is_enough:
             line_ups = self._line_ups(rows[start : start + size].tolist(), found)
@@ -147,15 +149,20 @@ class Rehearsal:
     def _together(self, line_ups: Mapping[int, LineUp], found: DryRun) -> Iterator[Candidate]:
         eviction = Eviction(self._nodes, {row: one.pods for row, one in line_ups.items()})
         cycle = self._cycle.clone()
+        follow = self._framework.follow_rows
+        shifts = follow(cycle, eviction.pods, eviction.row_of_pod, self._nodes)
+        _tell(shifts, np.arange(len(eviction.pods)), -1)
         filtered = self._filter(cycle, eviction.nodes.take(eviction.rows))
         found.note(filtered)
         promising = np.isin(eviction.rows, filtered.feasible)
-        goes = self._bring_back(cycle, eviction, promising)
+        goes = self._bring_back(cycle, eviction, promising, shifts)
         for row in eviction.rows[promising].tolist():
             first, end = eviction.numbers_of(row)
             yield from self._conclude(row, line_ups[row], goes[first:end], found)
 
-    def _bring_back(self, cycle: CycleState, eviction: Eviction, promising: Mask) -> Mask:
+    def _bring_back(
+        self, cycle: CycleState, eviction: Eviction, promising: Mask, shifts: Sequence[Shift]
+    ) -> Mask:
         """Which pods cannot come back to the promising rows."""
         goes = np.zeros(len(eviction.pods), np.bool_)
         sizes = np.diff(eviction.first_of_row, append=len(eviction.pods))[promising]
@@ -164,10 +171,12 @@ class Rehearsal:
             there = sizes > turn
             back = first[there] + turn
             eviction.bring_back(back)
+            _tell(shifts, back, 1)
             feasible = self._filter(cycle, eviction.nodes.take(rows[there])).feasible
             unfit = back[np.isin(rows[there], feasible, invert=True)]
             goes[unfit] = True
             eviction.take_away(unfit)
+            _tell(shifts, unfit, -1)
         return goes
 
     def _one_by_one(self, line_ups: Mapping[int, LineUp], found: DryRun) -> Iterator[Candidate]:
@@ -214,6 +223,11 @@ class Rehearsal:
             violations = sum(map(bool, goes[: line_up.protected]))
             victims.sort(key=self._importance)
         yield Candidate(name, tuple(victims), violations)
+
+
+def _tell(shifts: Iterable[Shift], which: Rows, by: int) -> None:
+    for shift in shifts:
+        shift(which, by)
 
 
 class _CannotFollowError(KschedulerError):

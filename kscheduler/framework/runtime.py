@@ -62,6 +62,8 @@ class Framework:
         self.run_add_pod = pre_filtering.run_add_pod
         self.run_remove_pod = pre_filtering.run_remove_pod
         self.has_extensions = pre_filtering.has_extensions
+        self.can_follow_rows = pre_filtering.can_follow_rows
+        self.follow_rows = pre_filtering.follow_rows
 
         filtering = Filtering(profile, metrics, at("filter"))
         self.run_filter = filtering.run_filter

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from kscheduler.framework.plugin import Shift
 from kscheduler.framework.verdict import Mask
-from kscheduler.plugins.topology import Domains, Topology, Totals
+from kscheduler.plugins.topology import DomainOfRow, Domains, Topology, Totals, added_up
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.row_counts import Counts
 
@@ -15,7 +16,7 @@ from kscheduler.state.row_counts import Counts
 class DomainCounts:
     """How many pods there are around a node, near or far as each key has it."""
 
-    __slots__ = ("_by_key", "_topology")
+    __slots__ = ("_by_key", "_own", "_topology")
 
     def __init__(
         self, topology: Topology, nodes: Nodes, counted: Iterable[tuple[str, Counts]] = ()
@@ -29,6 +30,9 @@ class DomainCounts:
             if key in self._by_key:
                 totals += self._by_key[key][1]
             self._by_key[key] = domains, totals
+        # Where every row is in a world of its own: by key, how many more pods there are in the
+        # domain of the row because of what happened on it.
+        self._own: dict[str, Totals] = {}
 
     def clone(self) -> DomainCounts:
         twin = DomainCounts.__new__(DomainCounts)
@@ -36,17 +40,48 @@ class DomainCounts:
         twin._by_key = {
             key: (domains, totals.copy()) for key, (domains, totals) in self._by_key.items()
         }
+        twin._own = {key: own.copy() for key, own in self._own.items()}
         return twin
 
     def change(self, key: str, row: int, by: int, nodes: Nodes) -> None:
         """As if pods came to the row, or left it; a row without the label is in no domain."""
-        if key not in self._by_key:
-            unknown = self._topology.domains(nodes, key)
-            self._by_key[key] = unknown, unknown.no_totals()
-        domains, totals = self._by_key[key]
+        domains, totals = self._of(key, nodes)
         domain = domains.of_row[row]
         if domain != domains.width:
             totals[domain] += by
+
+    def _of(self, key: str, nodes: Nodes) -> tuple[Domains, Totals]:
+        if key not in self._by_key:
+            unknown = self._topology.domains(nodes, key)
+            self._by_key[key] = unknown, unknown.no_totals()
+        return self._by_key[key]
+
+    def follow(self, key: str, pods: Totals, row_of_pod: DomainOfRow, nodes: Nodes) -> Shift:
+        """What tells of pods that come to rows and leave them, each row in a world of its own.
+
+        `pods`: which count for the key, and how often.
+        """
+        domains, _ = self._of(key, nodes)
+        weights = pods * (domains.of_row[row_of_pod] != domains.width)
+        size = len(domains.of_row)
+        own = self._own.setdefault(key, np.zeros(size))
+
+        def shift(which: DomainOfRow, by: int) -> None:
+            nonlocal own
+            own += by * added_up(row_of_pod[which], weights[which], size - 1)
+
+        return shift
+
+    def none(self, nodes: Nodes) -> Mask | bool:
+        """Whether there is no pod in any domain; by node, if each is in its own world."""
+        if not self._own:
+            return not any(np.count_nonzero(totals) for _, totals in self._by_key.values())
+        found = np.ones(len(nodes), np.bool_)
+        for key, (domains, totals) in self._by_key.items():
+            here = totals.take(domains.at(nodes))
+            elsewhere = np.count_nonzero(totals) - (here != 0)
+            found &= (elsewhere == 0) & (here + self._own_at(key, nodes) == 0)
+        return found
 
     @property
     def are_none(self) -> bool:
@@ -56,18 +91,29 @@ class DomainCounts:
     def around(self, nodes: Nodes) -> Mask | None:
         """The nodes with a pod in one of their domains; None if there is no such node."""
         found: Mask | None = None
-        for domains, totals in self._by_key.values():
-            here = (totals > 0).take(domains.at(nodes))
+        for key in self._by_key:
+            here = self._here(key, nodes)
             found = here if found is None else found | here
         return found
 
     def all_around(self, nodes: Nodes) -> Mask:
         """The nodes that are in a domain for every key, with a pod in each of them."""
         found: Mask | None = None
-        for domains, totals in self._by_key.values():
-            here = (totals > 0).take(domains.at(nodes))
+        for key in self._by_key:
+            here = self._here(key, nodes)
             found = here if found is None else found & here
         return np.ones(len(nodes), np.bool_) if found is None else found
+
+    def _here(self, key: str, nodes: Nodes) -> Mask:
+        """The nodes with a pod in their domain of this key."""
+        domains, totals = self._by_key[key]
+        if key not in self._own:
+            return (totals > 0).take(domains.at(nodes))
+        return totals.take(domains.at(nodes)) + self._own_at(key, nodes) > 0
+
+    def _own_at(self, key: str, nodes: Nodes) -> Totals | float:
+        own = self._own.get(key)
+        return 0.0 if own is None else own.take(nodes.rows)
 
     def within(self, nodes: Nodes) -> Mask:
         """The nodes that are in a domain for every key, whether there are pods or not."""

@@ -28,10 +28,12 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin import Shift
 from kscheduler.framework.verdict import (
     SKIP,
     Code,
     Rejection,
+    Rows,
     Scores,
     Status,
     failed,
@@ -95,6 +97,11 @@ class InterPodAffinity:
         self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
     ) -> Status | None:
         return self._change(cycle, removed, row, -1, nodes)
+
+    def follow_rows(
+        self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
+    ) -> Shift:
+        return cycle[RequiredTerms].follow(pods, row_of_pod, nodes)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         terms = cycle.get(RequiredTerms)

@@ -6,13 +6,17 @@ are there already. A node is rejected by the first it breaks.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from kscheduler.api.meta import EMPTY
-from kscheduler.framework.verdict import Mask, Rejection, unresolvable, unschedulable
+from kscheduler.framework.plugin import Shift
+from kscheduler.framework.verdict import Mask, Rejection, Rows, unresolvable, unschedulable
 from kscheduler.plugins.domain_counts import DomainCounts
-from kscheduler.plugins.topology import Topology
+from kscheduler.plugins.topology import Topology, Totals
 from kscheduler.state.affinity_term import AffinityTerm
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_index import CarriedTerm
@@ -79,16 +83,44 @@ class RequiredTerms:
 
     def change(self, other: PodInfo, row: int, by: int, nodes: Nodes) -> None:
         """As if the other pod came to the row, or left it."""
+        for counts, key in self._touched_by(other):
+            counts.change(key, row, by, nodes)
+
+    def _touched_by(self, other: PodInfo) -> Iterator[tuple[DomainCounts, str]]:
+        """The counts in which the other pod counts, and for which key."""
         pod = self.pod
         for term in other.required_anti_affinity:
             if term.matches(pod.namespace, pod.labels, self.namespace_labels):
-                self.avoiding.change(term.topology_key, row, by, nodes)
+                yield self.avoiding, term.topology_key
         if self.affinity and means_all(self.affinity, other):
             for key in _keys(self.affinity):
-                self.wanted.change(key, row, by, nodes)
+                yield self.wanted, key
         for term in self.anti_affinity:
             if term.matches(other.namespace, other.labels, EMPTY):
-                self.unwanted.change(term.topology_key, row, by, nodes)
+                yield self.unwanted, term.topology_key
+
+    def follow(self, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes) -> Shift:
+        """The same for many pods on many rows, each row in a world of its own."""
+        weights: dict[tuple[DomainCounts, str], Totals] = {}
+        known: dict[object, Counter[tuple[DomainCounts, str]]] = {}
+        for number, other in enumerate(pods):
+            kind = other.namespace, other.label_set, id(other.required_anti_affinity)
+            touched = known.get(kind)
+            if touched is None:
+                touched = known[kind] = Counter(self._touched_by(other))
+            for which, times in touched.items():
+                if which not in weights:
+                    weights[which] = np.zeros(len(pods))
+                weights[which][number] = times
+        shifts = [
+            counts.follow(key, each, row_of_pod, nodes) for (counts, key), each in weights.items()
+        ]
+
+        def shift(which: Rows, by: int) -> None:
+            for tell in shifts:
+                tell(which, by)
+
+        return shift
 
     def rejections(self, nodes: Nodes) -> Iterator[Rejection]:
         broken: Mask | None = None
@@ -107,9 +139,10 @@ class RequiredTerms:
 
     def _near_enough(self, nodes: Nodes) -> Mask:
         """The first pod of a group that wants to be together may go wherever there are domains."""
-        if self.wanted.are_none and means_all(self.affinity, self.pod):
-            return self.wanted.within(nodes)
-        return self.wanted.all_around(nodes)
+        if not means_all(self.affinity, self.pod):
+            return self.wanted.all_around(nodes)
+        none = self.wanted.none(nodes)
+        return np.where(none, self.wanted.within(nodes), self.wanted.all_around(nodes))
 
 
 def _wanted(affinity: Sequence[AffinityTerm], nodes: Nodes) -> list[tuple[str, Counts]]:

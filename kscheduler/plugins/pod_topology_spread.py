@@ -27,10 +27,12 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin import Shift
 from kscheduler.framework.verdict import (
     SKIP,
     Code,
     Rejection,
+    Rows,
     Scores,
     Status,
     failed,
@@ -87,6 +89,11 @@ class PodTopologySpread:
         self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
     ) -> Status | None:
         return self._change(cycle, removed, row, -1)
+
+    def follow_rows(
+        self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
+    ) -> Shift:
+        return cycle[HardSpread].follow(pods, row_of_pod)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         spread = cycle.get(HardSpread)

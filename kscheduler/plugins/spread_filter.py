@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kscheduler.api.labels import NOTHING, Selector
-from kscheduler.framework.verdict import Mask, Rejection, unresolvable, unschedulable
+from kscheduler.framework.plugin import Shift
+from kscheduler.framework.verdict import Mask, Rejection, Rows, unresolvable, unschedulable
 from kscheduler.plugins.spread_constraints import Constraint
 from kscheduler.plugins.spread_domains import SpreadDomains, SpreadTopology
-from kscheduler.plugins.topology import Totals
+from kscheduler.plugins.topology import Totals, added_up
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts
@@ -65,6 +66,20 @@ class HardSpread:
             if tally.constraint.selector.matches(pod.labels):
                 tally.change(row, by)
 
+    def follow(self, pods: Sequence[PodInfo], row_of_pod: Rows) -> Shift:
+        """The same for many pods on many rows, each row in a world of its own."""
+        own = np.array([pod.namespace == self._namespace for pod in pods], np.bool_)
+        shifts = [
+            tally.follow(_matched(tally.constraint.selector, pods) & own, row_of_pod)
+            for tally in self._tallies
+        ]
+
+        def shift(which: Rows, by: int) -> None:
+            for tell in shifts:
+                tell(which, by)
+
+        return shift
+
     def rejections(self, nodes: Nodes) -> Iterator[Rejection]:
         """A node is rejected by the first constraint it fails, for one reason."""
         unlabelled, skewed = self._tallies[0].failures(nodes)
@@ -81,7 +96,7 @@ class HardSpread:
 class _Tally:
     """One constraint and the matching pods in each of its domains."""
 
-    __slots__ = ("_domains", "_joins", "_most", "_totals", "constraint")
+    __slots__ = ("_domains", "_joins", "_most", "_own", "_totals", "constraint")
 
     def __init__(
         self, constraint: Constraint, domains: SpreadDomains, totals: Totals, *, joins: bool
@@ -94,9 +109,25 @@ class _Tally:
         self._totals[-1] = -np.inf
         self._joins = joins
         self._most: float | None = None
+        # Where every row is in a world of its own: how many more pods its domain has in that.
+        self._own: Totals | None = None
 
     def clone(self) -> _Tally:
-        return _Tally(self.constraint, self._domains, self._totals.copy(), joins=self._joins)
+        twin = _Tally(self.constraint, self._domains, self._totals.copy(), joins=self._joins)
+        if self._own is not None:
+            twin._own = self._own.copy()
+        return twin
+
+    def follow(self, counts: Mask, row_of_pod: Rows) -> Shift:
+        """`counts`: which of the pods matter here."""
+        size, weights = len(self._domains.counted_in), counts.astype(np.float64)
+        own = self._own = np.zeros(size)
+
+        def shift(which: Rows, by: int) -> None:
+            nonlocal own
+            own += by * added_up(row_of_pod[which], weights[which], size - 1)
+
+        return shift
 
     def change(self, row: int, by: int) -> None:
         self._totals[self._domains.counted_in[row]] += by
@@ -106,7 +137,14 @@ class _Tally:
         """The nodes without the label, and those whose domain has too many pods already."""
         domains = self._domains.domains
         here = domains.at(nodes)
-        return here == domains.width, self._totals.take(here) > self._allowed()
+        unlabelled = here == domains.width
+        if self._own is None:
+            return unlabelled, self._totals.take(here) > self._allowed()
+        counted = self._domains.counted_in.take(nodes.rows)
+        own = self._own.take(nodes.rows)
+        there = self._totals.take(here) + np.where(counted == here, own, 0)
+        # Pods that left may make a row's own domain the emptiest, but then it is not too full.
+        return unlabelled, there > self._allowed()
 
     def _allowed(self) -> float:
         """The most matching pods that a domain may have before this one joins it."""
@@ -118,6 +156,17 @@ class _Tally:
         if self._domains.number < self.constraint.min_domains:
             return 0
         return float(self._totals[self._domains.inhabited].min())
+
+
+def _matched(selector: Selector, pods: Sequence[PodInfo]) -> Mask:
+    known: dict[tuple[str, ...], bool] = {}
+    found = np.empty(len(pods), np.bool_)
+    for number, pod in enumerate(pods):
+        matches = known.get(pod.label_set)
+        if matches is None:
+            matches = known[pod.label_set] = selector.matches(pod.labels)
+        found[number] = matches
+    return found
 
 
 def matching(selector: Selector, namespace: str, nodes: Nodes) -> Counts:

@@ -4,11 +4,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kscheduler.config.plugin_args import PodTopologySpreadArgs
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.preemption_dry_run import Rehearsal
 from kscheduler.framework.preemption_victims import Budgets
 from kscheduler.framework.verdict import failed
+from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.state.pod_info import PodInfo
-from tests.plugins.evictions import Stage, make_budget, make_node, make_pod
+from tests.plugins.evictions import REQUIRED, Stage, make_budget, make_node, make_pod
 
 NOW_NS = 1_800_000_000 * 10**9
 NAMES = ("n0", "n1", "n2")
@@ -35,8 +38,9 @@ class Following:
         return ()
 
 
-def rehearse(stage, pod, rows=None, wanted=100):
-    cycle, _ = stage.refused(pod)
+def rehearse(stage, pod, rows=None, wanted=100, cycle=None):
+    """`cycle`: what plugins prepared, if the pod need not be refused first."""
+    cycle = cycle or stage.refused(pod)[0]
     budgets = Budgets(stage.listers.lister(type(make_budget())).items())
     nodes = stage.cache.snapshot()
     rehearsal = Rehearsal(
@@ -92,7 +96,7 @@ clusters = st.fixed_dictionaries(
 )
 
 
-def build(cluster, plugins=()):
+def build(cluster, plugins=(), zones=("", "", "")):
     bound = [make_pod(f"v{number}", **parts) for number, parts in enumerate(cluster["pods"])]
     # So that the pod fits nowhere to begin with: whom it cannot evict fills each node.
     guards = [make_pod(f"guard-{name}", "2", priority=9, node=name) for name in NAMES]
@@ -100,7 +104,10 @@ def build(cluster, plugins=()):
     if cluster["promised"]:
         node, priority = cluster["promised"]
         promised = {node: [PodInfo(make_pod("promised", "2", priority=priority))]}
-    nodes = [make_node(name, "8") for name in NAMES]
+    nodes = [
+        make_node(name, "8", **({"zone": zone} if zone else {}))
+        for name, zone in zip(NAMES, zones, strict=True)
+    ]
     return Stage(
         nodes, [*bound, *guards], budgets=cluster["budgets"], plugins=plugins, promised=promised
     )
@@ -192,6 +199,84 @@ def test_victims_are_those_of_the_definition(cluster):
     candidates, _, _ = told(rehearse(stage, PREEMPTOR))
     want = {name: expected(stage, PREEMPTOR, name) for name in NAMES}
     assert candidates == {name: one for name, one in want.items() if one}
+
+
+def term(app, key):
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
+
+
+apps = st.sampled_from(["x", "y"])
+keys = st.sampled_from(["host", "zone"])
+terms = st.lists(st.builds(term, apps, keys), max_size=2)
+spreads = st.lists(
+    st.fixed_dictionaries(
+        {
+            "maxSkew": st.integers(1, 3),
+            "topologyKey": keys,
+            "whenUnsatisfiable": st.just("DoNotSchedule"),
+            "labelSelector": st.builds(lambda app: {"matchLabels": {"app": app}}, apps),
+        },
+        optional={
+            "minDomains": st.integers(1, 4),
+            "nodeAffinityPolicy": st.sampled_from(["Honor", "Ignore"]),
+        },
+    ),
+    max_size=2,
+)
+# Where pods are matters to the pod that comes, or where it goes matters to them.
+relations = st.fixed_dictionaries(
+    {
+        "near": terms,
+        "far": terms,
+        "spread": spreads,
+        "app": st.sampled_from(["", "x", "y"]),
+        "selector": st.sampled_from([{}, {"zone": "a"}]),
+        "shunning": st.lists(st.integers(0, 9), max_size=3),
+        "shunned": st.builds(term, apps, keys),
+        "zones": st.tuples(*[st.sampled_from(["a", "b", ""])] * len(NAMES)),
+    }
+)
+
+
+def related(cluster, relation, plugins):
+    affinity = {"podAntiAffinity": {REQUIRED: [relation["shunned"]]}}
+    pods = [
+        {**parts, **({"affinity": affinity} if number in relation["shunning"] else {})}
+        for number, parts in enumerate(cluster["pods"])
+    ]
+    stage = build({**cluster, "pods": pods}, zones=relation["zones"])
+    spread = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
+    stage.framework = stage.handle.framework = stage._framework([spread, *plugins])
+    return stage
+
+
+def relating(relation):
+    affinity = {
+        "podAffinity": {REQUIRED: relation["near"]},
+        "podAntiAffinity": {REQUIRED: relation["far"]},
+    }
+    return make_pod(
+        "p",
+        "2",
+        priority=5,
+        labels={"app": relation["app"]} if relation["app"] else {},
+        affinity=affinity,
+        nodeSelector=relation["selector"],
+        topologySpreadConstraints=relation["spread"],
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters, relations)
+def test_together_as_alone_where_nodes_matter_to_each_other(cluster, relation):
+    pod = relating(relation)
+    answers = []
+    for more in ([], [Following()]):
+        stage, cycle = related(cluster, relation, more), CycleState()
+        stage.framework.run_pre_filter(cycle, PodInfo(pod), stage.cache.snapshot())
+        answers.append(told(rehearse(stage, pod, cycle=cycle)))
+    together, alone = answers
+    assert together == alone
 
 
 def full_nodes(count):
