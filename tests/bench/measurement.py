@@ -25,8 +25,8 @@ from tests.bench.sightings import Sightings, sightings
 from tests.controlplane.plane import ControlPlane, ControlPlaneError
 
 LOOK_SECONDS = 0.5
-# Between two bindings; a pod whose first attempt failed may have to wait ten seconds.
-STALL_SECONDS = 90.0
+# Between two bindings. Many preemptors evict for minutes before the first of them is bound.
+STALL_SECONDS = 240.0
 LAST_LINES = 15
 WARM_UP = 999_999
 
