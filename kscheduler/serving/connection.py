@@ -24,6 +24,9 @@ IDLE_SECONDS = 90.0
 # How long the rest of a body that nobody wants is read before the connection is closed.
 LINGER_SECONDS = 1.0
 MAX_HEADER_BYTES = 64 * 1024
+# Answers as large as this are encrypted and sent so many at a time; the others wait their turn.
+LARGE_BYTES = 64 * 1024
+MAX_LARGE_AT_ONCE = 32
 
 END_OF_HEADER = b"\r\n\r\n"
 TOO_LARGE = (
@@ -40,6 +43,7 @@ _nobody.disabled = True
 class Host(Protocol):
     """Who wants to know whether a connection waits for its client."""
 
+    def made(self, connection: Connection) -> None: ...
     def waits(self, connection: Connection) -> None: ...
     def works(self, connection: Connection) -> None: ...
     def gone(self, connection: Connection) -> None: ...
@@ -88,7 +92,12 @@ class Connection(asyncio.Protocol):
         self._in_request = False
         self._header_bytes = 0
         self._tail = b""
+        self.is_made = False
         self.waiting_since = time.monotonic()
+
+    @property
+    def has_place(self) -> bool:
+        return True
 
     def drop(self) -> None:
         if self._transport is not None:
@@ -111,7 +120,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._host.waits(self)
+        self.is_made = True
+        self.waiting_since = time.monotonic()
+        self._host.made(self)
         self._speaker.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -164,6 +175,7 @@ class Connection(asyncio.Protocol):
 
 def answered_in_time(handler: Handler) -> Any:
     """The handler, telling the connection of each request and seeing its answer off."""
+    large = asyncio.Semaphore(MAX_LARGE_AT_ONCE)
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         speaker = request.protocol
@@ -172,7 +184,11 @@ def answered_in_time(handler: Handler) -> Any:
         connection.begin()
         try:
             response = await handler(request)
-            await _send(request, response, connection)
+            if (getattr(response, "content_length", None) or 0) < LARGE_BYTES:
+                await _send(request, response, connection)
+            else:
+                async with large:
+                    await _send(request, response, connection)
         finally:
             connection.end()
         return response

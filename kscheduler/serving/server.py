@@ -1,7 +1,8 @@
 """A listening port: accepts connections, with TLS or without, and drains on the way out.
 
-No more than a bounded number are open at a time. When there is no room, the one that has kept us
-waiting longest makes place, so that slow or silent clients cannot shut out the others.
+A connection that has spoken gets one of `PLACES`, since shaking hands and answering cost memory;
+others wait for theirs, up to `MAX_CONNECTIONS` in all. When there is no room, the one that has kept
+us waiting longest makes some, so that slow or silent clients cannot shut out the others.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import resource
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -25,11 +26,14 @@ log = logs.logger(__name__)
 
 TLS_HANDSHAKE = 0x16
 MAX_CONNECTIONS = 1024
+PLACES = 128
 FIRST_BYTE_SECONDS = 10.0
 HANDSHAKE_SECONDS = 32.0
-# Whoever has waited less is not made to leave.
-GRACE_SECONDS = 1.0
-# Before accepting is tried again when there was no room for another connection.
+# How long a client may be kept waiting for a place.
+PLACE_SECONDS = 30.0
+# Whoever has kept us waiting for less is not made to leave.
+GRACE_SECONDS = 5.0
+# How often room is looked for when there is none.
 BUSY_SECONDS = 0.1
 DRAIN_SECONDS = 5.0
 
@@ -41,7 +45,11 @@ class _Greeting:
     """A connection that has not spoken yet, or is still shaking hands."""
 
     waiting_since: float
+    has_place: bool = False
     drop: Callable[[], object] = lambda: None
+
+
+_Visitor = _Greeting | Connection
 
 
 class Server:
@@ -55,9 +63,11 @@ class Server:
         self._tls = tls
         self._name = "secure" if tls else "plain"
         self._limit = min(MAX_CONNECTIONS, _descriptors() // 2)
-        self._open: set[_Greeting | Connection] = set()
+        self._places = asyncio.Semaphore(min(PLACES, self._limit))
+        self._without_place = 0
+        self._open: set[_Visitor] = set()
         # Those that wait for their client, in the order in which they began to.
-        self._waiting: dict[_Greeting | Connection, None] = {}
+        self._waiting: dict[_Visitor, None] = {}
 
     async def run(self) -> None:
         """Until cancelled; then stop listening, let requests finish, and go."""
@@ -65,15 +75,20 @@ class Server:
         self._listener.settimeout(0)
         log.text_info(f"Serving {_how(self._tls)} on {_address(self._listener)}")
         try:
-            await self._accept_forever(http)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._make_places(), name="serving/places")
+                await self._accept_forever(http, tasks)
         finally:
             self._listener.close()
             log.info(f"[graceful-termination] {self._name} server has stopped listening")
             await http.shutdown(DRAIN_SECONDS)
             log.info(f"[graceful-termination] {self._name} server is exiting")
 
-    def waits(self, connection: Connection) -> None:
+    def made(self, connection: Connection) -> None:
         self._open.add(connection)
+        self.waits(connection)
+
+    def waits(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)
         self._waiting[connection] = None
 
@@ -83,31 +98,40 @@ class Server:
     def gone(self, connection: Connection) -> None:
         self._open.discard(connection)
         self._waiting.pop(connection, None)
+        self._places.release()
 
-    async def _accept_forever(self, http: web.Server) -> None:
-        async with asyncio.TaskGroup() as greetings:
-            while True:
-                connection = await self._accept() if self._has_room() else None
-                if connection is None:
-                    await asyncio.sleep(BUSY_SECONDS)
-                    continue
-                greeting = _Greeting(time.monotonic())
-                self._open.add(greeting)
-                self._waiting[greeting] = None
-                task = greetings.create_task(
-                    self._greet(http, connection, greeting), name="serving/greet"
-                )
-                greeting.drop = task.cancel
+    async def _accept_forever(self, http: web.Server, greetings: asyncio.TaskGroup) -> None:
+        while True:
+            connection = await self._accept() if self._has_room() else None
+            if connection is None:
+                await asyncio.sleep(BUSY_SECONDS)
+                continue
+            greeting = _Greeting(time.monotonic())
+            self._open.add(greeting)
+            self._waiting[greeting] = None
+            task = greetings.create_task(
+                self._greet(http, connection, greeting), name="serving/greet"
+            )
+            greeting.drop = task.cancel
 
     def _has_room(self) -> bool:
         """True if another connection may come in, having sent one away if need be."""
-        if len(self._open) < self._limit:
-            return True
-        longest = next(iter(self._waiting), None)
+        return len(self._open) < self._limit or self._send_away(self._waiting)
+
+    async def _make_places(self) -> None:
+        """For those who have spoken, while there are none."""
+        while True:
+            await asyncio.sleep(BUSY_SECONDS)
+            for _ in range(self._without_place if self._places.locked() else 0):
+                if not self._send_away(one for one in self._waiting if one.has_place):
+                    break
+
+    def _send_away(self, candidates: Iterable[_Visitor]) -> bool:
+        """The first of them, if it has had its time."""
+        longest = next(iter(candidates), None)
         if longest is None or time.monotonic() - longest.waiting_since < GRACE_SECONDS:
             return False
         del self._waiting[longest]
-        self._open.discard(longest)
         longest.drop()
         return True
 
@@ -124,7 +148,6 @@ class Server:
         self, http: web.Server, connection: socket.socket, greeting: _Greeting
     ) -> None:
         """Hand one connection over to HTTP, once it has spoken."""
-        loop = asyncio.get_running_loop()
         handed_over = False
         try:
             connection.settimeout(0)
@@ -133,14 +156,8 @@ class Server:
             if first and self._tls is not None and first[0] != TLS_HANDSHAKE:
                 await _explain(connection, first)
             elif first:
-                context = self._tls.current(time.monotonic()) if self._tls else None
-                await loop.connect_accepted_socket(
-                    lambda: Connection(http, self),
-                    connection,
-                    ssl=context,
-                    ssl_handshake_timeout=HANDSHAKE_SECONDS if context else None,
-                )
-                handed_over = True
+                await self._take_place(greeting)
+                handed_over = await self._hand_over(http, connection)
         except OSError as error:  # timeouts and failed handshakes among them
             log.v(5).info("Connection ended before its first request", err=str(error))
         finally:
@@ -148,6 +165,35 @@ class Server:
             self._waiting.pop(greeting, None)
             if not handed_over:
                 connection.close()
+
+    async def _take_place(self, greeting: _Greeting) -> None:
+        """It is we who let the client wait now."""
+        self._waiting.pop(greeting, None)
+        self._without_place += 1
+        try:
+            async with asyncio.timeout(PLACE_SECONDS):
+                await self._places.acquire()
+        finally:
+            self._without_place -= 1
+        greeting.has_place = True
+        greeting.waiting_since = time.monotonic()
+        self._waiting[greeting] = None
+
+    async def _hand_over(self, http: web.Server, socket_: socket.socket) -> bool:
+        """From when it is made on, a connection gives back its place itself."""
+        context = self._tls.current(time.monotonic()) if self._tls else None
+        connection = Connection(http, self)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                socket_,
+                ssl=context,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS if context else None,
+            )
+        finally:
+            if not connection.is_made:
+                self._places.release()
+        return True
 
 
 async def _peek(connection: socket.socket) -> bytes:

@@ -138,7 +138,11 @@ async def test_authorities_are_those_of_the_cluster_and_followed(cluster, visito
     cluster.expected_errors += ["Unable to authenticate the request"]
     daemon = await cluster.start_daemon()
     who = "cert with rights"
-    assert await status(daemon, tmp_path, "/metrics", who) == 401
+
+    async def kept_out():
+        return await status(daemon, tmp_path, "/metrics", who) == 401
+
+    await eventually(kept_out, "the authority is not known yet, but others are")
     before = (await cluster.api.send("GET", CONFIG_MAP))["data"]["client-ca-file"]
 
     async def publish(text):
