@@ -72,10 +72,12 @@ class DomainCounts:
 
         return shift
 
-    def none(self, nodes: Nodes) -> Mask | bool:
-        """Whether there is no pod in any domain; by node, if each is in its own world."""
-        if not self._own:
-            return not any(np.count_nonzero(totals) for _, totals in self._by_key.values())
+    @property
+    def has_own_worlds(self) -> bool:
+        return bool(self._own)
+
+    def none(self, nodes: Nodes) -> Mask:
+        """By node, whether there is no pod in any domain in the node's own world."""
         found = np.ones(len(nodes), np.bool_)
         for key, (domains, totals) in self._by_key.items():
             here = totals.take(domains.at(nodes))
@@ -91,23 +93,22 @@ class DomainCounts:
     def around(self, nodes: Nodes) -> Mask | None:
         """The nodes with a pod in one of their domains; None if there is no such node."""
         found: Mask | None = None
-        for key in self._by_key:
-            here = self._here(key, nodes)
+        for key, (domains, totals) in self._by_key.items():
+            here = self._here(key, domains, totals, nodes)
             found = here if found is None else found | here
         return found
 
     def all_around(self, nodes: Nodes) -> Mask:
         """The nodes that are in a domain for every key, with a pod in each of them."""
         found: Mask | None = None
-        for key in self._by_key:
-            here = self._here(key, nodes)
+        for key, (domains, totals) in self._by_key.items():
+            here = self._here(key, domains, totals, nodes)
             found = here if found is None else found & here
         return np.ones(len(nodes), np.bool_) if found is None else found
 
-    def _here(self, key: str, nodes: Nodes) -> Mask:
+    def _here(self, key: str, domains: Domains, totals: Totals, nodes: Nodes) -> Mask:
         """The nodes with a pod in their domain of this key."""
-        domains, totals = self._by_key[key]
-        if key not in self._own:
+        if not self._own:
             return (totals > 0).take(domains.at(nodes))
         return totals.take(domains.at(nodes)) + self._own_at(key, nodes) > 0
 

@@ -139,10 +139,12 @@ class RequiredTerms:
 
     def _near_enough(self, nodes: Nodes) -> Mask:
         """The first pod of a group that wants to be together may go wherever there are domains."""
+        wanted = self.wanted
         if not means_all(self.affinity, self.pod):
-            return self.wanted.all_around(nodes)
-        none = self.wanted.none(nodes)
-        return np.where(none, self.wanted.within(nodes), self.wanted.all_around(nodes))
+            return wanted.all_around(nodes)
+        if wanted.has_own_worlds:
+            return np.where(wanted.none(nodes), wanted.within(nodes), wanted.all_around(nodes))
+        return wanted.within(nodes) if wanted.are_none else wanted.all_around(nodes)
 
 
 def _wanted(affinity: Sequence[AffinityTerm], nodes: Nodes) -> list[tuple[str, Counts]]:
