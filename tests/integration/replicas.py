@@ -51,13 +51,16 @@ class Replica:
 
     host: str
     process: asyncio.subprocess.Process
+    renewed_at: float = 0.0
+    polls: int = 0  # of the lease
     bindings: list[tuple[float, Exchange]] = field(default_factory=list)
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def kill(self) -> None:
-        self.process.kill()
+    @property
+    def runs(self) -> bool:
+        return self.process.returncode is None
 
     def binds_since(self, moment: float) -> list[str]:
         return [exchange.path for when, exchange in self.bindings if when > moment]
@@ -91,6 +94,10 @@ async def replica(
         called = exchange.headers["Host"].partition(":")[0]
         if called == host and exchange.path.endswith("/binding"):
             started.bindings.append((time.monotonic(), exchange))
+        if called == host and exchange.path.endswith("/leases/kube-scheduler"):
+            started.polls += 1
+            if exchange.method == "PUT" and exchange.status == 200:
+                started.renewed_at = time.monotonic()
 
     cluster.api.hooks.append(note)
     try:

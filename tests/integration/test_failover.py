@@ -68,18 +68,20 @@ def assert_sound(cluster, places):
 
 async def leader_and_heir(cluster, stack, **config):
     """Two replicas, the first of which leads."""
-    first = await stack.enter_async_context(replica(cluster, HOSTS[0], **config))
-    await until(lambda: holder(cluster))
-    second = await stack.enter_async_context(replica(cluster, HOSTS[1], **config))
-    polls = []
-    cluster.api.hooks.append(lambda exchange: polls.append(1) if _polls(exchange) else None)
-    await until(lambda: len(polls) > 1)
-    return first, second
+    return [await campaigning(cluster, stack, host, **config) for host in HOSTS]
 
 
-def _polls(exchange):
-    called = exchange.headers["Host"].partition(":")[0]
-    return called == HOSTS[1] and exchange.path.endswith("/leases/kube-scheduler")
+async def campaigning(cluster, stack, host, **config):
+    """A replica that is ready to lead, or does."""
+    started = await stack.enter_async_context(replica(cluster, host, **config))
+    await until(lambda: started.polls > 1)
+    return started
+
+
+def kill_leader(replicas):
+    """Whoever that is: on a slow machine one may have lost the lease to the other before."""
+    leader = max((one for one in replicas if one.runs), key=lambda one: one.renewed_at)
+    leader.signal(signal.SIGKILL)
 
 
 async def test_heirs_of_killed_leaders_take_over_in_time_and_finish_their_work(cluster, places):
@@ -87,23 +89,24 @@ async def test_heirs_of_killed_leaders_take_over_in_time_and_finish_their_work(c
     cluster.create(*(node(f"n{number}", cpu=str(6 * ROUNDS)) for number in range(10)))
     waits = []
     async with AsyncExitStack() as stack:
-        leader, heir = await leader_and_heir(cluster, stack, **SLOWLY)
+        replicas = await leader_and_heir(cluster, stack, **SLOWLY)
         for number in range(ROUNDS):
             done = number * PODS_PER_ROUND
             create_pods(cluster, f"r{number}")
             await until(lambda few=done + 10: len(places) > few)
             before = holder(cluster)
-            leader.kill()
+            kill_leader(replicas)
             killed = time.monotonic()
             assert len(places) < done + PODS_PER_ROUND
             await until(lambda gone=before: holder(cluster) != gone)
             waits.append(time.monotonic() - killed)
             await until(lambda every=done + PODS_PER_ROUND: len(places) == every)
-            spare = await stack.enter_async_context(replica(cluster, leader.host, **SLOWLY))
-            leader, heir = heir, spare
+            for place, one in enumerate(replicas):
+                if not one.runs:
+                    replicas[place] = await campaigning(cluster, stack, one.host, **SLOWLY)
     print(f"{ROUNDS} rounds, took over after {min(waits):.2f}-{max(waits):.2f} s")
     assert max(waits) < TAKEOVER_SECONDS
-    assert lease(cluster)["leaseTransitions"] == ROUNDS
+    assert lease(cluster)["leaseTransitions"] >= ROUNDS
     assert_sound(cluster, places)
 
 
