@@ -1,0 +1,217 @@
+"""Questions to extenders over HTTP and HTTPS: trust, time-outs, and connections that are kept."""
+
+import asyncio
+import json
+import ssl
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from kscheduler.client import extender_http
+from kscheduler.client.extender_http import ExtenderHttp, ExtenderHttpError
+from kscheduler.client.tls import TlsConfig
+from tests.client.authority import Authority
+
+QUESTION = b'{"Pod":null}'
+
+
+class Extender:
+    """Answers with what it was sent, unless `answer` says otherwise."""
+
+    def __init__(self):
+        self.requests = []
+        self.peers = set()
+        self.certificates = []
+        self.answer = None
+
+    async def handle(self, request):
+        self.requests.append((request.path, dict(request.headers), await request.read()))
+        self.peers.add(request.transport.get_extra_info("peername"))
+        self.certificates.append(request.transport.get_extra_info("peercert"))
+        if self.answer is not None:
+            return await self.answer(request)
+        return web.Response(body=self.requests[-1][2])
+
+
+@asynccontextmanager
+async def serving(tls=None):
+    extender = Extender()
+    application = web.Application()
+    application.router.add_post("/{anything:.*}", extender.handle)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    port = runner.addresses[0][1]
+    try:
+        yield extender, f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def asking(url, tls=None, seconds=10.0):
+    wire = ExtenderHttp(url, tls or TlsConfig(), timeout_seconds=seconds)
+    try:
+        yield wire
+    finally:
+        await wire.close()
+
+
+async def test_a_question_is_posted_to_its_verb():
+    async with serving() as (extender, url), asking(f"{url}/ext//") as wire:
+        assert await wire.ask("filter", QUESTION, repeatable=True) == QUESTION
+    ((path, headers, body),) = extender.requests
+    assert (path, body) == ("/ext/filter", QUESTION)
+    assert headers["Content-Type"] == "application/json"
+
+
+async def test_connections_are_kept_and_shared_by_those_who_ask_at_once():
+    async with serving() as (extender, url), asking(url) as wire:
+        for _ in range(3):
+            await wire.ask("filter", QUESTION, repeatable=True)
+        assert len(extender.peers) == 1
+        await asyncio.gather(*(wire.ask("bind", QUESTION, repeatable=False) for _ in range(5)))
+        assert len(extender.requests) == 8
+
+
+@pytest.mark.parametrize("code", [201, 404, 500])
+async def test_any_status_but_200_is_a_failure(code):
+    async def answer(request):
+        return web.Response(status=code)
+
+    async with serving() as (extender, url), asking(url) as wire:
+        extender.answer = answer
+        with pytest.raises(ExtenderHttpError) as told:
+            await wire.ask("filter", QUESTION, repeatable=True)
+    assert str(told.value) == f"failed filter with extender at URL {url}/filter, code {code}"
+
+
+async def test_silence_is_waited_for_only_so_long():
+    async def answer(request):
+        await asyncio.sleep(3600)
+
+    async with serving() as (extender, url), asking(url, seconds=0.1) as wire:
+        extender.answer = answer
+        with pytest.raises(ExtenderHttpError) as told:
+            await wire.ask("filter", QUESTION, repeatable=True)
+    assert str(told.value) == (
+        f'Post "{url}/filter": context deadline exceeded '
+        "(Client.Timeout exceeded while awaiting headers)"
+    )
+
+
+async def test_an_answer_that_does_not_end_is_waited_for_only_so_long():
+    async def answer(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"{")
+        await asyncio.sleep(3600)
+
+    async with serving() as (extender, url), asking(url, seconds=0.2) as wire:
+        extender.answer = answer
+        with pytest.raises(ExtenderHttpError) as told:
+            await wire.ask("filter", QUESTION, repeatable=True)
+        extender.answer = None
+        assert await wire.ask("filter", QUESTION, repeatable=True) == QUESTION
+    assert str(told.value) == (
+        "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+    )
+
+
+async def test_nobody_there():
+    async with serving() as (_, url):
+        pass
+    async with asking(url) as wire:
+        with pytest.raises(ExtenderHttpError) as told:
+            await wire.ask("filter", QUESTION, repeatable=True)
+    address = url.removeprefix("http://")
+    assert str(told.value) == (
+        f'Post "{url}/filter": dial tcp {address}: connect: connection refused'
+    )
+
+
+@pytest.mark.parametrize(("repeatable", "asked"), [(True, 2), (False, 1)])
+async def test_what_changes_nothing_is_asked_again_when_the_connection_ends(repeatable, asked):
+    async def answer(request):
+        extender.answer = None
+        request.transport.close()
+
+    async with serving() as (extender, url), asking(url) as wire:
+        extender.answer = answer
+        try:
+            await wire.ask("verb", QUESTION, repeatable=repeatable)
+            failure = ""
+        except ExtenderHttpError as error:
+            failure = str(error)
+    assert len(extender.requests) == asked
+    assert failure == ("" if repeatable else f'Post "{url}/verb": EOF')
+
+
+async def test_an_answer_has_an_end(monkeypatch):
+    async def answer(request):
+        return web.Response(body=bytes(5000))
+
+    monkeypatch.setattr(extender_http, "MAX_ANSWER_BYTES", 4096)
+    async with serving() as (extender, url), asking(url) as wire:
+        extender.answer = answer
+        with pytest.raises(ExtenderHttpError):
+            await wire.ask("filter", QUESTION, repeatable=True)
+
+
+async def test_a_large_question_gets_through():
+    large = json.dumps({"Nodes": ["n" * 1000] * 800}).encode()
+    async with serving() as (_, url), asking(url) as wire:
+        assert len(await wire.ask("filter", large, repeatable=True)) == len(large)
+
+
+class TestTls:
+    @pytest.fixture
+    def authority(self):
+        return Authority()
+
+    @pytest.fixture
+    def server(self, authority, tmp_path):
+        def context(*, asks_for_certificate=False, **names):
+            made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            path = tmp_path / "pair.pem"
+            path.write_bytes(b"".join(authority.issue("extender", **names)))
+            made.load_cert_chain(path)
+            if asks_for_certificate:
+                made.verify_mode = ssl.CERT_REQUIRED
+                made.load_verify_locations(cadata=authority.pem.decode())
+            return made
+
+        return context
+
+    async def ask(self, tls, **config):
+        async with serving(tls) as (extender, url), asking(url, TlsConfig(**config)) as wire:
+            answer = await wire.ask("filter", QUESTION, repeatable=True)
+            assert answer == QUESTION
+            return extender
+
+    async def test_a_known_authority_is_trusted(self, server, authority):
+        await self.ask(server(address="127.0.0.1"), ca_data=authority.pem)
+
+    async def test_an_unknown_one_is_not(self, server):
+        with pytest.raises(ExtenderHttpError, match="certificate signed by unknown authority"):
+            await self.ask(server(address="127.0.0.1"), ca_data=Authority().pem)
+
+    async def test_anybody_is_when_nobody_cares(self, server):
+        await self.ask(server(host="elsewhere"), insecure=True)
+
+    async def test_the_name_may_be_another_one(self, server, authority):
+        await self.ask(server(host="elsewhere"), ca_data=authority.pem, server_name="elsewhere")
+        with pytest.raises(ExtenderHttpError, match="x509"):
+            await self.ask(server(host="elsewhere"), ca_data=authority.pem)
+
+    async def test_we_show_who_we_are(self, server, authority):
+        certificate, key = authority.issue("scheduler")
+        extender = await self.ask(
+            server(address="127.0.0.1", asks_for_certificate=True),
+            ca_data=authority.pem,
+            cert_data=certificate,
+            key_data=key,
+        )
+        (shown,) = extender.certificates
+        assert shown["subject"] == ((("commonName", "scheduler"),),)
