@@ -16,7 +16,7 @@ MEGABYTE = 1 << 20
 SCHEDULED = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"}'
 # Seen at work in files of their own, which have more to tell about them.
 ELSEWHERE = {
-    "DefaultPreemption",  # test_preemption.py
+    "DefaultPreemption",
     "DeferredPodScheduling",
     "DynamicResources",
     "GangScheduling",
