@@ -114,24 +114,23 @@ class PerNode:
 
 class _Filter(PerNode):
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
-        masks: dict[tuple[Code, str], Mask] = {}
-        rows = Rows(nodes)
+        hit: dict[tuple[Code, str], list[int]] = {}
+        rows, ask = Rows(nodes), self._plugin.filter_node
         for position in np.flatnonzero(nodes.valid).tolist():
-            status = self._plugin.filter_node(cycle, pod, NodeInfo(rows, position))
-            for sentence in _sentences(status):
-                mask = masks.setdefault(sentence, np.zeros(len(nodes), np.bool_))
-                mask[position] = True
-        for (code, reason), mask in masks.items():
+            status = ask(cycle, pod, NodeInfo(rows, position))
+            if status is not None:
+                for sentence in _sentences(status):
+                    hit.setdefault(sentence, []).append(position)
+        for (code, reason), positions in hit.items():
+            mask: Mask = np.zeros(len(nodes), np.bool_)
+            mask[positions] = True
             yield Rejection(mask, code, reason)
 
 
 class _Score(PerNode):
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        rows = Rows(nodes)
-        scores = (
-            self._plugin.score_node(cycle, pod, NodeInfo(rows, position))
-            for position in range(len(nodes))
-        )
+        rows, ask = Rows(nodes), self._plugin.score_node
+        scores = (ask(cycle, pod, NodeInfo(rows, position)) for position in range(len(nodes)))
         # Made whole, and checked, like the scores of those who work on columns.
         return np.fromiter(scores, np.float64, len(nodes))
 
@@ -150,7 +149,7 @@ def adapted(plugin: Plugin) -> Plugin:
     return _Score(plugin) if scores else plugin
 
 
-def _sentences(status: Status | None) -> list[tuple[Code, str]]:
-    if status is None or status.code is Code.SUCCESS:
+def _sentences(status: Status) -> list[tuple[Code, str]]:
+    if status.code is Code.SUCCESS:
         return []
     return [(status.code, reason) for reason in status.reasons or ("",)]

@@ -20,6 +20,11 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 Amounts = NDArray[np.int64]  # [nodes]
+# By name: the node as it is kept, and what was made of it.
+FrozenNodes = dict[str, tuple[Node, Node]]
+
+# Nodes that are gone are forgotten when there are this many, and more than there are nodes.
+SPARE_NODES = 1024
 
 
 class PodView:
@@ -91,13 +96,13 @@ class NodesView:
     arrays of one's own can be kept by row; see `NodeColumn`. Rows that are not `valid` are free.
     """
 
-    __slots__ = ("_columns", "_kept", "_nodes", "_pods")
+    __slots__ = ("_columns", "_frozen", "_kept", "_nodes")
 
-    def __init__(self, nodes: Nodes, kept: Kept[Any], pods: Kept[PodView]) -> None:
+    def __init__(self, nodes: Nodes, kept: Kept[Any], frozen_nodes: FrozenNodes) -> None:
         self._nodes = nodes
         self._columns: dict[str, NDArray[Any]] = {}
         self._kept = kept
-        self._pods = pods
+        self._frozen = frozen_nodes
 
     def __len__(self) -> int:
         return len(self._nodes.rows)
@@ -185,11 +190,15 @@ class NodesView:
 
     def node(self, position: int) -> Node:
         """The API object."""
-        node: Node = self._kept.of(self._nodes.node(position))
-        return node
+        node, name = self._nodes.node(position), self._nodes.name_of(position)
+        known = self._frozen.get(name)
+        if known is None or known[0] is not node:
+            known = self._frozen[name] = node, frozen(node)
+        return known[1]
 
     def pods(self, position: int) -> Sequence[PodView]:
-        return tuple(map(self._pods.of, self._nodes.pods(position)))
+        kept = self._kept
+        return tuple([PodView(pod, kept) for pod in self._nodes.pods(position)])
 
     def _of(self, amounts: NDArray[np.int64], resource: str) -> Amounts:
         column = self._nodes.resources.get(resource)
@@ -209,13 +218,15 @@ class Views:
 
     def __init__(self) -> None:
         self.kept: Kept[Any] = Kept(frozen)
-        self._pods: Kept[PodView] = Kept(self.pod)
+        self._frozen_nodes: FrozenNodes = {}
 
     def pod(self, info: PodInfo) -> PodView:
         return PodView(info, self.kept)
 
     def nodes(self, nodes: Nodes) -> NodesView:
-        return NodesView(nodes, self.kept, self._pods)
+        if len(self._frozen_nodes) > 2 * nodes.total + SPARE_NODES:
+            self._frozen_nodes.clear()
+        return NodesView(nodes, self.kept, self._frozen_nodes)
 
     def anything(self, item: object) -> Any:
         """What an informer or an event has to tell: a pod, an API object, a plain dict."""
