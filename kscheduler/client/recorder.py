@@ -2,7 +2,7 @@
 
 `record` only puts a note into a bounded queue. A few workers turn notes into events, merge
 repetitions (`event_series`) and send what is left over a client of their own. An event costs the
-API server as much as a binding does, so while bindings queue up most workers stand aside.
+API server nearly as much as a binding, so while bindings queue up most workers stand aside.
 
 Mirrors client-go's tools/events broadcaster. Differs: concurrency is bounded, events about one
 object are sent one after the other, what does not fit into the queue is counted, and log lines name
