@@ -36,6 +36,9 @@ GROUPS = {
     "clusterroles": "apis/rbac.authorization.k8s.io/v1",
     "clusterrolebindings": "apis/rbac.authorization.k8s.io/v1",
     "rolebindings": "apis/rbac.authorization.k8s.io/v1",
+    "storageclasses": "apis/storage.k8s.io/v1",
+    "csinodes": "apis/storage.k8s.io/v1",
+    "volumeattachments": "apis/storage.k8s.io/v1",
     "roles": "apis/rbac.authorization.k8s.io/v1",
 }
 
