@@ -126,7 +126,7 @@ class Reflector(Generic[T]):
             changes = await self._streamed_list(stream)
             if changes is None:
                 await self._list()
-            log.v(2).info("Caches populated", type=self._shape.name)
+            log.v(2).info("Caches populated", type=self._shape.name, reflector=REFLECTOR)
             if changes is not None:
                 await self._follow(changes)
         while True:

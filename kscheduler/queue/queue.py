@@ -274,6 +274,7 @@ class SchedulingQueue:
                     "Entity moved to an internal scheduling queue because the Pod is updated",
                     type="pod",
                     entity=logs.ref(queued.pod.pod),
+                    pod=logs.ref(queued.pod.pod),
                     event=event.label,
                     queue=place.value,
                 )
