@@ -1,7 +1,7 @@
 """What the daemon answers over HTTP: health, metrics, configuration, profiles; and to whom.
 
-In: connections to the secure port, and to plain listeners if flags ask for them. Out: texts computed
-on the spot from objects the app hands over (`endpoints.Sources`); nothing here changes scheduling
+In: connections to the secure port, and to plain listeners if flags ask for them. Out: texts made on
+the spot from objects the app hands over (`endpoints.Sources`); nothing here changes scheduling
 state. A request's way:
 
     server       accepts, shakes hands (tls_context, openssl), bounds how many and how slow

@@ -6,7 +6,6 @@ ones. What cannot be loaded leaves the last good state in use.
 
 from __future__ import annotations
 
-import os
 import ssl
 
 from cryptography import x509
@@ -18,7 +17,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.serving import openssl
 from kscheduler.serving.access_metrics import Upkeep
 from kscheduler.serving.secure_port import Pem, SecurePort, with_current_files
-from kscheduler.serving.trust import CHECK_SECONDS, Trust
+from kscheduler.serving.trust import CHECK_SECONDS, Trust, file_stamp
 
 log = logs.logger(__name__)
 
@@ -61,7 +60,7 @@ class TlsContexts:
         log.v(2).info("Loaded a new cert/key pair")
 
     def _seen(self) -> _Stamps:
-        return tuple(map(_stamp, self._port.files))
+        return tuple(map(file_stamp, self._port.files))
 
 
 def context_for(port: SecurePort, authorities: bytes | None = None) -> ssl.SSLContext:
@@ -130,11 +129,3 @@ def _names_in(pair: Pem) -> list[str]:
 
 def _wildcard(host: str) -> str:
     return "*." + host.partition(".")[2]
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size

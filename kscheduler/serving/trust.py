@@ -47,14 +47,14 @@ class CaFile:
     def __init__(self, purpose: str, path: str) -> None:
         self._name = f"{purpose}::{path}"
         self._path = path
-        self._stamp = _stamp(path)
+        self._stamp = file_stamp(path)
         self._authorities = load_authorities(self._name, files.read(path))
         self._check_at = 0.0
 
     def current(self, now: float) -> Authorities:
         if now >= self._check_at:
             self._check_at = now + CHECK_SECONDS
-            stamp = _stamp(self._path)
+            stamp = file_stamp(self._path)
             if stamp != self._stamp:
                 self._stamp = stamp
                 self._reload()
@@ -172,7 +172,8 @@ def _taken(data: Mapping[str, str], key: str, last: Authorities | None) -> Autho
     return found
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+def file_stamp(path: str) -> tuple[int, int, int] | None:
+    """Something else after every change of the file; None if it is not there."""
     try:
         found = os.stat(path)
     except OSError:

@@ -6,6 +6,7 @@ import socket
 import ssl
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from kscheduler.sandbox import User
@@ -124,6 +125,30 @@ async def test_scheduling_goes_on_and_memory_stays_flat(cluster, attack):
         assert await port.get("/healthz") == 200
     # The first round fills caches and pools that are there to stay.
     assert sizes[-1] - sizes[1] < MOST_GROWTH_BYTES, sizes
+
+
+async def test_plain_listeners_answer_probes_and_scrapers(cluster):
+    health, metrics = free_port(), free_port()
+    flags = (f"--health-listen={health}", f"--metrics-listen=127.0.0.1:{metrics}")
+    async with cluster.scheduler(args=flags), aiohttp.ClientSession() as session:
+        for port, path, status in (
+            (health, "/readyz", 200),
+            (health, "/metrics", 404),
+            (metrics, "/metrics", 200),
+            (metrics, "/readyz", 404),
+            (metrics, "/configz", 404),
+        ):
+            async with session.get(f"http://127.0.0.1:{port}{path}") as answer:
+                assert (path, answer.status) == (path, status)
+
+
+async def test_a_listener_that_cannot_be_had_ends_the_start(cluster):
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        async with program(cluster.arguments(args=[f"--health-listen={port}"])) as daemon:
+            _, said = await asyncio.wait_for(daemon.communicate(), 60)
+    assert daemon.returncode == 1
+    assert f"failed to listen on 127.0.0.1:{port}" in said.decode()
 
 
 def arguments(cluster, port: int) -> list[str]:

@@ -1,23 +1,22 @@
-"""Where the loop spends its time: its stack, looked at a hundred times a second by a thread.
+"""Where the process spends its time: the loop's stack, looked at every hundredth second of CPU.
 
-Each look counts the CPU time that the loop has used since the one before; a loop that only waited
-is not counted.
+The kernel counts that time and signals; the stack seen is the one that the signal found. (A thread
+that looks from outside would mostly see the places where the interpreter lets it run.) A loop that
+only waits uses no time and is not seen.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import threading
+import signal
 import time
 from dataclasses import dataclass, field
+from types import FrameType
 
 from kscheduler.errors import KschedulerError
 from kscheduler.serving.profiling.stacks import Stack, stack_of
 
 INTERVAL_SECONDS = 0.01
-# Of the time between two looks; less is what being woken costs.
-IDLE_SHARE = 0.05
 
 
 class BusyError(KschedulerError):
@@ -34,40 +33,32 @@ class Samples:
 
 
 class Sampler:
-    """One at a time: two would count each other's doing."""
+    """One at a time: there is one timer. For the main thread, where the loop is."""
 
     def __init__(self) -> None:
         self._busy = False
 
     async def sample(self, seconds: float) -> Samples:
-        """Looks at the calling thread for a while."""
         if self._busy:
             raise BusyError("cpu profiling already in use")
         self._busy = True
         samples = Samples(time.time())
-        stop = threading.Event()
-        thread = threading.Thread(
-            target=_watch,
-            args=(threading.get_ident(), stop, samples),
-            name="profiler",
-            daemon=True,
-        )
-        begun = time.monotonic()
+        begun, last = time.monotonic(), time.process_time_ns()
+
+        def look(number: int, frame: FrameType | None) -> None:
+            nonlocal last
+            now = time.process_time_ns()
+            samples.seen.append((stack_of(frame), now - last))
+            last = now
+
+        signal.signal(signal.SIGPROF, look)
+        signal.setitimer(signal.ITIMER_PROF, INTERVAL_SECONDS, INTERVAL_SECONDS)
         try:
-            thread.start()
             await asyncio.sleep(seconds)
         finally:
-            stop.set()
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            # Not the default: a signal that is still on its way would end the process.
+            signal.signal(signal.SIGPROF, signal.SIG_IGN)
             self._busy = False
         samples.seconds = time.monotonic() - begun
         return samples
-
-
-def _watch(thread: int, stop: threading.Event, samples: Samples) -> None:
-    clock = time.pthread_getcpuclockid(thread)
-    last = time.clock_gettime_ns(clock)
-    while not stop.wait(INTERVAL_SECONDS):
-        used = time.clock_gettime_ns(clock) - last
-        last += used
-        if used > IDLE_SHARE * INTERVAL_SECONDS * 1e9:
-            samples.seen.append((stack_of(sys._current_frames().get(thread)), used))
