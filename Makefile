@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test controlplane e2e lint format docs bench bench-core clean help
+.PHONY: run test controlplane e2e lint format docs bench bench-sync bench-core bench-plugins clean help
 
 help: ## what can be made
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -39,8 +39,14 @@ format: $(INSTALLED) ## apply ruff's fixes and format
 docs: $(INSTALLED) ## write the reference pages anew from the code
 	$(BIN)/python docs/reference/generate.py
 
-bench: $(INSTALLED) ## list, sync and placement cost on the embedded cluster
+bench: $(INSTALLED) ## kscheduler beside kube-scheduler on a real API server (ARGS=--targets, --small, …)
+	$(BIN)/python tests/bench/beside.py $(ARGS)
+
+bench-sync: $(INSTALLED) ## list, sync and placement cost on the embedded cluster
 	$(BIN)/python tests/bench/run.py $(ARGS)
+
+bench-plugins: $(INSTALLED) ## a rule of one's own: over columns, node by node, as an extender
+	$(BIN)/python tests/bench/outside.py $(ARGS)
 
 bench-core: $(INSTALLED) ## CPU per decision by workload and cluster size, in process
 	$(BIN)/python tests/bench/core.py $(ARGS)
