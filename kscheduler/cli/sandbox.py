@@ -41,6 +41,7 @@ class Wishes:
     manifests: Sequence[Manifest]
     demo: bool
     config: str
+    plugins: Sequence[str]
     port: int
     kubeconfig: Path
     server_only: bool
@@ -79,6 +80,13 @@ class Wishes:
 )
 @click.option(
     "--config", default="", metavar="FILE", help="KubeSchedulerConfiguration for the scheduler."
+)
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="A plugin of your own, as for the daemon; repeatable.",
 )
 @click.option(
     "--port",
@@ -124,6 +132,7 @@ def sandbox(
     filenames: Sequence[str],
     demo: bool | None,
     config: str,
+    plugins: Sequence[str],
     port: int,
     kubeconfig: Path | None,
     server_only: bool,
@@ -148,6 +157,7 @@ def sandbox(
         manifests=read_manifests(filenames),
         demo=demo if demo is not None else not (filenames or server_only),
         config=config,
+        plugins=plugins,
         port=port,
         kubeconfig=kubeconfig or _default_kubeconfig(),
         server_only=server_only,
@@ -295,6 +305,7 @@ async def _schedule(
 
     flags = [f"--master={url}", "--secure-port=0", "--leader-elect=false"]
     flags.append(f"--config={wishes.config}" if wishes.config else "--kube-api-qps=-1")
+    flags += (f"--plugin={spec}" for spec in wishes.plugins)
     options, _ = parse(flags)
     async with setup(options, options.gates()) as made:
         daemon = build(made)
