@@ -44,7 +44,7 @@ NEEDED = {
 # What was sent when the next step had just begun, because of the one before.
 LATE = {("g-claim-missing-then-unbound", 6): 5}
 # Left out of j-startup: requests of clients other than the scheduler's own two.
-LATER_CLIENTS = {"other": "delegated authentication and authorization of the secure port"}
+LATER_CLIENTS = {"other": "reviews for the secure port; see tests/serving/test_access.py"}
 
 
 class Deliberate(NamedTuple):
