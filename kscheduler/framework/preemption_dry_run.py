@@ -11,9 +11,9 @@ worlds apart in which pods have left only one node. With others each node is tri
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.filtering import Filtered
 from kscheduler.framework.plugin import Shift
-from kscheduler.framework.preemption_victims import Budgets, started_ns
+from kscheduler.framework.preemption_line_up import LineUp, line_ups
+from kscheduler.framework.preemption_victims import Budgets
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.verdict import Charge, Code, Mask, Rows, Status
 from kscheduler.logs import quote
@@ -76,14 +77,6 @@ class DryRun:
         self.errors += [error.reason for error in filtered.errors]
 
 
-class LineUp(NamedTuple):
-    """The pods of a node that may go, in the order in which they may come back."""
-
-    pods: Sequence[PodInfo]
-    # So many, at the beginning, should stay for the sake of budgets.
-    protected: int
-
-
 class Rehearsal:
     """For one pod that no node takes; `cycle` is what its plugins prepared."""
 
@@ -120,31 +113,12 @@ class Rehearsal:
         return found
 
     def _line_ups(self, rows: Sequence[int], found: DryRun) -> dict[int, LineUp]:
-        priority, pods_on = self._pod.priority, self._nodes.occupancy.pods
-        line_ups, without = {}, []
-        for row in rows:
-            lower = [pod for pod in pods_on(row) if pod.priority < priority]
-            if lower:
-                line_ups[row] = self._line_up(lower)
-            else:
-                without.append(row)
+        line_up = line_ups(rows, self._nodes, self._pod.priority, self._budgets, self._now_ns)
+        without = [row for row in rows if row not in line_up]
         if without:
             code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
             found.charges.append(Charge("", np.array(without, np.intp), code, NO_VICTIMS))
-        return line_ups
-
-    def _line_up(self, pods: Iterable[PodInfo]) -> LineUp:
-        ordered = sorted(pods, key=self._importance)
-        if not self._budgets:
-            return LineUp(ordered, 0)
-        violating = self._budgets.violated_by(ordered)
-        protected = [pod for pod, violates in zip(ordered, violating, strict=True) if violates]
-        others = [pod for pod, violates in zip(ordered, violating, strict=True) if not violates]
-        return LineUp(protected + others, len(protected))
-
-    def _importance(self, pod: PodInfo) -> tuple[int, int]:
-        """Smaller is more important: a higher priority, then an earlier start."""
-        return -pod.priority, started_ns(pod, self._now_ns)
+        return line_up
 
     def _together(self, line_ups: Mapping[int, LineUp], found: DryRun) -> Iterator[Candidate]:
         eviction = Eviction(self._nodes, {row: one.pods for row, one in line_ups.items()})
@@ -154,11 +128,11 @@ class Rehearsal:
         _tell(shifts, np.arange(len(eviction.pods)), -1)
         filtered = self._filter(cycle, eviction.nodes.take(eviction.rows))
         found.note(filtered)
-        promising = np.isin(eviction.rows, filtered.feasible)
+        promising = _among(eviction.rows, filtered.feasible, len(self._nodes))
         goes = self._bring_back(cycle, eviction, promising, shifts)
         for row in eviction.rows[promising].tolist():
             first, end = eviction.numbers_of(row)
-            yield from self._conclude(row, line_ups[row], goes[first:end], found)
+            yield from self._conclude(row, line_ups[row], goes[first:end].tolist(), found)
 
     def _bring_back(
         self, cycle: CycleState, eviction: Eviction, promising: Mask, shifts: Sequence[Shift]
@@ -173,7 +147,7 @@ class Rehearsal:
             eviction.bring_back(back)
             _tell(shifts, back, 1)
             feasible = self._filter(cycle, eviction.nodes.take(rows[there])).feasible
-            unfit = back[np.isin(rows[there], feasible, invert=True)]
+            unfit = back[~_among(rows[there], feasible, len(self._nodes))]
             goes[unfit] = True
             eviction.take_away(unfit)
             _tell(shifts, unfit, -1)
@@ -211,18 +185,23 @@ class Rehearsal:
         return self._framework.filter_with_nominated(cycle, self._pod, nodes)
 
     def _conclude(
-        self, row: int, line_up: LineUp, goes: Sequence[bool] | Mask, found: DryRun
+        self, row: int, line_up: LineUp, goes: Sequence[bool], found: DryRun
     ) -> Iterator[Candidate]:
-        victims = [pod for pod, gone in zip(line_up.pods, goes, strict=True) if gone]
+        gone = [number for number, goes_away in enumerate(goes) if goes_away]
         name = self._nodes.name_of(row)
-        if not victims:
+        if not gone:
             found.errors.append(f"expected at least one victim pod on node {quote(name)}")
             return
-        violations = 0
-        if line_up.protected:
-            violations = sum(map(bool, goes[: line_up.protected]))
-            victims.sort(key=self._importance)
-        yield Candidate(name, tuple(victims), violations)
+        violations = bisect_left(gone, line_up.protected)
+        gone.sort(key=line_up.ranks.__getitem__)
+        yield Candidate(name, tuple(line_up.pods[number] for number in gone), violations)
+
+
+def _among(rows: Rows, some: Rows, size: int) -> Mask:
+    """Which of these rows, all below a size, are among the others."""
+    marked = np.zeros(size, np.bool_)
+    marked[some] = True
+    return marked.take(rows)
 
 
 def _tell(shifts: Iterable[Shift], which: Rows, by: int) -> None:

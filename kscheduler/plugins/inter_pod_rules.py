@@ -104,7 +104,7 @@ class RequiredTerms:
         weights: dict[tuple[DomainCounts, str], Totals] = {}
         known: dict[object, Counter[tuple[DomainCounts, str]]] = {}
         for number, other in enumerate(pods):
-            kind = other.namespace, other.label_set, id(other.required_anti_affinity)
+            kind = other.namespace, id(other.label_set), id(other.required_anti_affinity)
             touched = known.get(kind)
             if touched is None:
                 touched = known[kind] = Counter(self._touched_by(other))

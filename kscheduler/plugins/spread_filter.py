@@ -159,14 +159,15 @@ class _Tally:
 
 
 def _matched(selector: Selector, pods: Sequence[PodInfo]) -> Mask:
-    known: dict[tuple[str, ...], bool] = {}
-    found = np.empty(len(pods), np.bool_)
-    for number, pod in enumerate(pods):
-        matches = known.get(pod.label_set)
+    known: dict[int, bool] = {}
+    found = []
+    for pod in pods:
+        # Pods with equal labels hold the same set of them.
+        matches = known.get(id(pod.label_set))
         if matches is None:
-            matches = known[pod.label_set] = selector.matches(pod.labels)
-        found[number] = matches
-    return found
+            matches = known[id(pod.label_set)] = selector.matches(pod.labels)
+        found.append(matches)
+    return np.array(found, np.bool_)
 
 
 def matching(selector: Selector, namespace: str, nodes: Nodes) -> Counts:
