@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from aiohttp import web
 
 from kscheduler import logs
@@ -14,6 +16,7 @@ log = logs.logger(__name__)
 
 # Nobody needs more to write a number down.
 MAX_BODY_BYTES = 1024
+BODY_SECONDS = 10.0
 
 INDEX = """\
 <html>
@@ -48,9 +51,12 @@ async def _verbosity(request: web.BaseRequest) -> web.StreamResponse:
     if request.method != "PUT":
         return _said(406, "unsupported http method")
     try:
-        body = await _body(request)
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await _body(request)
     except web.HTTPRequestEntityTooLarge:
         return _said(413, "http: request body too large")
+    except TimeoutError:
+        return _said(400, "error reading request body: i/o timeout")
     try:
         level = parse_uint(body, base=10, bits=31)
     except ConfigError as error:

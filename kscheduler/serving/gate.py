@@ -35,7 +35,7 @@ def path_of(request: web.BaseRequest) -> str:
     target = request.raw_path.partition("?")[0]
     if "://" in target[:8]:
         target = "/" + target.split("/", 3)[3] if target.count("/") > 2 else "/"
-    return unquote(target, errors="surrogateescape")
+    return unquote(target, errors="replace")
 
 
 def guarded(
