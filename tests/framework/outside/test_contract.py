@@ -1,0 +1,32 @@
+"""The names that others may rely on."""
+
+import inspect
+from pathlib import Path
+
+import kscheduler
+from kscheduler import framework
+from kscheduler.framework.outside import contract, signatures
+from kscheduler.framework.plugin import METHOD_OF_POINT, PER_NODE_METHOD
+
+
+def test_what_is_promised_is_there():
+    assert [name for name in framework.__all__ if not hasattr(framework, name)] == []
+    assert len(set(framework.__all__)) == len(framework.__all__)
+
+
+def test_type_checkers_may_look_inside():
+    assert (Path(kscheduler.__file__).parent / "py.typed").exists()
+
+
+def test_every_extension_point_is_in_the_contract_and_is_checked():
+    methods = {*METHOD_OF_POINT.values(), *PER_NODE_METHOD.values()}
+    promised = {
+        name: method
+        for _, protocol in inspect.getmembers(contract, inspect.isclass)
+        if protocol.__module__ == contract.__name__
+        for name, method in vars(protocol).items()
+        if inspect.isfunction(method) and not name.startswith("_")
+    }
+    assert methods <= promised.keys() <= signatures._ARGUMENTS.keys()
+    for name, method in promised.items():
+        assert tuple(inspect.signature(method).parameters)[1:] == signatures._ARGUMENTS[name]
