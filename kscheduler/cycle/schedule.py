@@ -17,6 +17,7 @@ import numpy as np
 
 from kscheduler import logs
 from kscheduler.cycle.batching import Batching
+from kscheduler.cycle.sampling import by_row, first_error, first_marked, nodes_to_find, rotated
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extenders import Extenders
 from kscheduler.framework.filtering import Filtered
@@ -27,7 +28,6 @@ from kscheduler.framework.verdict import (
     Charge,
     Code,
     Diagnosis,
-    Mask,
     Rows,
     Scores,
     Status,
@@ -37,9 +37,6 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
-
-MIN_NODES_TO_FIND = 100
-MIN_PERCENTAGE_TO_FIND = 5
 
 FIRST_FAILED = "Evaluation failed on nominated node"
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",))
@@ -269,7 +266,7 @@ class Scheduler:
         """Extenders may yet reject what passed; then it matters why the others did not."""
         tried = candidates
         if processed < len(candidates):
-            tried = _rotated(candidates, self.next_start_node_index % len(candidates), processed)
+            tried = rotated(candidates, self.next_start_node_index % len(candidates), processed)
         before = [one for one in diagnosis.charges if not np.isin(one.rows, tried).any()]
         diagnosis.charges = before
         for plugin, rows, code, reason in filtered.charges:
@@ -284,13 +281,13 @@ class Scheduler:
         """The first feasible rows in rotation order, how many nodes that took, any error there."""
         start = self.next_start_node_index % max(len(candidates), 1)
         if filtered.count == len(candidates):
-            return _rotated(candidates, start, wanted), wanted, None
-        rows, last = _first_marked(_by_row(filtered, nodes), wanted, candidates, start)
+            return rotated(candidates, start, wanted), wanted, None
+        rows, last = first_marked(by_row(filtered, nodes), wanted, candidates, start)
         processed = len(candidates) if filtered.count <= wanted else last + 1
         if not filtered.errors:
             return rows, processed, None
-        tried = _rotated(candidates, start, processed)
-        return rows, processed, _first_error(filtered.errors, tried)
+        tried = rotated(candidates, start, processed)
+        return rows, processed, first_error(filtered.errors, tried)
 
     def _nodes_to_find(self, framework: Framework, num_nodes: int) -> int:
         """How many feasible nodes are enough; without scoring, the first one is."""
@@ -345,15 +342,6 @@ class Scheduler:
         return int(best.nonzero()[0][self._rng.randrange(ties)])
 
 
-def nodes_to_find(num_nodes: int, percentage: int) -> int:
-    """How many feasible nodes end the search; 0 % leaves it to the size of the cluster."""
-    if num_nodes < MIN_NODES_TO_FIND:
-        return num_nodes
-    if percentage == 0:
-        percentage = max(50 - num_nodes // 125, MIN_PERCENTAGE_TO_FIND)
-    return max(num_nodes * percentage // 100, MIN_NODES_TO_FIND)
-
-
 def _filter(cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes) -> Filtered:
     started = perf_counter()
     filtered = framework.filter_with_nominated(cycle, pod, nodes)
@@ -394,43 +382,3 @@ def _charged_outside(diagnosis: Diagnosis, candidates: Rows) -> int:
     if not diagnosis.charges:
         return 0
     return int(np.count_nonzero(np.isin(diagnosis.charged_rows, candidates, invert=True)))
-
-
-def _rotated(rows: Rows, start: int, count: int) -> Rows:
-    """So many rows from a start on; after the last comes the first."""
-    end = start + count
-    if end <= len(rows):
-        return rows[start:end]
-    return np.concatenate((rows[start:], rows[: end - len(rows)]))
-
-
-def _by_row(filtered: Filtered, nodes: Nodes) -> Mask:
-    """Which rows of the table passed."""
-    if filtered.rows is nodes.rows and filtered.passed is not None:
-        return filtered.passed
-    passed = np.zeros(len(nodes), np.bool_)
-    passed[filtered.feasible] = True
-    return passed
-
-
-def _first_marked(marked: Mask, wanted: int, candidates: Rows, start: int) -> tuple[Rows, int]:
-    """The first so many marked rows, and at which of the candidates the last of them is found.
-
-    As a rule most candidates are marked, so that looking at a few of them is enough.
-    """
-    count = 2 * wanted
-    while True:
-        count = min(count, len(candidates))
-        rotated = _rotated(candidates, start, count)
-        hits = marked.take(rotated).nonzero()[0][:wanted]
-        if len(hits) == wanted or count == len(candidates):
-            return rotated.take(hits), int(hits[-1]) if len(hits) else -1
-        count *= 4
-
-
-def _first_error(errors: Sequence[Charge], rows: Rows) -> Charge | None:
-    """The error of the first of these rows that has one."""
-    if not errors:
-        return None
-    error_of = {int(row): error for error in errors for row in error.rows}
-    return next((error_of[row] for row in rows.tolist() if row in error_of), None)

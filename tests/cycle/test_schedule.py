@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from kscheduler.api.core import Node, Pod, PodSpec, PodStatus
 from kscheduler.api.meta import ObjectMeta
+from kscheduler.cycle.sampling import nodes_to_find
 from kscheduler.cycle.schedule import (
     NO_NODES,
     Failed,
     Placement,
     Scheduler,
     Unschedulable,
-    nodes_to_find,
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle

@@ -1,0 +1,66 @@
+"""How many nodes are enough, and which are the first so many in the order of the search.
+
+The search starts where the last one stopped, and after the last node comes the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kscheduler.framework.filtering import Filtered
+from kscheduler.framework.verdict import Charge, Mask, Rows
+from kscheduler.state.nodes_view import Nodes
+
+MIN_NODES_TO_FIND = 100
+MIN_PERCENTAGE_TO_FIND = 5
+
+
+def nodes_to_find(num_nodes: int, percentage: int) -> int:
+    """How many feasible nodes end the search; 0 % leaves it to the size of the cluster."""
+    if num_nodes < MIN_NODES_TO_FIND:
+        return num_nodes
+    if percentage == 0:
+        percentage = max(50 - num_nodes // 125, MIN_PERCENTAGE_TO_FIND)
+    return max(num_nodes * percentage // 100, MIN_NODES_TO_FIND)
+
+
+def rotated(rows: Rows, start: int, count: int) -> Rows:
+    """So many rows from a start on; after the last comes the first."""
+    end = start + count
+    if end <= len(rows):
+        return rows[start:end]
+    return np.concatenate((rows[start:], rows[: end - len(rows)]))
+
+
+def by_row(filtered: Filtered, nodes: Nodes) -> Mask:
+    """Which rows of the table passed."""
+    if filtered.rows is nodes.rows and filtered.passed is not None:
+        return filtered.passed
+    passed = np.zeros(len(nodes), np.bool_)
+    passed[filtered.feasible] = True
+    return passed
+
+
+def first_marked(marked: Mask, wanted: int, candidates: Rows, start: int) -> tuple[Rows, int]:
+    """The first so many marked rows, and at which of the candidates the last of them is found.
+
+    As a rule most candidates are marked, so that looking at a few of them is enough.
+    """
+    count = 2 * wanted
+    while True:
+        count = min(count, len(candidates))
+        tried = rotated(candidates, start, count)
+        hits = marked.take(tried).nonzero()[0][:wanted]
+        if len(hits) == wanted or count == len(candidates):
+            return tried.take(hits), int(hits[-1]) if len(hits) else -1
+        count *= 4
+
+
+def first_error(errors: Sequence[Charge], rows: Rows) -> Charge | None:
+    """The error of the first of these rows that has one."""
+    if not errors:
+        return None
+    error_of = {int(row): error for error in errors for row in error.rows}
+    return next((error_of[row] for row in rows.tolist() if row in error_of), None)
