@@ -12,7 +12,9 @@ from itertools import pairwise
 UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 HOST = re.escape(socket.gethostname())
 
+ANY_NODE = "@NODE@"
 SHAPES = {
+    ANY_NODE: r"n\d",
     "@TIME@": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
     "@MICROTIME@": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z",
     "@HEXNANOS@": "[0-9a-f]{16}",
