@@ -17,6 +17,7 @@ import uvloop
 
 from kscheduler import logs
 from kscheduler.app.daemon import run
+from kscheduler.app.lost_connections import tell_of_errors
 from kscheduler.app.signals import stop_on_signals
 from kscheduler.app.startup import NO_PLUGINS, Setup, setup, write_config
 from kscheduler.config.feature_gates import FeatureGates
@@ -47,6 +48,7 @@ def main(
         return code
     gates = gates or options.gates()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.get_loop().set_exception_handler(tell_of_errors)
         return runner.run(_main(options, gates, plugins))
 
 
