@@ -88,7 +88,8 @@ def kill_leader(replicas):
 
 async def test_heirs_of_killed_leaders_take_over_in_time_and_finish_their_work(cluster, places):
     """There is room for exactly these pods: one placed or counted twice would not fit."""
-    cluster.create(*(node(f"n{number}", cpu=str(6 * ROUNDS)) for number in range(10)))
+    room = str(PODS_PER_ROUND * ROUNDS // 10)
+    cluster.create(*(node(f"n{number}", cpu=room, pods=room) for number in range(10)))
     waits = []
     async with AsyncExitStack() as stack:
         replicas = await leader_and_heir(cluster, stack, **STAYING)
