@@ -7,32 +7,44 @@ an attachment, what drivers say about the node. Between attempts that is few of 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.storage import CSINode, StorageClass, VolumeAttachment
+from kscheduler.api.volume_claims import class_of_claim
 from kscheduler.framework.listers import Listers
 from kscheduler.framework.verdict import Mask
-from kscheduler.plugins.node_volume_limits.volumes import Resolver, claims_of
+from kscheduler.plugins.node_volume_limits.volumes import PodVolumes, Resolver, claims_of
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.row_log import RowLog
 
 BY_NODE = "va.spec.nodename"
 NO_LIMIT = np.iinfo(np.int64).max
 
 Numbers = NDArray[np.int64]  # [rows]
+_K = TypeVar("_K")
+
+
+@dataclass(slots=True)
+class PodUse:
+    """What one pod that is there uses, and the names of what was looked at to find out."""
+
+    pod: PodInfo
+    volumes: PodVolumes
+    seen: tuple[tuple[type, str], ...]
 
 
 @dataclass(slots=True)
 class RowVolumes:
     """What is attached to one node, as far as drivers count it."""
 
+    node: str = ""
     has_csi_node: bool = False
     limits: dict[str, int] = field(default_factory=dict)
     installed: frozenset[str] = frozenset()
@@ -40,6 +52,8 @@ class RowVolumes:
     used: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     problem: str = ""
+    # By uid, pods with volumes.
+    uses: dict[str, PodUse] = field(default_factory=dict)
     # Names of what was looked at.
     seen: set[tuple[type, str]] = field(default_factory=set)
 
@@ -62,19 +76,13 @@ class _Notes:
 
 
 class DriverColumns:
-    """One driver, row by row."""
+    """One driver, row by row: how many more volumes it can attach, and whether it is there."""
 
-    __slots__ = ("counts", "installed", "limits")
+    __slots__ = ("installed", "room")
 
     def __init__(self, length: int) -> None:
-        self.counts: Numbers = np.zeros(length, np.int64)
-        self.limits: Numbers = np.full(length, NO_LIMIT, np.int64)
+        self.room: Numbers = np.full(length, NO_LIMIT, np.int64)
         self.installed: Mask = np.zeros(length, np.bool_)
-
-    def resize(self, length: int) -> None:
-        self.counts = _resized(self.counts, length, 0)
-        self.limits = _resized(self.limits, length, NO_LIMIT)
-        self.installed = _resized(self.installed, length, 0)
 
 
 class Attached:
@@ -85,39 +93,34 @@ class Attached:
         self._csi_nodes = listers.lister(CSINode)
         self._attachments = listers.lister(VolumeAttachment)
         self._attachments.add_index(BY_NODE, lambda attachment: (attachment.spec.node_name,))
-        # None: everything has to be looked at.
-        self._changed: set[tuple[type, str]] | None = None
-        self._log: RowLog | None = None
-        self._as_of = 0
-        self._forget(0)
-        for kind in (PersistentVolumeClaim, PersistentVolume, CSINode):
-            listers.lister(kind).add_handler(_Notes(self._note_object))
-        listers.lister(StorageClass).add_handler(_Notes(self._note_class))
-        self._attachments.add_handler(_Notes(self._note_attachment))
-
-    def _forget(self, length: int) -> None:
-        self.rows: list[RowVolumes] = [RowVolumes() for _ in range(length)]
-        self.has_csi_node: Mask = np.zeros(length, np.bool_)
-        self.has_limits: Mask = np.zeros(length, np.bool_)
+        self.rows: list[RowVolumes] = []
+        self.has_csi_node: Mask = np.zeros(0, np.bool_)
+        self.has_limits: Mask = np.zeros(0, np.bool_)
         self.problems: dict[int, str] = {}
         self._drivers: dict[str, DriverColumns] = {}
         # Who looked at an object, and who has a volume.
         self._readers: defaultdict[tuple[type, str], set[int]] = defaultdict(set)
         self._users: defaultdict[str, set[int]] = defaultdict(set)
+        # What changed of what was looked at; and how far the log of rows was read, before it began.
+        self._changed: set[tuple[type, str]] = set()
+        self._as_of = -1
+        for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode):
+            listers.lister(kind).add_handler(_Notes(self._note_object))
+        self._attachments.add_handler(_Notes(self._note_attachment))
 
     def _note_object(self, item: Any) -> None:
-        if self._changed is not None:
-            self._changed.add((type(item), item.key))
+        self._note((type(item), item.key))
 
     def _note_attachment(self, item: VolumeAttachment) -> None:
-        if self._changed is not None:
-            self._changed.add((CSINode, item.spec.node_name))
+        self._note((CSINode, item.spec.node_name))
 
-    def _note_class(self, item: StorageClass) -> None:
-        self._changed = None
+    def _note(self, key: tuple[type, str]) -> None:
+        if key in self._readers:
+            self._changed.add(key)
 
-    def driver(self, name: str) -> DriverColumns:
-        return self._drivers.get(name) or DriverColumns(len(self.rows))
+    def driver(self, name: str) -> DriverColumns | None:
+        """None if it never was on any row."""
+        return self._drivers.get(name)
 
     def users(self, volume: str) -> Iterable[int]:
         """The rows where a pod has this volume already."""
@@ -127,47 +130,46 @@ class Attached:
         """Brings every row up to date with the nodes that are there; not for what-ifs."""
         log = whole.changed_rows
         assert log is not None, "a what-if has no past"
-        dirty = self._dirty_rows(log)
-        if dirty is None:
-            self._forget(len(whole))
-            dirty = range(len(whole))
-        elif len(whole) != len(self.rows):
+        moved = log.since(self._as_of)
+        if len(whole) != len(self.rows):
             self._resize(len(whole))
-        for row in dirty:
-            if row < len(self.rows):
-                self._look_again(row, whole)
-        self._changed = set()
-        self._log, self._as_of = log, log.now
-
-    def _dirty_rows(self, log: RowLog) -> Iterable[int] | None:
-        """None where that is not known, or would be all of them."""
-        if self._changed is None or log is not self._log:
-            return None
-        rows = log.since(self._as_of)
-        if rows is None:
-            return None
-        for key in self._changed:
-            rows |= self._readers.get(key, set())
-        return rows
+        changed = set().union(*(self._readers.get(key, ()) for key in self._changed))
+        for row in changed:
+            self._look_again(row, whole, {})
+        for row in (set(range(len(whole))) if moved is None else moved) - changed:
+            if not self._is_as_it_was(row, whole):
+                self._look_again(row, whole, self.rows[row].uses)
+        self._changed.clear()
+        self._as_of = log.now
 
     def _resize(self, length: int) -> None:
         for row in range(length, len(self.rows)):
-            self._take_out(row)
+            self._replace(row, RowVolumes())
         del self.rows[length:]
         self.rows.extend(RowVolumes() for _ in range(length - len(self.rows)))
         self.has_csi_node = _resized(self.has_csi_node, length, 0)
         self.has_limits = _resized(self.has_limits, length, 0)
         for columns in self._drivers.values():
-            columns.resize(length)
+            columns.room = _resized(columns.room, length, NO_LIMIT)
+            columns.installed = _resized(columns.installed, length, 0)
 
-    def _look_again(self, row: int, whole: Nodes) -> None:
-        self._take_out(row)
+    def _is_as_it_was(self, row: int, whole: Nodes) -> bool:
+        """Whether it is the same node, and the same pods have volumes there."""
+        was = self.rows[row]
+        if was.node != whole.name_of(row) or not was.limits:
+            return was.node == whole.name_of(row)
+        pods = [pod for pod in whole.pods(row) if pod.pod.spec.volumes]
+        return pods == [use.pod for use in was.uses.values()]
+
+    def _look_again(self, row: int, whole: Nodes, known: Mapping[str, PodUse]) -> None:
+        now = RowVolumes()
         if whole.valid[row]:
-            self._put_in(row, self.look(whole.name_of(row), whole.pods(row)))
+            now = self.look(whole.name_of(row), whole.pods(row), known)
+        self._replace(row, now)
 
-    def look(self, node: str, pods: Iterable[PodInfo]) -> RowVolumes:
-        """The truth about one node with these pods, from scratch."""
-        found = RowVolumes()
+    def look(self, node: str, pods: Iterable[PodInfo], known: Mapping[str, PodUse]) -> RowVolumes:
+        """The truth about one node with these pods; what is `known` of some still holds."""
+        found = RowVolumes(node)
         found.seen.add((CSINode, node))
         csi_node = self._csi_nodes.get(node)
         if csi_node is not None:
@@ -181,24 +183,36 @@ class Attached:
             }
         # Without a limit nobody asks how many there are.
         if found.limits:
-            self._add_pods(found, pods)
+            self._add_pods(found, pods, known)
             found.counts.update(found.used.values())
             self._add_attachments(found, node)
         return found
 
-    def _add_pods(self, found: RowVolumes, pods: Iterable[PodInfo]) -> None:
+    def _add_pods(
+        self, found: RowVolumes, pods: Iterable[PodInfo], known: Mapping[str, PodUse]
+    ) -> None:
         for pod in pods:
             if not pod.pod.spec.volumes:
                 continue
-            for claim in claims_of(pod.pod):
-                found.seen.add((PersistentVolumeClaim, claim))
-                stored = self._claims.get(claim)
-                if stored is not None and stored.spec.volume_name:
-                    found.seen.add((PersistentVolume, stored.spec.volume_name))
-            volumes = self._resolver.of_pod(pod.pod, is_new=False, has_csi_node=True)
-            found.used |= volumes.attachable
-            if volumes.problem is not None and not found.problem:
-                found.problem = volumes.problem.message
+            use = known.get(pod.uid)
+            if use is None or use.pod is not pod:
+                use = self._use_of(pod)
+            found.uses[pod.uid] = use
+            found.seen.update(use.seen)
+            found.used |= use.volumes.attachable
+            if use.volumes.problem is not None and not found.problem:
+                found.problem = use.volumes.problem.message
+
+    def _use_of(self, pod: PodInfo) -> PodUse:
+        seen: list[tuple[type, str]] = []
+        for claim in claims_of(pod.pod):
+            seen.append((PersistentVolumeClaim, claim))
+            stored = self._claims.get(claim)
+            if stored is not None:
+                seen.append((StorageClass, class_of_claim(stored)))
+                seen.append((PersistentVolume, stored.spec.volume_name))
+        volumes = self._resolver.of_pod(pod.pod, is_new=False, has_csi_node=True)
+        return PodUse(pod, volumes, tuple(seen))
 
     def _add_attachments(self, found: RowVolumes, node: str) -> None:
         attached = set()
@@ -213,37 +227,18 @@ class Attached:
                 attached.add((f"{spec.attacher}/{volume.spec.csi.volume_handle}", spec.attacher))
         found.counts.update(attacher for key, attacher in attached if key not in found.used)
 
-    def _take_out(self, row: int) -> None:
-        was = self.rows[row]
-        for key in was.seen:
-            self._readers[key].discard(row)
-            if not self._readers[key]:
-                del self._readers[key]
-        for volume in was.used:
-            self._users[volume].discard(row)
-            if not self._users[volume]:
-                del self._users[volume]
-        for name in {*was.counts, *was.limits, *was.installed}:
-            columns = self._drivers[name]
-            columns.counts[row] = 0
-            columns.limits[row] = NO_LIMIT
-            columns.installed[row] = False
-        self.problems.pop(row, None)
-        self.has_csi_node[row] = self.has_limits[row] = False
-        self.rows[row] = RowVolumes()
-
-    def _put_in(self, row: int, now: RowVolumes) -> None:
-        self.rows[row] = now
-        for key in now.seen:
-            self._readers[key].add(row)
-        for volume in now.used:
-            self._users[volume].add(row)
-        for name, count in now.counts.items():
-            self._columns(name).counts[row] = count
-        for name, limit in now.limits.items():
-            self._columns(name).limits[row] = limit
+    def _replace(self, row: int, now: RowVolumes) -> None:
+        was, self.rows[row] = self.rows[row], now
+        _follow(self._readers, row, was.seen, now.seen)
+        _follow(self._users, row, was.used.keys(), now.used.keys())
+        for name in was.installed - now.installed:
+            columns = self._columns(name)
+            columns.room[row], columns.installed[row] = NO_LIMIT, False
         for name in now.installed:
-            self._columns(name).installed[row] = True
+            columns, limit = self._columns(name), now.limits.get(name)
+            columns.room[row] = NO_LIMIT if limit is None else limit - now.counts[name]
+            columns.installed[row] = True
+        self.problems.pop(row, None)
         if now.problem:
             self.problems[row] = now.problem
         self.has_csi_node[row] = now.has_csi_node
@@ -254,6 +249,18 @@ class Attached:
         if found is None:
             found = self._drivers[name] = DriverColumns(len(self.rows))
         return found
+
+
+def _follow(
+    rows_of: defaultdict[_K, set[int]], row: int, before: AbstractSet[_K], after: AbstractSet[_K]
+) -> None:
+    """Enters the row where it belongs now, and nowhere else."""
+    for key in before - after:
+        rows_of[key].discard(row)
+        if not rows_of[key]:
+            del rows_of[key]
+    for key in after - before:
+        rows_of[key].add(row)
 
 
 def _resized(column: NDArray[Any], length: int, fill: int) -> NDArray[Any]:

@@ -7,7 +7,7 @@ missing on a node the first the pod names is told, where upstream leaves that to
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,10 +47,13 @@ TOO_MANY = "node(s) exceed max volume count"
 
 
 class NewVolumes(NamedTuple):
-    """What the pod would bring to a node, with a CSINode and without; and who is there now."""
+    """What the pod would bring to a node, with a CSINode and without; and who is there now.
+
+    Without it is None where every node has one.
+    """
 
     registered: PodVolumes
-    unregistered: PodVolumes
+    unregistered: PodVolumes | None
     there: Occupancy
 
 
@@ -73,33 +76,36 @@ class NodeVolumeLimits:
         # These nodes may be a what-if; counted is what is there, and differences are looked at.
         there = self._handle.snapshot()
         self._attached.refresh(there)
-        of_pod = self._resolver.of_pod
+        of_pod, unregistered = self._resolver.of_pod, None
+        if np.count_nonzero(self._attached.has_csi_node) < there.total:
+            unregistered = of_pod(pod.pod, is_new=True, has_csi_node=False)
         registered = of_pod(pod.pod, is_new=True, has_csi_node=True)
-        unregistered = of_pod(pod.pod, is_new=True, has_csi_node=False)
         cycle.put(NewVolumes(registered, unregistered, there.occupancy))
         return None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
-        new = cycle[NewVolumes]
-        registered = self._attached.has_csi_node.take(nodes.rows)
-        yield from self._judge(new.registered, registered, nodes, new.there)
-        yield from self._judge(new.unregistered, nodes.valid & ~registered, nodes, new.there)
+        new, mask = cycle[NewVolumes], nodes.valid
+        if new.unregistered is not None:
+            mask = _at(nodes, self._attached.has_csi_node)
+            yield from self._without_limits(new.unregistered, nodes.valid & ~mask, nodes)
+        mask = yield from self._without_limits(new.registered, mask, nodes)
+        if new.registered.problem is None and new.registered.attachable:
+            yield from self._count(new.registered.attachable, mask, nodes, new.there)
 
-    def _judge(
-        self, new: PodVolumes, mask: Mask, nodes: Nodes, there: Occupancy
-    ) -> Iterator[Rejection]:
+    def _without_limits(
+        self, new: PodVolumes, mask: Mask, nodes: Nodes
+    ) -> Generator[Rejection, None, Mask]:
+        """What is wrong whatever is attached already; returns who is left."""
         if new.problem is not None:
             yield Rejection(mask, new.problem.code, new.problem.message)
-            return
-        if not new.attachable or not mask.any():
-            return
+            return mask
         for driver in dict.fromkeys(new.attachable.values()):
             if self._is_needed(driver):
-                missing = mask & ~self._attached.driver(driver).installed.take(nodes.rows)
+                columns = self._attached.driver(driver)
+                missing = mask if columns is None else mask & ~_at(nodes, columns.installed)
                 yield unschedulable(missing, f"{driver} CSI driver is not installed on the node")
                 mask = mask & ~missing
-        limited = mask & self._attached.has_limits.take(nodes.rows)
-        yield from self._count(new.attachable, limited, nodes, there)
+        return mask
 
     def _is_needed(self, name: str) -> bool:
         """Whether pods must not go where this driver is not."""
@@ -111,11 +117,13 @@ class NodeVolumeLimits:
     def _count(
         self, new: Attachable, mask: Mask, nodes: Nodes, there: Occupancy
     ) -> Iterator[Rejection]:
-        too_many = self._too_many(new).take(nodes.rows)
+        too_many = _at(nodes, self._too_many(new))
         problems = self._problems(nodes)
         if nodes.occupancy is not there:
+            mask = mask & _at(nodes, self._attached.has_limits)
+            too_many = too_many.copy()
             for position in _supposed(mask, nodes, there):
-                found = self._attached.look(nodes.name_of(position), nodes.pods(position))
+                found = self._attached.look(nodes.name_of(position), nodes.pods(position), {})
                 too_many[position] = _exceeds(new, found)
                 problems[position] = found.problem
         for problem in dict.fromkeys(filter(None, problems.values())):
@@ -123,7 +131,8 @@ class NodeVolumeLimits:
             failing[[position for position, text in problems.items() if text == problem]] = True
             yield Rejection(failing & mask, Code.ERROR, problem)
             mask = mask & ~failing
-        yield unschedulable(too_many & mask, TOO_MANY)
+        if too_many.any():
+            yield unschedulable(too_many & mask, TOO_MANY)
 
     def _problems(self, nodes: Nodes) -> dict[int, str]:
         """By position, what is wrong with volumes of pods that are there."""
@@ -139,12 +148,15 @@ class NodeVolumeLimits:
         too_many = np.zeros(len(attached.rows), np.bool_)
         for driver, count in Counter(new.values()).items():
             columns = attached.driver(driver)
-            total = columns.counts + count
-            for volume, by in new.items():
-                if by == driver:
-                    total[list(attached.users(volume))] -= 1
-            brings = total > columns.counts
-            too_many |= brings & (total > columns.limits)
+            if columns is None:
+                continue
+            full = columns.room < count
+            there = Counter(
+                row for volume, by in new.items() if by == driver for row in attached.users(volume)
+            )
+            for row, known in there.items():
+                full[row] = known < count and columns.room[row] < count - known
+            too_many |= full
         return too_many
 
     def events_to_register(self) -> Sequence[EventWithHint]:
@@ -158,6 +170,11 @@ class NodeVolumeLimits:
 
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
         return fragments.volumes(pod)
+
+
+def _at(nodes: Nodes, column: Mask) -> Mask:
+    """Of a column over all rows, the part for these nodes."""
+    return column if nodes.whole is nodes else column.take(nodes.rows)
 
 
 def _supposed(mask: Mask, nodes: Nodes, there: Occupancy) -> Iterator[int]:
