@@ -24,9 +24,8 @@ IDLE_SECONDS = 90.0
 # How long the rest of a body that nobody wants is read before the connection is closed.
 LINGER_SECONDS = 1.0
 MAX_HEADER_BYTES = 64 * 1024
-# Answers as large as this are encrypted and sent so many at a time; the others wait their turn.
-LARGE_BYTES = 64 * 1024
-MAX_LARGE_AT_ONCE = 32
+# Larger answers are encrypted and sent piece by piece, each when the client has taken the others.
+PIECE_BYTES = 32 * 1024
 
 END_OF_HEADER = b"\r\n\r\n"
 TOO_LARGE = (
@@ -175,7 +174,6 @@ class Connection(asyncio.Protocol):
 
 def answered_in_time(handler: Handler) -> Any:
     """The handler, telling the connection of each request and seeing its answer off."""
-    large = asyncio.Semaphore(MAX_LARGE_AT_ONCE)
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         speaker = request.protocol
@@ -183,17 +181,37 @@ def answered_in_time(handler: Handler) -> Any:
         connection = speaker.connection
         connection.begin()
         try:
-            response = await handler(request)
-            if (getattr(response, "content_length", None) or 0) < LARGE_BYTES:
-                await _send(request, response, connection)
-            else:
-                async with large:
-                    await _send(request, response, connection)
+            response = _in_pieces(request, await handler(request))
+            await _send(request, response, connection)
         finally:
             connection.end()
         return response
 
     return answer
+
+
+class _InPieces(web.StreamResponse):
+    """An answer of known length that is never encrypted as a whole."""
+
+    def __init__(self, whole: web.Response, body: bytes) -> None:
+        super().__init__(status=whole.status, headers=whole.headers)
+        self.content_length = len(body)
+        self._content = memoryview(body)
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        for start in range(0, len(self._content), PIECE_BYTES):
+            await self.write(self._content[start : start + PIECE_BYTES])
+        self._content = self._content[:0]
+        await super().write_eof(data)
+
+
+def _in_pieces(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
+    if request.method == "HEAD" or not isinstance(response, web.Response):
+        return response
+    body = response.body
+    if not isinstance(body, bytes) or len(body) <= PIECE_BYTES:
+        return response
+    return _InPieces(response, body)
 
 
 async def _send(
