@@ -18,9 +18,7 @@ from kscheduler.config.validation import validate
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kscheduler"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-MANIFESTS = sorted(
-    path for path in ROOT.glob("deploy/**/*") if path.suffix in (".yaml", ".yml", ".json")
-)
+MANIFESTS = sorted(ROOT.glob("deploy/**/*.yaml"))
 
 # Names that a module has when it has not found its idea.
 VAGUE = {"base", "common", "helper", "helpers", "manager", "misc", "tools", "util", "utils"}
