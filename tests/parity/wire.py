@@ -40,7 +40,6 @@ NOT_YET = {
 NEEDED = {
     # Of a pod that PreFilter rejected before its turn, its PostFilter knows nothing, and says so.
     "g-claim-missing-then-unbound": "DynamicResources",
-    "g-driver-missing-prevented": "NodeVolumeLimits",
 }
 # What was sent when the next step had just begun, because of the one before.
 LATE = {("g-claim-missing-then-unbound", 6): 5}

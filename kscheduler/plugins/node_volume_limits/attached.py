@@ -7,7 +7,7 @@ an attachment, what drivers say about the node. Between attempts that is few of 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -56,6 +56,11 @@ class RowVolumes:
     uses: dict[str, PodUse] = field(default_factory=dict)
     # Names of what was looked at.
     seen: set[tuple[type, str]] = field(default_factory=set)
+
+    def is_used_by(self, pods: Iterable[PodInfo]) -> bool:
+        """Whether of these pods just those have volumes that had when this was found out."""
+        users = [pod for pod in pods if pod.pod.spec.volumes]
+        return users == [use.pod for use in self.uses.values()]
 
 
 class _Notes:
@@ -158,16 +163,20 @@ class Attached:
         was = self.rows[row]
         if was.node != whole.name_of(row) or not was.limits:
             return was.node == whole.name_of(row)
-        pods = [pod for pod in whole.pods(row) if pod.pod.spec.volumes]
-        return pods == [use.pod for use in was.uses.values()]
+        return was.is_used_by(whole.pods(row))
+
+    def with_pods(self, row: int, pods: Sequence[PodInfo]) -> RowVolumes:
+        """What would be attached there if these pods were."""
+        known = self.rows[row]
+        return known if known.is_used_by(pods) else self._look(known.node, pods, known.uses)
 
     def _look_again(self, row: int, whole: Nodes, known: Mapping[str, PodUse]) -> None:
         now = RowVolumes()
         if whole.valid[row]:
-            now = self.look(whole.name_of(row), whole.pods(row), known)
+            now = self._look(whole.name_of(row), whole.pods(row), known)
         self._replace(row, now)
 
-    def look(self, node: str, pods: Iterable[PodInfo], known: Mapping[str, PodUse]) -> RowVolumes:
+    def _look(self, node: str, pods: Iterable[PodInfo], known: Mapping[str, PodUse]) -> RowVolumes:
         """The truth about one node with these pods; what is `known` of some still holds."""
         found = RowVolumes(node)
         found.seen.add((CSINode, node))

@@ -123,7 +123,7 @@ class NodeVolumeLimits:
             mask = mask & _at(nodes, self._attached.has_limits)
             too_many = too_many.copy()
             for position in _supposed(mask, nodes, there):
-                found = self._attached.look(nodes.name_of(position), nodes.pods(position), {})
+                found = self._attached.with_pods(int(nodes.rows[position]), nodes.pods(position))
                 too_many[position] = _exceeds(new, found)
                 problems[position] = found.problem
         for problem in dict.fromkeys(filter(None, problems.values())):

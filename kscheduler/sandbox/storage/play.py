@@ -33,6 +33,8 @@ class Storage:
         self._volumes_changed: dict[Key, None] = {}
         self._claims_changed: dict[Key, None] = {}
         self._pods_changed: dict[Key, None] = {}
+        # Something came that claims without a volume may wait for.
+        self._hope = False
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -55,6 +57,9 @@ class Storage:
                 claim = self._claims.look_at_volume(_first(self._volumes_changed))
                 if claim is not None:
                     self._claims_changed[claim] = None
+            elif self._hope:
+                self._hope = False
+                self._claims_changed |= dict.fromkeys(sorted(self._claims.waiting))
             elif self._claims_changed:
                 self._look_at_claim(_first(self._claims_changed))
             elif self._pods_changed:
@@ -97,7 +102,7 @@ class Storage:
         """A volume may be what a claim waits for; without it, a claim may be lost."""
         self._volumes_changed[change.stored.key] = None
         if change.type == "ADDED":
-            self._look_at_waiting()
+            self._hope = True
         if change.type == "DELETED":
             reference = change.stored.decode()["spec"].get("claimRef") or {}
             self._claims_changed[reference.get("namespace", ""), reference.get("name", "")] = None
@@ -119,11 +124,8 @@ class Storage:
         self._wake.set()
 
     def _class_changed(self, change: Change) -> None:
-        self._look_at_waiting()
+        self._hope = True
         self._wake.set()
-
-    def _look_at_waiting(self) -> None:
-        self._claims_changed |= dict.fromkeys(sorted(self._claims.waiting))
 
 
 def _first(changed: dict[Key, None]) -> Key:
