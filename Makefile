@@ -17,14 +17,14 @@ $(INSTALLED): pyproject.toml kscheduler/version.py
 run: $(INSTALLED) ## watch pods being placed on an embedded cluster
 	$(BIN)/kscheduler sandbox $(ARGS)
 
-test: $(INSTALLED) ## all tests
+test: $(INSTALLED) ## all tests; on a real API server, too, with KSCHEDULER_BUILD_CONTROLPLANE=1
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 controlplane: $(INSTALLED) ## build etcd, kube-apiserver, kubectl and kube-scheduler for the tests, once
 	$(BIN)/python tests/controlplane/build.py
 
-e2e: $(INSTALLED) ## the daemon on a real API server and on the embedded one
-	KSCHEDULER_BUILD_CONTROLPLANE=1 $(BIN)/python -m pytest tests/e2e $(ARGS)
+e2e: controlplane ## the daemon on a real API server and on the embedded one
+	KSCHEDULER_BUILD_CONTROLPLANE=1 $(BIN)/python -m pytest -n 2 tests/controlplane tests/e2e $(ARGS)
 
 lint: $(INSTALLED) ## ruff, format check, mypy strict, import contracts
 	$(BIN)/ruff check .
