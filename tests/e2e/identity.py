@@ -74,12 +74,12 @@ def granted_rules() -> list[Json]:
     path = Path(os.environ.get(RULES_VARIABLE) or DEPLOYED)
     documents: list[Json] = [one for one in yaml.safe_load_all(path.read_text()) if one]
     if left_out := int(os.environ.get(WITHOUT_VARIABLE) or 0):
-        role, place = list(_places(documents))[left_out - 1]
+        role, place = list(places(documents))[left_out - 1]
         del role["rules"][place]
     return documents
 
 
-def _places(documents: list[Json]) -> Iterator[tuple[Json, int]]:
+def places(documents: list[Json]) -> Iterator[tuple[Json, int]]:
     for document in documents:
         for place in range(len(document.get("rules", ()))):
             yield document, place
@@ -111,7 +111,7 @@ async def _create_once(api: Api, resource: str, body: Json, namespace: str = "")
 
 def main() -> None:
     documents = granted_rules()
-    for number, (role, place) in enumerate(_places(documents), 1):
+    for number, (role, place) in enumerate(places(documents), 1):
         print(f"{number:3} {role['metadata']['name']}: {json.dumps(role['rules'][place])}")
 
 
