@@ -16,6 +16,7 @@ from tests.plugins.machines import UNSCHEDULABLE, make_node, prepared, rejected
 from tests.plugins.topologies import make_pod
 from tests.plugins.volumes import (
     Cluster,
+    in_version,
     make_attachment,
     make_claim,
     make_class,
@@ -153,12 +154,14 @@ class Volumes(RuleBasedStateMachine):
         self.cluster = Cluster([])
         self.plugin = NodeVolumeLimits(None, self.cluster.handle)
         self.oracle = Oracle(self.cluster.informers, self.plugin._resolver._prefix)
+        self.version = 0
         self.nodes = {}
         self.pods = {}
         self.required = set()
 
     def put(self, item):
-        self.cluster.informers.put(item)
+        self.version += 1
+        self.cluster.informers.put(in_version(item, self.version))
 
     def remove(self, kind, key):
         known = self.cluster.informers.lister(kind).get(key)
