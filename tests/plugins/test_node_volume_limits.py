@@ -252,6 +252,14 @@ def test_drivers_that_must_be_there(driver, there_is, gates, want):
     assert verdict(using("c"), *objects, gates=gates) == want
 
 
+def test_where_a_driver_is_missing_another_one_s_limit_is_not_told():
+    full = make_csi_node("n1", drivers={"other": 0})
+    others = [make_claim("x", bound_to="pv-x"), volume("pv-x", "other")]
+    objects = [*bound("c"), *others, full]
+    assert verdict(using("c", "x"), make_driver(required=True), *objects) == NOT_THERE
+    assert verdict(using("c", "x"), make_driver(), *objects) == TOO_MANY
+
+
 OWNER = {"owners": [{"uid": "uid-p", "controller": True}]}
 
 

@@ -30,7 +30,7 @@ A, EBS = "a.example.com", "ebs.csi.aws.com"
 IN_TREE = "awsElasticBlockStore"
 DRIVERS = (A, EBS)
 
-nodes = st.sampled_from(["n0", "n1", "n2"])
+nodes = st.sampled_from(["n0", "n0", "n1", "n2"])
 claim_names = st.sampled_from(["c0", "c1", "c2", "p0-e"])
 volume_names = st.sampled_from(["v0", "v1", "v2"])
 mounts = st.one_of(
@@ -49,6 +49,14 @@ def using(mounts, name, **spec):
         for number, mount in enumerate(mounts)
     ]
     return make_pod(name, volumes=volumes, **spec)
+
+
+def claiming(*claims, name="p0", **spec):
+    mounts = [{"persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+    return using(mounts, name, **spec)
+
+
+USUAL = (claiming("c0"), claiming("c0", "c1"), claiming("c0", "c2"))
 
 
 class Oracle:
@@ -158,6 +166,15 @@ class Volumes(RuleBasedStateMachine):
         self.nodes = {}
         self.pods = {}
         self.required = set()
+        # Something to begin with: a node that is soon full.
+        self.node_comes("n0")
+        self.put(make_csi_node("n0", drivers={A: 1, EBS: 1}))
+        for number, driver in enumerate((A, EBS, A)):
+            source = {"driver": driver, "volumeHandle": f"h{number}"}
+            self.put(make_volume(f"v{number}", csi=source))
+            self.put(make_claim(f"c{number}", of="a", bound_to=f"v{number}"))
+        self.pods["p1"] = claiming("c0", name="p1", nodeName="n0")
+        self.cluster.cache.add_pod(self.pods["p1"])
 
     def put(self, item):
         self.version += 1
@@ -186,6 +203,13 @@ class Volumes(RuleBasedStateMachine):
         else:
             self.pods[name] = using(mounts, name, nodeName=node)
             self.cluster.cache.add_pod(self.pods[name])
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), mounts=mount_lists)
+    def pod_changes(self, data, mounts):
+        old = self.pods[data.draw(st.sampled_from(sorted(self.pods)))]
+        new = self.pods[old.name] = using(mounts, old.name, nodeName=old.node_name)
+        self.cluster.cache.update_pod(old, new)
 
     @rule(
         name=claim_names,
@@ -259,6 +283,15 @@ class Volumes(RuleBasedStateMachine):
         self.put(make_driver(driver, required=required))
         self.required = self.required | {driver} if required else self.required - {driver}
 
+    @invariant()
+    def usual_pods_go_where_they_may(self):
+        view = self.cluster.nodes
+        pods_on = {name: list(view.pods(view.row_of(name))) for name in self.nodes}
+        for pod in USUAL:
+            cycle = prepared(self.plugin, pod, view)
+            self.compare(pod, view, cycle, pods_on)
+            self.evict(pod, cycle, pods_on)
+
     @precondition(lambda self: self.nodes)
     @rule(mounts=mount_lists, data=st.data())
     def decide(self, mounts, data):
@@ -271,20 +304,23 @@ class Volumes(RuleBasedStateMachine):
         self.compare(pod, view.take(view.order[::-1]), cycle, pods_on)
         self.what_if(pod, cycle, pods_on, data)
 
-    def what_if(self, pod, cycle, pods_on, data):
+    def evict(self, pod, cycle, pods_on):
+        """Without all pods, and then with one of each node; what is left and who."""
         view = self.cluster.nodes
-        rows = {name: view.row_of(name) for name in self.nodes}
-        evicted = {rows[name]: pods for name, pods in pods_on.items() if pods}
+        evicted = {view.row_of(name): pods for name, pods in pods_on.items() if pods}
         eviction = Eviction(view, evicted)
-        empty = {name: [] for name in self.nodes}
-        self.compare(pod, eviction.nodes, cycle, empty)
+        self.compare(pod, eviction.nodes, cycle, {name: [] for name in self.nodes})
         eviction.bring_back(eviction.first_of_row)
-        self.compare(pod, eviction.nodes, cycle, {name: pods[:1] for name, pods in pods_on.items()})
-        branch = fork(eviction.nodes)
         there = {name: pods[:1] for name, pods in pods_on.items()}
+        self.compare(pod, eviction.nodes, cycle, there)
+        return eviction.nodes, there
+
+    def what_if(self, pod, cycle, pods_on, data):
+        supposed, there = self.evict(pod, cycle, pods_on)
+        branch = fork(supposed)
         name = data.draw(st.sampled_from(sorted(self.nodes)))
         other = using(data.draw(mount_lists), "p9", nodeName=name)
-        branch.add(other, rows[name])
+        branch.add(other, supposed.row_of(name))
         there[name] = [*there[name], other]
         self.compare(pod, branch.nodes, cycle, there)
 
