@@ -70,9 +70,11 @@ class FilteringWithNominated:
             pairs = zip(nodes.rows.tolist(), nodes.names, strict=True)
             yield from ((row, name) for row, name in pairs if name in promising)
             return
+        judged = np.zeros(len(nodes.whole), np.bool_)
+        judged[nodes.rows] = True
         for name in promising:
             row = nodes.row_of(name)
-            if row is not None and np.count_nonzero(nodes.rows == row):
+            if row is not None and judged[row]:
                 yield row, name
 
     def _filter_with(

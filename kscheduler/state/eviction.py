@@ -28,20 +28,16 @@ Numbers = NDArray[np.intp]  # into `Eviction.pods`
 Amounts = NDArray[np.int64]  # [columns, pods]
 
 
-class Eviction:
+class _Numbered:
     """Pods are numbered row by row, in the order in which the rows and their pods were given."""
 
-    def __init__(self, nodes: Nodes, evicted: Mapping[int, Sequence[PodInfo]]) -> None:
-        """`evicted`: by row, at least one pod each."""
-        self._base = nodes
+    def __init__(self, evicted: Mapping[int, Sequence[PodInfo]]) -> None:
         self.pods = [pod for pods in evicted.values() for pod in pods]
         counts = np.fromiter(map(len, evicted.values()), np.intp, len(evicted))
         self.rows: Rows = np.fromiter(evicted, np.intp, len(evicted))
         self.row_of_pod: Rows = np.repeat(self.rows, counts)
         self.first_of_row: Numbers = np.cumsum(counts) - counts
         self._position = {row: position for position, row in enumerate(evicted)}
-        self._occupancy = _Thinned(nodes, self)
-        self._shown: Nodes | None = None
 
     def numbers_of(self, row: int) -> tuple[int, int]:
         """The first number of a row's pods, and the first after them."""
@@ -51,6 +47,22 @@ class Eviction:
         after = position + 1
         end = int(self.first_of_row[after]) if after < len(self.rows) else len(self.pods)
         return int(self.first_of_row[position]), end
+
+
+class Eviction:
+    def __init__(self, nodes: Nodes, evicted: Mapping[int, Sequence[PodInfo]]) -> None:
+        """`evicted`: by row, at least one pod each."""
+        self._base = nodes
+        # The occupancy knows these, not the eviction: in a cycle of references its columns would
+        # stay until the garbage collector comes.
+        numbered = _Numbered(evicted)
+        self.pods = numbered.pods
+        self.rows = numbered.rows
+        self.row_of_pod = numbered.row_of_pod
+        self.first_of_row = numbered.first_of_row
+        self.numbers_of = numbered.numbers_of
+        self._occupancy = _Thinned(nodes, numbered)
+        self._shown: Nodes | None = None
 
     def bring_back(self, which: Numbers) -> None:
         """Pods that are gone, no two of one row."""
@@ -71,7 +83,7 @@ class Eviction:
 
 
 class _Thinned(Occupancy):
-    def __init__(self, nodes: Nodes, eviction: Eviction) -> None:
+    def __init__(self, nodes: Nodes, eviction: _Numbered) -> None:
         self._base = base = nodes.occupancy
         self._eviction = eviction
         self._gone = np.ones(len(eviction.pods), np.bool_)

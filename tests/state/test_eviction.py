@@ -1,5 +1,8 @@
 """An eviction shows what a fork shows from which the same pods were taken one by one."""
 
+import gc
+import weakref
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,3 +100,15 @@ def test_a_row_without_evicted_pods_keeps_its_own():
     assert [len(eviction.nodes.pods(row)) for row in range(3)] == [0, 1, 0]
     assert eviction.nodes.generation != nodes.generation
     assert np.array_equal(eviction.nodes.take([1]).pod_count, [1])
+
+
+def test_what_an_eviction_leaves_does_not_wait_for_the_garbage_collector():
+    nodes = cluster([(0, {}), (1, {})])
+    gc.disable()
+    try:
+        eviction = Eviction(nodes, {0: nodes.pods(0)})
+        columns = weakref.ref(eviction.nodes.occupancy)
+        del eviction
+        assert columns() is None
+    finally:
+        gc.enable()
