@@ -8,6 +8,7 @@ stands around them is for people to write.
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,11 +54,13 @@ def about(run: Run) -> str:
 def loads(measured: Sequence[Measured]) -> str:
     """How quiet the machine was; the measurements themselves are part of it."""
     values = sorted(line.load for line in measured)
-    rounds = max((line.entry.round for line in measured), default=0)
     if not values:
         return "Nothing was measured."
+    rounds = Counter((line.entry.case, line.entry.who) for line in measured).values()
+    fewest, most = min(rounds), max(rounds)
+    told = f"{most} rounds" if fewest == most else f"{fewest} to {most} rounds"
     return (
-        f"Medians of {rounds} rounds, {THEIRS} and {OURS} in turn. Load average before each of the "
+        f"Medians of {told}, {THEIRS} and {OURS} in turn. Load average before each of the "
         f"{len(values)} measurements: {values[0]:.1f} to {values[-1]:.1f}, "
         f"median {values[len(values) // 2]:.1f}."
     )
