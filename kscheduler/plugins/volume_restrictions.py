@@ -80,7 +80,7 @@ class VolumeRestrictions:
                 return rejected_for_good(f"persistentvolumeclaim {quote(_name(key))} not found")
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 exclusive.add(key)
-        in_use = sum(nodes.occupancy.claim_users(key) > 0 for key in exclusive)
+        in_use = sum(map(nodes.pvc_in_use, exclusive))
         if not (pod.disks or in_use):
             return SKIP
         cycle.put(ExclusiveClaims(frozenset(map(_name, exclusive)), in_use))
