@@ -47,6 +47,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.queue import SchedulingQueue
 from kscheduler.state.cache import Cache
+from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.pod_info import PodInfo
 
 Broadcaster = EventBroadcaster | LegacyBroadcaster
@@ -76,8 +77,15 @@ class Nominations:
     def nodes(self) -> Collection[str]:
         return self.queue.nominator.nodes
 
+    @property
+    def changes(self) -> ChangeLog[str]:
+        return self.queue.nominator.changes
+
     def pods_for_node(self, node: str, /) -> Sequence[PodInfo]:
         return self.queue.nominator.pods_for_node(node)
+
+    def node_of(self, uid: str, /) -> str | None:
+        return self.queue.nominator.node_of(uid)
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
 from kscheduler.framework.waiting_pods import WaitingPods
 from kscheduler.metrics import Metrics
+from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -38,7 +39,13 @@ class Nominator(Protocol):
     @property
     def nodes(self) -> Collection[str]: ...
 
+    @property
+    def changes(self) -> ChangeLog[str]:
+        """The nodes for which `pods_for_node` may have another answer."""
+
     def pods_for_node(self, node: str, /) -> Sequence[PodInfo]: ...
+
+    def node_of(self, uid: str, /) -> str | None: ...
 
 
 class ApiCalls(Protocol):

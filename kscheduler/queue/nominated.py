@@ -12,6 +12,7 @@ from typing import Protocol
 from kscheduler import logs
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
+from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
@@ -31,6 +32,8 @@ class Nominator:
         self._pods = pods
         self._by_node: dict[str, dict[str, ObjectMeta]] = {}
         self._node_of: dict[str, str] = {}
+        # The nodes for which `pods_for_node` may have another answer.
+        self.changes: ChangeLog[str] = ChangeLog()
 
     @property
     def nodes(self) -> Collection[str]:
@@ -47,6 +50,7 @@ class Nominator:
         if chosen and self._still_pending(pod.pod):
             self._node_of[pod.uid] = chosen
             self._by_node.setdefault(chosen, {})[pod.uid] = pod.pod.metadata
+            self.changes.add(chosen)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
         """The new status decides, unless neither says anything: then a promise made here stands."""
@@ -63,6 +67,13 @@ class Nominator:
         del self._by_node[node][uid]
         if not self._by_node[node]:
             del self._by_node[node]
+        self.changes.add(node)
+
+    def moved(self, uid: str) -> None:
+        """The pod has come to the queue or left it."""
+        node = self._node_of.get(uid)
+        if node is not None:
+            self.changes.add(node)
 
     def pods_for_node(self, node: str) -> list[PodInfo]:
         """A pod found in no queue, such as one being tried, has neither requests nor priority."""

@@ -186,6 +186,7 @@ class SchedulingQueue:
             self._recorder.rejected(queued.rejectors, queued.profile)
             verdict = self._verdict_after_attempt(queued)
             place = self._places.requeue(queued, verdict, SCHEDULE_ATTEMPT_FAILURE, now)
+            self.nominator.moved(queued.uid)
             self._log_return(queued, verdict, place)
         finally:
             self.in_flight.done(queued.uid)
@@ -309,6 +310,7 @@ class SchedulingQueue:
     def _discard(self, queued: QueuedPod | None) -> None:
         """The pod no longer waits, so it no longer counts against its rejectors."""
         if queued is not None:
+            self.nominator.moved(queued.uid)
             self._recorder.no_longer_rejected(queued.rejectors, queued.profile)
 
     def _signature(self, pod: PodInfo) -> bytes | None:

@@ -8,7 +8,7 @@ out once for all pods that share it (`pod_template`).
 What nodes are (`nodes`) and what pods take of them (`occupancy`) are kept apart: a fork copies the
 second and shares the first. Who matches which selector, and who carries which affinity term, is
 counted per row as pods come and go (`pod_index`), so that a decision never walks over pods. Which
-rows changed lately is noted (`row_log`), for answers that are kept from one decision to the next.
+rows changed lately is noted (`change_log`), for answers that are kept between decisions.
 
 Invariants: after any sequence of events all columns and counts equal those of a fresh start with
 the same objects; a row is reused, never shifted; nothing a decision is shown can be written

@@ -80,6 +80,10 @@ class Column:
         """One amount per row; no row comes twice."""
         self._array[rows] += amounts
 
+    def add_to_all(self, amounts: NDArray[Any]) -> None:
+        """One amount per row, for every row."""
+        self._array[: len(amounts)] += amounts
+
     def _show(self, length: int) -> None:
         self.cells = memoryview(self._array)  # type: ignore[arg-type]
         self.view = read_only(self._array[:length])
@@ -127,6 +131,10 @@ class Matrix:
     def add_to_rows(self, rows: NDArray[np.intp], amounts: NDArray[np.int64]) -> None:
         """Amounts are [columns, rows], wrapping around like any other; no row comes twice."""
         self._array[: len(amounts), rows] += amounts
+
+    def add_to_column(self, column: int, amounts: NDArray[np.int64]) -> None:
+        """One amount per row, for every row, wrapping around like any other."""
+        self._array[column, : len(amounts)] += amounts
 
     def _show(self, length: int, width: int) -> None:
         self.cells = memoryview(self._array)  # type: ignore[arg-type]

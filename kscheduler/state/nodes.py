@@ -13,6 +13,7 @@ from kscheduler import logs
 from kscheduler.api.core import Node
 from kscheduler.api.quantity import QuantityError, milli_value, value
 from kscheduler.api.resource_names import CPU, PODS, is_counted
+from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.columns import Column, Rows, read_only
 from kscheduler.state.declared_features import feature_bits
 from kscheduler.state.generations import next_generation
@@ -21,7 +22,6 @@ from kscheduler.state.label_columns import LabelColumns, Mask
 from kscheduler.state.memo import Memo
 from kscheduler.state.node_order import NodeOrder, zone_key
 from kscheduler.state.resources import Resources
-from kscheduler.state.row_log import RowLog
 from kscheduler.state.selector_masks import NodeQuery, mask_of_query
 from kscheduler.state.taint_sets import TaintSets
 
@@ -41,7 +41,7 @@ class NodeTable:
         self.names: list[str] = []
         self.all_rows: NDArray[np.intp] = read_only(np.empty(0, np.intp))
         # Rows whose node changed; whoever puts pods on rows adds to it as well.
-        self.changed_rows = RowLog()
+        self.changed_rows: ChangeLog[int] = ChangeLog()
 
         self.resources = Resources()
         self.labels = LabelColumns()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kscheduler.api.core import Node, Taint
+from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.columns import mask_of_bits, read_only
 from kscheduler.state.disks import DiskUse
 from kscheduler.state.host_ports import ANY_IP, TCP, HostPort
@@ -23,7 +24,6 @@ from kscheduler.state.nodes import NodeTable
 from kscheduler.state.occupancy import Occupancy
 from kscheduler.state.pod_index import PodIndex
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.row_log import RowLog
 from kscheduler.state.selector_masks import NodeQuery
 
 Amounts = NDArray[np.int64]  # [nodes, resources], each resource contiguous
@@ -132,7 +132,7 @@ class Nodes:
         return self._table.taint_generation
 
     @property
-    def changed_rows(self) -> RowLog | None:
+    def changed_rows(self) -> ChangeLog[int] | None:
         """Which rows changed lately; None in a what-if, where that cannot be told."""
         return self.occupancy.changed_rows
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.columns import Column, Matrix
 from kscheduler.state.disks import Disks
 from kscheduler.state.generations import next_generation
@@ -14,7 +15,6 @@ from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.pod_index import LivePodIndex, PodIndex
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.resources import Resources
-from kscheduler.state.row_log import RowLog
 
 
 class Occupancy(ABC):
@@ -28,7 +28,7 @@ class Occupancy(ABC):
     index: PodIndex
     generation: int
     # None where "lately" means nothing: a what-if has no past.
-    changed_rows: RowLog | None = None
+    changed_rows: ChangeLog[int] | None = None
 
     @abstractmethod
     def pods(self, row: int) -> Sequence[PodInfo]: ...
@@ -102,9 +102,9 @@ class LiveOccupancy(ChangingOccupancy):
     """The pods that are there."""
 
     index: LivePodIndex
-    changed_rows: RowLog
+    changed_rows: ChangeLog[int]
 
-    def __init__(self, resources: Resources, changed_rows: RowLog) -> None:
+    def __init__(self, resources: Resources, changed_rows: ChangeLog[int]) -> None:
         self._resources = resources
         self.changed_rows = changed_rows
         self.requested = resources.requested

@@ -21,6 +21,7 @@ from kscheduler.framework.plugin import Wait
 from kscheduler.framework.verdict import Status
 from kscheduler.metrics import Metrics
 from kscheduler.state.cache import Cache
+from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -170,8 +171,14 @@ class _Store:
 class _NoPromises:
     nodes: Mapping[str, PodInfo] = {}
 
+    def __init__(self) -> None:
+        self.changes: ChangeLog[str] = ChangeLog()
+
     def pods_for_node(self, node: str, /) -> tuple[PodInfo, ...]:
         return ()
+
+    def node_of(self, uid: str, /) -> str | None:
+        return None
 
 
 class _NoServer:

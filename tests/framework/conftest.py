@@ -16,6 +16,7 @@ from kscheduler.framework.plugin import METHOD_OF_POINT
 from kscheduler.framework.runtime import Framework
 from kscheduler.metrics import Metrics
 from kscheduler.state.cache import Cache
+from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.pod_info import PodInfo
 
 PROFILE = "default-scheduler"
@@ -26,6 +27,7 @@ class Promises:
 
     def __init__(self, pods=None):
         self._pods = pods or {}
+        self.changes = ChangeLog()
 
     @property
     def nodes(self):
@@ -33,6 +35,11 @@ class Promises:
 
     def pods_for_node(self, node):
         return self._pods.get(node, [])
+
+    def node_of(self, uid):
+        return next(
+            (node for node, pods in self._pods.items() if uid in {pod.uid for pod in pods}), None
+        )
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,10 @@
 import pytest
 
-from kscheduler.state.row_log import MAX_REMEMBERED, RowLog
+from kscheduler.state.change_log import MAX_REMEMBERED, ChangeLog
 
 
 def logged(*rows):
-    log = RowLog()
+    log = ChangeLog()
     for row in rows:
         log.add(row)
     return log
