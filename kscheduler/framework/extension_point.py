@@ -118,8 +118,9 @@ class ExtensionPoint:
             plugin, self.name, self._profile
         ).inc()
         stack = "".join(traceback.format_exception(error))
-        log.error(error, "Plugin failed", plugin=plugin, extensionPoint=self.name, stack=stack)
-        return Status(Code.ERROR, (text_of(error),), plugin)
+        text = text_of(error)
+        log.error(text, "Plugin failed", plugin=plugin, extensionPoint=self.name, stack=stack)
+        return Status(Code.ERROR, (text,), plugin)
 
 
 def _code(answer: object) -> Code:
@@ -128,6 +129,12 @@ def _code(answer: object) -> Code:
     return Code.WAIT if isinstance(answer, Wait) else Code.SUCCESS
 
 
-def text_of(error: Exception) -> str:
+def text_of(error: BaseException) -> str:
     """Errors meant to be shown speak for themselves; others need their type to be understood."""
-    return str(error) if isinstance(error, KschedulerError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, KschedulerError):
+        return str(error)
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:  # Even that others can get wrong.
+        return name

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from kscheduler.api.core import Pod
 from kscheduler.config.duration import Duration
 from kscheduler.framework.extension_point import text_of
 from kscheduler.framework.handle import Recorder
+from kscheduler.framework.outside.cancellation import Cancellation
 from kscheduler.framework.outside.health import Fault, Limits, PluginFault, PluginHealth
 from kscheduler.framework.outside.watchdog import OverdueError, Stepwise, Watchdog
 
@@ -65,7 +67,7 @@ class Guard:
         except OverdueError:
             watchdog.end(before)
             self._overdue(point, pod, self._limits.call_seconds)
-        except Exception as error:
+        except BaseException as error:  # To exit, or to cancel its caller, is no right of it.
             self._fault(point, pod, error)
         self.health.succeeded(point)
         return result
@@ -75,27 +77,36 @@ class Guard:
     ) -> A:
         """`ask` for what may wait: `work` answers, or returns something to be awaited."""
         bound = asyncio.timeout(self._limits.wait_seconds or None)
+        cancelled = Cancellation(self._limits.call_seconds)
+        enter, leave = partial(self._enter, cancelled), partial(self._leave, cancelled)
         try:
-            async with bound:
-                answer = await Stepwise(_awaited(work), self._begin, self.watchdog.end)
+            async with cancelled.last, bound:
+                answer = await Stepwise(_awaited(work), enter, leave, cancelled.is_over)
+            cancelled.pass_on()
             result = check(answer)
         except OverdueError:
             self._overdue(point, pod, self._limits.call_seconds)
-        except Exception as error:
+        except BaseException as error:
+            cancelled.pass_on()
             if bound.expired():
                 self._overdue(point, pod, self._limits.wait_seconds)
             self._fault(point, pod, error)
         self.health.succeeded(point)
         return result
 
-    def _begin(self) -> Any:
-        return self.watchdog.begin(self._limits.call_seconds)
+    def _enter(self, cancelled: Cancellation) -> tuple[int, Any]:
+        return cancelled.count(), self.watchdog.begin(self._limits.call_seconds)
+
+    def _leave(self, cancelled: Cancellation, entered: tuple[int, Any]) -> None:
+        count, before = entered
+        self.watchdog.end(before)
+        cancelled.stepped(count)
 
     def _overdue(self, point: str, pod: Pod | None, seconds: float) -> NoReturn:
         text = f"timed out: it had not answered after {Duration.of(seconds)}"
         self._fault(point, pod, PluginFault(Fault.TIMEOUT, text))
 
-    def _fault(self, point: str, pod: Pod | None, error: Exception) -> NoReturn:
+    def _fault(self, point: str, pod: Pod | None, error: BaseException) -> NoReturn:
         told = _told(error)
         self.blame(point, pod, told)
         if told is error:
@@ -119,9 +130,11 @@ async def _awaited(work: Callable[[], Any]) -> Any:
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-def _told(error: Exception) -> Exception:
+def _told(error: BaseException) -> Exception:
     """The error itself, or one that says what it means."""
-    if isinstance(error, PluginFault) or not _READ_ONLY.search(str(error)):
+    if isinstance(error, PluginFault):
         return error
-    text = f"tried to change what it was given: {text_of(error)}"
-    return PluginFault(Fault.MUTATION, text)
+    text = text_of(error)
+    if _READ_ONLY.search(text):
+        return PluginFault(Fault.MUTATION, f"tried to change what it was given: {text}")
+    return error if isinstance(error, Exception) else PluginFault(Fault.EXCEPTION, text)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
@@ -96,15 +96,21 @@ class Watchdog:
 class Stepwise(Awaitable[T]):
     """Awaits something with `enter` and `leave` called around every step it takes.
 
-    Between two steps others run, and theirs is not this one's time.
+    Between two steps others run, and theirs is not this one's time. What is thrown in when it
+    `is_over` ends it, willing or not.
     """
 
     def __init__(
-        self, work: Awaitable[T], enter: Callable[[], Any], leave: Callable[[Any], None]
+        self,
+        work: Awaitable[T],
+        enter: Callable[[], Any],
+        leave: Callable[[Any], None],
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._work = work
         self._enter = enter
         self._leave = leave
+        self._is_over = is_over
 
     def __await__(self) -> Generator[Any, Any, T]:
         steps = self._work.__await__()
@@ -121,7 +127,7 @@ class Stepwise(Awaitable[T]):
             try:
                 sent = yield waited_for
             except BaseException as error:
-                step = _throwing(steps, error)
+                step = _throwing(steps, error, end=self._is_over())
             else:
                 step = _sending(steps, sent)
 
@@ -130,5 +136,12 @@ def _sending(steps: Any, value: Any) -> Callable[[], Any]:
     return (lambda: next(steps)) if value is None else (lambda: steps.send(value))
 
 
-def _throwing(steps: Any, error: BaseException) -> Callable[[], Any]:
-    return lambda: steps.throw(error)
+def _throwing(steps: Any, error: BaseException, *, end: bool) -> Callable[[], Any]:
+    def step() -> Any:
+        if not end:
+            return steps.throw(error)
+        with suppress(Exception):  # It would rather go on, and may not.
+            steps.close()
+        raise error
+
+    return step
