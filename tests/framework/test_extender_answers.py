@@ -4,12 +4,16 @@ import pytest
 
 from kscheduler.framework.extender_answers import (
     ChosenVictims,
-    ExtenderAnswerError,
     FilterAnswer,
     check_binding,
     chosen_victims,
     filter_answer,
     priorities,
+)
+from kscheduler.framework.extender_json import (
+    MAX_EXPLAINED_BYTES,
+    ExtenderAnswerError,
+    UnfinishedAnswerError,
 )
 
 IN_FILTER = "into Go struct field ExtenderFilterResult."
@@ -39,6 +43,16 @@ IN_FILTER = "into Go struct field ExtenderFilterResult."
             b'{"Nodes":null,"NodeNames":null,"FailedNodes":null,"Error":null}',
             FilterAnswer(None, None, {}, {}),
             id="nulls",
+        ),
+        pytest.param(
+            b'{"FailedNodes":{"\\ud83d\\ude00":"\\ud800!","b":null}}',
+            FilterAnswer(None, None, {"\U0001f600": "\ufffd!", "b": ""}, {}),
+            id="half a character",
+        ),
+        pytest.param(
+            b'{"Nodes":{"items":[null,{"metadata":null}]}}',
+            FilterAnswer(None, ["", ""], {}, {}),
+            id="nodes that are nothing",
         ),
         pytest.param(
             b' {"NodeNames":[null]} trailing', FilterAnswer([""], None, {}, {}), id="what follows"
@@ -85,6 +99,34 @@ def test_filter(answer, read):
             f"json: cannot unmarshal array {IN_FILTER}FailedNodes of type v1.FailedNodesMap",
             id="wrong map",
         ),
+        pytest.param(
+            b'{"nodes":{"items":[{"metadata":{"name":7}}]}}',
+            "json: cannot unmarshal number into Go struct field "
+            "ObjectMeta.Nodes.items.metadata.name of type string",
+            id="far down",
+        ),
+        pytest.param(
+            b'{"Error":1,"NodeNames":2}',
+            f"json: cannot unmarshal number {IN_FILTER}Error of type string",
+            id="the first of several, as they stand in the text",
+        ),
+        pytest.param(
+            b'{"Error":NaN}', "invalid character 'N' looking for beginning of value", id="NaN"
+        ),
+        pytest.param(
+            b'{\xe9"Error":""}',
+            "invalid character 'é' looking for beginning of object key string",
+            id="not UTF-8",
+        ),
+        pytest.param(b"[" * 20_000, "exceeded max depth", id="too deep"),
+        pytest.param(
+            b'["' + b"a" * MAX_EXPLAINED_BYTES, "unexpected EOF", id="long, and cut short in a text"
+        ),
+        pytest.param(
+            b'["' + b"a" * MAX_EXPLAINED_BYTES + b'"}',
+            "invalid character in a long answer",
+            id="long, and wrong somewhere",
+        ),
         pytest.param(b'{"Error":"tired","NodeNames":["a"]}', "tired", id="its own error"),
     ],
 )
@@ -92,6 +134,14 @@ def test_filter_in_vain(answer, told):
     with pytest.raises(ExtenderAnswerError) as refused:
         filter_answer(answer)
     assert str(refused.value) == told
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"  ", b"[", b'{"Error":"', b'{"Error":"no"', b'{"Error":', b"nul"]
+)
+def test_what_ends_too_early_is_told_from_what_is_wrong(answer):
+    with pytest.raises(UnfinishedAnswerError):
+        filter_answer(answer)
 
 
 def test_priorities():
@@ -119,6 +169,17 @@ def test_priorities():
             id="too much",
         ),
         pytest.param(
+            b'[{"Host":"a","Score":1e2}]',
+            "json: cannot unmarshal number 1e2 into Go struct field HostPriority.Score of type "
+            "int64",
+            id="as it was written",
+        ),
+        pytest.param(
+            b'[{"Host":"a"},"b"]',
+            "json: cannot unmarshal string into Go value of type v1.HostPriority",
+            id="one of several",
+        ),
+        pytest.param(
             b"{}",
             "json: cannot unmarshal object into Go value of type v1.HostPriorityList",
             id="an object",
@@ -140,6 +201,34 @@ def test_chosen_victims():
         "n2": ChosenVictims([], 0),
     }
     assert chosen_victims(b"{}") == {}
+
+
+@pytest.mark.parametrize(
+    ("victims", "told"),
+    [
+        pytest.param(
+            b"5",
+            "number into Go struct field ExtenderPreemptionResult.NodeNameToMetaVictims of type "
+            "v1.MetaVictims",
+            id="no victims",
+        ),
+        pytest.param(
+            b'{"Pods":[{"UID":5}]}',
+            "number into Go struct field MetaPod.NodeNameToMetaVictims.Pods.UID of type string",
+            id="no UID",
+        ),
+        pytest.param(
+            b'{"NumPDBViolations":1.50}',
+            "number 1.50 into Go struct field MetaVictims.NodeNameToMetaVictims.NumPDBViolations "
+            "of type int64",
+            id="no whole number",
+        ),
+    ],
+)
+def test_chosen_victims_in_vain(victims, told):
+    with pytest.raises(ExtenderAnswerError) as refused:
+        chosen_victims(b'{"NodeNameToMetaVictims":{"n1":%b}}' % victims)
+    assert str(refused.value) == f"json: cannot unmarshal {told}"
 
 
 def test_a_binding_fails_only_if_told_so():
