@@ -16,7 +16,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.framework.extension_point import text_of
 from kscheduler.framework.handle import Factory, Handle
 from kscheduler.framework.per_node import adapted
-from kscheduler.framework.plugin import METHOD_OF_POINT, Plugin, points_of
+from kscheduler.framework.plugin import METHOD_OF_POINT, Plugin
 from kscheduler.framework.runtime import Framework
 
 # Points whose plugins are counted; the series exist before the first pod.
@@ -60,10 +60,6 @@ def build_framework(
         for name in named
         if name in registry
     }
-    for plugin in plugins.values():
-        if plugin.name in effective.score_weights or "score" not in points_of(plugin):
-            continue
-        raise ConfigError(f'score plugin "{plugin.name}" is not configured with weight')
     # The names say where upstream's plugin runs; ours need not have anything to say everywhere.
     plugins_at = {
         point: [

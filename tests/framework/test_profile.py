@@ -105,6 +105,19 @@ profiles:
     }
 
 
+def test_a_plugin_that_scores_may_be_enabled_elsewhere_only(handle):
+    yaml = """
+profiles:
+- schedulerName: a
+  plugins:
+    multiPoint: {disabled: [{name: NodeAffinity}]}
+    filter: {enabled: [{name: NodeAffinity}]}
+"""
+    (framework,) = build(handle, yaml).values()
+    assert names(framework, "filter")[-1] == "NodeAffinity"
+    assert "NodeAffinity" not in names(framework, "score")
+
+
 def _raise(self, args, handle):
     raise ZeroDivisionError("division by zero")
 
