@@ -26,6 +26,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.verdict import (
     SKIP,
+    Code,
     Rejection,
     Status,
     failed,
@@ -101,7 +102,10 @@ class VolumeRestrictions:
         for use in pod.disks:
             in_use |= nodes.disk_in_use(use)
         yield unschedulable(in_use, DISK_REASON)
-        if cycle[ExclusiveClaims].in_use > 0:
+        claims = cycle.get(ExclusiveClaims)
+        if claims is None:
+            yield Rejection(nodes.valid & ~in_use, Code.ERROR, NOT_PREPARED)
+        elif claims.in_use > 0:
             yield unschedulable(nodes.valid & ~in_use, CLAIM_REASON)
 
     def events_to_register(self) -> Sequence[EventWithHint]:

@@ -70,16 +70,22 @@ class VolumeZone:
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if not pod.claims or (self._passes_resizes and is_resize_deferred(pod.pod)):
             return SKIP
+        found = self._places_of(pod)
+        if isinstance(found, Status):
+            return found
+        if not found.places:
+            return SKIP
+        cycle.put(found)
+        return None
+
+    def _places_of(self, pod: PodInfo) -> VolumePlaces | Status:
         places: list[Place] = []
         for key in pod.claims:
             found = self._places_of_claim(key)
             if isinstance(found, Status):
                 return found
             places += found
-        if not places:
-            return SKIP
-        cycle.put(VolumePlaces(tuple(places)))
-        return None
+        return VolumePlaces(tuple(places))
 
     def _places_of_claim(self, key: str) -> tuple[Place, ...] | Status:
         """None at all for a claim that gets its volume together with the pod's node."""
@@ -110,9 +116,13 @@ class VolumeZone:
         return rejected_for_good("PersistentVolume had no name")
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
+        found = cycle.get(VolumePlaces) or self._places_of(pod)
+        if isinstance(found, Status):
+            yield Rejection(nodes.valid, found.code, found.message)
+            return
         # A node that tells nothing about where it is may be anywhere.
         elsewhere = np.zeros(len(nodes), np.bool_)
-        for place in dict.fromkeys(cycle[VolumePlaces].places):
+        for place in dict.fromkeys(found.places):
             elsewhere |= ~_is_at(place, nodes)
         told = np.zeros(len(nodes), np.bool_)
         for key in TOPOLOGY:

@@ -462,3 +462,15 @@ POD = using("c", ephemeral=["v"])
 def test_hints(pod, resource, action, old, new, want):
     plugin, _ = stage()
     assert hint(plugin, ClusterEvent(resource, Action[action]), pod, old, new) == want
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(using(), {}, id="no volumes"),
+        pytest.param(using("c", "d"), {"n1": TOO_MANY}, id="one too many"),
+    ],
+)
+def test_filter_counts_for_itself_where_pre_filter_is_switched_off(pod, want):
+    plugin, cluster = stage(limited(), *bound("c", "d"))
+    assert rejected(plugin, pod, cluster.nodes, CycleState()) == want

@@ -137,10 +137,26 @@ def test_work_before_binding(objects, want):
 
 async def test_a_pod_without_claims_has_nothing_to_do():
     stage, pod, cycle = Stage([A]), using(), CycleState()
+    stage.plugin.pre_filter(cycle, pod, stage.nodes)
     assert stage.plugin.reserve(cycle, pod, "a") is None
     assert not stage.plugin.pre_bind_pre_flight(cycle, pod, "a").has_work
     assert await stage.plugin.pre_bind(cycle, pod, "a") is None
     stage.plugin.unreserve(cycle, pod, "a")
+
+
+def test_without_pre_filter_nothing_can_be_reserved():
+    status = Stage([A]).plugin.reserve(CycleState(), using(), "a")
+    assert status == Status(Code.ERROR, ("not found",))
+
+
+@pytest.mark.parametrize("of_class", [pytest.param(LOCAL, id="volume"), PROVIDED])
+def test_without_filter_nothing_is_reserved(of_class):
+    stage = Stage([A], make_claim(), of_class, make_volume())
+    pod = using("c")
+    cycle = stage.prepared(pod)
+    assert stage.plugin.reserve(cycle, pod, "a") is None
+    assert not stage.plugin.pre_bind_pre_flight(cycle, pod, "a").has_work
+    assert (volume_of(stage).spec.claim_ref, claim_of(stage).metadata.annotations) == (None, {})
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 import pytest
 
 from kscheduler.config.plugin_args import UtilizationShapePoint
+from kscheduler.framework.cycle_state import CycleState
 from tests.plugins.machines import make_node, raw_scores
 from tests.plugins.volumes import (
     MOST_FREE,
@@ -118,14 +119,28 @@ def test_bound_volumes_do_not_count():
 
 
 def test_a_pod_without_volumes_is_liked_nowhere():
+    stage, pod, cycle = Stage(NODES), using(), CycleState()
+    stage.plugin.pre_filter(cycle, pod, stage.nodes)
+    assert stage.plugin.pre_score(cycle, pod, stage.nodes) is None
+    assert raw_scores(stage.plugin, pod, stage.nodes, cycle) == [0, 0, 0]
+
+
+def test_without_pre_filter_nothing_is_known():
     stage = Stage(NODES)
-    assert raw_scores(stage.plugin, using(), stage.nodes) == [0, 0, 0]
+    assert raw_scores(stage.plugin, using(), stage.nodes) == ("Error", "not found")
+
+
+def test_without_filter_no_node_is_liked():
+    stage = Stage(NODES, PROVIDED, make_claim("c", "50Gi"), *STATIC)
+    pod = using("c")
+    assert raw_scores(stage.plugin, pod, stage.nodes, stage.prepared(pod)) == [0, 0, 0]
 
 
 def test_some_nodes_are_scored_as_all_are():
     stage = Stage(NODES, PROVIDED, make_claim("c", "50Gi"), *STATIC)
     pod = using("c")
     cycle = stage.prepared(pod)
+    list(stage.plugin.filter(cycle, pod, stage.nodes))
     some = stage.nodes.take([1, 0])
     assert raw_scores(stage.plugin, pod, some, cycle) == [50, 75]
 

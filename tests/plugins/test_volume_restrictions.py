@@ -11,7 +11,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.verdict import Code
-from kscheduler.plugins.volume_restrictions import VolumeRestrictions
+from kscheduler.plugins.volume_restrictions import NOT_PREPARED, VolumeRestrictions
 from kscheduler.state.fork import fork
 from tests.plugins.machines import UNRESOLVABLE, UNSCHEDULABLE, hint, make_node, rejected
 from tests.plugins.topologies import make_pod
@@ -44,6 +44,13 @@ def mounting(*volumes, name="p", **spec):
 
 
 EVERYWHERE = {"a": IN_USE, "b": IN_USE}
+
+
+def test_filter_needs_what_pre_filter_prepares_unless_a_disk_is_taken():
+    taken = ("gcePersistentDisk", {"pdName": "d"})
+    plugin, nodes = stage(pods=[mounting(taken, name="o", nodeName="a")])
+    answer = rejected(plugin, mounting(taken), nodes, CycleState())
+    assert answer == {"a": DISK, "b": (Code.ERROR.text, NOT_PREPARED)}
 
 
 @pytest.mark.parametrize(

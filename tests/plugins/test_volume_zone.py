@@ -10,6 +10,7 @@ from kscheduler.framework.cluster_event import (
     Action,
     ClusterEvent,
 )
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.plugins.volume_zone import VolumeZone
 from tests.plugins.machines import UNRESOLVABLE, hint, make_node, rejected
 from tests.plugins.volumes import AT_ONCE, Cluster, make_claim, make_class, make_volume, using
@@ -194,3 +195,22 @@ def test_claims_of_other_namespaces_are_of_no_use():
     plugin = VolumeZone(None, Cluster([]).handle)
     event = ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD)
     assert hint(plugin, event, using("c", namespace="x"), None, make_claim("c")) == "QueueSkip"
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(using(), {}, id="no volumes"),
+        pytest.param(using("c"), {"b": ELSEWHERE}, id="a volume elsewhere"),
+        pytest.param(
+            using("gone"),
+            dict.fromkeys("ab", (UNRESOLVABLE, 'persistentvolumeclaim "gone" not found')),
+            id="no claim",
+        ),
+    ],
+)
+def test_filter_looks_for_itself_where_pre_filter_is_switched_off(pod, want):
+    nodes = [make_node(zone, labels={ZONE: zone}) for zone in "ab"]
+    cluster = Cluster(nodes, make_claim(bound_to="pv"), make_volume(labels={ZONE: "a"}))
+    plugin = VolumeZone(None, cluster.handle)
+    assert rejected(plugin, pod, cluster.nodes, CycleState()) == want

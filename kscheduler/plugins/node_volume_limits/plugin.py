@@ -73,18 +73,21 @@ class NodeVolumeLimits:
             return SKIP
         if self._passes_resizes and is_resize_deferred(pod.pod):
             return SKIP
-        # These nodes may be a what-if; counted is what is there, and differences are looked at.
+        cycle.put(self._new_volumes(pod))
+        return None
+
+    def _new_volumes(self, pod: PodInfo) -> NewVolumes:
+        # Nodes may be a what-if; counted is what is there, and differences are looked at.
         there = self._handle.snapshot()
         self._attached.refresh(there)
         of_pod, unregistered = self._resolver.of_pod, None
         if np.count_nonzero(self._attached.has_csi_node) < there.total:
             unregistered = of_pod(pod.pod, is_new=True, has_csi_node=False)
         registered = of_pod(pod.pod, is_new=True, has_csi_node=True)
-        cycle.put(NewVolumes(registered, unregistered, there.occupancy))
-        return None
+        return NewVolumes(registered, unregistered, there.occupancy)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
-        new, mask = cycle[NewVolumes], nodes.valid
+        new, mask = cycle.get(NewVolumes) or self._new_volumes(pod), nodes.valid
         if new.unregistered is not None:
             mask = _at(nodes, self._attached.has_csi_node)
             yield from self._without_limits(new.unregistered, nodes.valid & ~mask, nodes)

@@ -37,6 +37,7 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 NOT_PREPARED = "not found"
+NO_CLAIMS = PodClaims((), ())
 
 
 @dataclass(slots=True)
@@ -79,14 +80,13 @@ class VolumeBinding:
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if not pod.pod.spec.volumes or (self._passes_resizes and is_resize_deferred(pod.pod)):
-            return SKIP
-        claims = self._claims.of_pod(pod.pod)
-        if claims is None:
-            return SKIP
+            claims = None
+        else:
+            claims = self._claims.of_pod(pod.pod)
         if isinstance(claims, Status):
             return claims
-        cycle.put(PodVolumes(claims))
-        return None
+        cycle.put(PodVolumes(claims or NO_CLAIMS))
+        return SKIP if claims is None else None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterable[Rejection]:
         volumes = cycle.get(PodVolumes)
@@ -98,18 +98,23 @@ class VolumeBinding:
         return findings.rejections(nodes)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        return SKIP if self._scorer is None else None
+        if self._scorer is None:
+            return SKIP
+        return failed(NOT_PREPARED) if cycle.get(PodVolumes) is None else None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
         volumes = cycle.get(PodVolumes)
-        if self._scorer is None or volumes is None or not volumes.claims.delayed:
+        if self._scorer is None or volumes is None or volumes.findings is None:
             return np.zeros(len(nodes), np.int64)
         findings = self._findings(volumes, nodes)
         return self._scorer.score(findings, len(nodes.whole)).take(nodes.rows)
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None:
         volumes = cycle.get(PodVolumes)
-        if volumes is None or self._claims.all_bound(pod.pod):
+        if volumes is None:
+            return failed(NOT_PREPARED)
+        # Where Filter is switched off nothing was found, and nothing is reserved.
+        if volumes.findings is None or self._claims.all_bound(pod.pod):
             return None
         nodes = self._handle.snapshot()
         row = nodes.row_of(node)
