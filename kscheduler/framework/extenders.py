@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,7 +84,8 @@ class Extenders:
         )
 
     async def filter(self, pod: PodInfo, nodes: Nodes, rows: Rows, diagnosis: Diagnosis) -> Rows:
-        """Of these rows those that all let through; why others fail goes into the diagnosis.
+        """Of these rows those that all let through; why others fail goes into the diagnosis, in
+        place of what was said of them before, by plugins or by other extenders.
 
         Raises KschedulerError if one that matters fails.
         """
@@ -101,6 +103,7 @@ class Extenders:
                 what = "Skipping extender as it returned error and has ignorable flag set"
                 log.info(what, pod=logs.ref(pod.pod), extender=_SHOWN, err=str(error))
                 continue
+            diagnosis.acquit(_rows(nodes, chain(failed, unresolvable)))
             _charge(diagnosis, nodes, unresolvable, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
             left = {name: why for name, why in failed.items() if name not in unresolvable}
             _charge(diagnosis, nodes, left, Code.UNSCHEDULABLE)

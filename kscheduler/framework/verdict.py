@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -79,11 +80,23 @@ SKIP = Status(Code.SKIP)
 
 def rejected(reason: str) -> Status:
     """The pod cannot be placed now; preemption might help."""
-    return Status(Code.UNSCHEDULABLE, (reason,))
+    return _rejected(reason)
 
 
 def rejected_for_good(reason: str) -> Status:
     """The pod cannot be placed, and evicting others would not change that."""
+    return _rejected_for_good(reason)
+
+
+# Kept, because a plugin that is asked node by node says the same about thousands of them, and
+# making a Status takes longer than looking at a node.
+@lru_cache(256)
+def _rejected(reason: str) -> Status:
+    return Status(Code.UNSCHEDULABLE, (reason,))
+
+
+@lru_cache(256)
+def _rejected_for_good(reason: str) -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
 
 
@@ -130,6 +143,11 @@ class Diagnosis:
         if len(rows):
             self.charges.append(Charge(plugin, rows, code, reason))
             self._blame(plugin, code)
+
+    def acquit(self, rows: Rows) -> None:
+        """Take back what was said of these rows; whoever said so stays to blame."""
+        left = [one._replace(rows=one.rows[~np.isin(one.rows, rows)]) for one in self.charges]
+        self.charges = [one for one in left if len(one.rows)]
 
     def blame(self, status: Status) -> None:
         """Remember a rejecting plugin without naming nodes."""

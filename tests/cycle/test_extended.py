@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from kscheduler.config.model import Extender as ExtenderConfig
@@ -11,6 +12,7 @@ from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.extender import Extender
 from kscheduler.framework.extenders import EXTENDER, Extenders
+from kscheduler.framework.verdict import unresolvable
 
 PATIENCE = 5.0
 
@@ -99,6 +101,17 @@ async def test_a_pod_that_nobody_lets_pass_waits_for_any_event(extend):
     assert await asyncio.wait_for(deciding, PATIENCE) is None
     assert rig.events[0][5] == "0/2 nodes are available: 2 no."
     assert queued.unschedulable_plugins == {EXTENDER}
+
+
+async def test_an_extender_has_the_last_word_on_why_a_node_fails(extend, scripted):
+    def judge(cycle, pod, nodes):
+        return [unresolvable(np.array([name == "n1" for name in nodes.names]), "too small")]
+
+    answer = b'{"NodeNames":[],"FailedNodes":{"n1":"no"}}'
+    rig = extend(Wire(filter=answer), scripted("Small", filter=judge), filter_verb="filter")
+    rig.add()
+    assert await decide(rig) is None
+    assert rig.events[0][5] == "0/2 nodes are available: 1 no."
 
 
 async def test_an_error_costs_the_pod_its_attempt(extend):

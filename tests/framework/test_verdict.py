@@ -73,6 +73,13 @@ def test_fit_error(num_nodes, found, want):
     assert fit_error(num_nodes, found) == want
 
 
+def test_what_is_taken_back_counts_no_more_but_its_author_is_still_to_blame():
+    found = diagnosis(("A", [0, 1], U, "x"), ("B", [2], UU, "y"))
+    found.acquit(np.array([1, 2], np.intp))
+    assert [(one.rows.tolist(), one.reason) for one in found.charges] == [([0], "x")]
+    assert found.unschedulable_plugins == {"A", "B"}
+
+
 def test_who_is_to_blame():
     found = diagnosis(("A", [0], U, "x"), ("B", [1], PENDING, "y"), ("", [2], U, "extender"))
     found.blame(Status(UU, ("z",), "C"))
