@@ -7,6 +7,7 @@ each is liked, whether the pod may be bound.
     plugin            what a plugin can implement        verdict        what it can answer
     cycle_state       what it may remember               cluster_event  what may change its mind
     row_memo          … and between two attempts         per_node       a simpler, slower way
+                                                         node_info      … and what it sees
     handle, listers   what it may use                    outside        plugins that others wrote
 
     runtime           the Framework: one profile at work, the sum of the stages
@@ -30,6 +31,7 @@ from kscheduler.api.resources import Resource
 from kscheduler.errors import ConfigError, KschedulerError, MissingError
 from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint, Hint
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.outside.client import PluginClient
 from kscheduler.framework.outside.contract import (
     BindPlugin,
@@ -58,7 +60,6 @@ from kscheduler.framework.outside.node_column import NodeColumn
 from kscheduler.framework.outside.plugin_metrics import PluginMetrics
 from kscheduler.framework.outside.views import NodesView, PodView
 from kscheduler.framework.outside.waiting import WaitingPodsView, WaitingPodView
-from kscheduler.framework.per_node import NodeInfo
 from kscheduler.framework.plugin import NodeNames, PostFilterResult, PreFlight, Wait
 from kscheduler.framework.verdict import (
     MAX_NODE_SCORE,

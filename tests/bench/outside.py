@@ -43,7 +43,7 @@ from kscheduler.cycle.schedule import FIRST_TURN, Placement, Scheduler
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extender import Extender
 from kscheduler.framework.extenders import Extenders
-from kscheduler.framework.per_node import NodeInfo
+from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.verdict import Rejection, Scores, Status, rejected, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.state.nodes_view import Nodes

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Protocol
 
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.outside.views import NodesView, PodView
-from kscheduler.framework.per_node import NodeInfo
 from kscheduler.framework.plugin import NodeNames, PostFilterResult, PreFlight, Wait
 from kscheduler.framework.verdict import Diagnosis, Rejection, Scores, Status
 

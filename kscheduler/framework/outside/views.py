@@ -243,6 +243,11 @@ def nodes_of(view: NodesView) -> Nodes:
     return view._nodes
 
 
+def whole_of(view: NodesView) -> NodesView:
+    """All rows of the table that these nodes are in."""
+    return NodesView(view._nodes.whole, view._kept, view._frozen)
+
+
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     """The same memory in a way that cannot be made writable again."""
     return np.asarray(memoryview(array).toreadonly())  # type: ignore[arg-type]

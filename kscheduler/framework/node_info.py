@@ -1,0 +1,130 @@
+"""Nodes one by one, for plugins that are asked about one at a time.
+
+A decision changes one node, and the next one asks about thousands. So what a node looks like is
+worked out when somebody looks, and kept until the node or the pods on it change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kscheduler.api.core import Node
+from kscheduler.framework.outside.views import NodesView, PodView, nodes_of, whole_of
+from kscheduler.state.change_log import ChangeLog
+from kscheduler.state.nodes_view import Nodes
+
+
+class NodeInfo:
+    """One node with what runs on it, for reading only."""
+
+    __slots__ = ("_row", "_table", "allocatable", "labels", "name", "node", "pods", "requested")
+
+    _table: _Table
+    _row: int
+    name: str
+    node: Node
+    labels: Mapping[str, str]
+    pods: Sequence[PodView]
+    # By resource: cpu in thousandths, everything else in units; `pods` is how many may run.
+    allocatable: Mapping[str, int]
+    # What the pods on the node ask for, in the same units.
+    requested: Mapping[str, int]
+
+    def __init__(self, table: _Table, row: int) -> None:
+        _keep(self, "_table", table)
+        _keep(self, "_row", row)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{name} of a node is read-only")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name} of a node is read-only")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for what nobody asked for yet."""
+            read = _READ.get(name)
+            if read is None:
+                raise AttributeError(f"a node has no {name}")
+            value = read(self._table.shown, self._row)
+            _keep(self, name, value)
+            return value
+
+
+_keep = object.__setattr__
+
+
+class _Table:
+    """All rows, as they are now or would be."""
+
+    __slots__ = ("shown",)
+
+    def __init__(self, shown: Any) -> None:
+        # A NodesView, or Nodes where it is one of our own plugins that looks.
+        self.shown = shown
+
+
+class NodeInfos:
+    """The nodes of one table; those that changed since they were last shown are made anew."""
+
+    def __init__(self) -> None:
+        self._table = _Table(None)
+        self._infos: list[NodeInfo] = []
+        self._resources: tuple[str, ...] = ()
+        self._log: ChangeLog[int] | None = None
+        self._read = 0
+
+    def of(self, nodes: Nodes | NodesView) -> Sequence[NodeInfo]:
+        """By position."""
+        asked, shown = _asked_and_shown(nodes)
+        log = asked.changed_rows
+        if log is None:
+            what_if = _Table(shown)
+            return [NodeInfo(what_if, row) for row in asked.rows.tolist()]
+        self._table.shown = shown
+        self._follow(asked.whole, log)
+        infos = self._infos
+        return infos if asked.whole is asked else [infos[row] for row in asked.rows.tolist()]
+
+    def _follow(self, whole: Nodes, log: ChangeLog[int]) -> None:
+        """May be interrupted at any time by whoever watches plugins: then it is done again."""
+        resources, table = tuple(whole.resources), self._table
+        same = log is self._log and resources == self._resources
+        changed = log.since(self._read) if same else None
+        if changed is None:
+            self._infos = [NodeInfo(table, row) for row in range(len(whole))]
+        else:
+            for row in changed:
+                self._infos[row] = NodeInfo(table, row)
+        self._log, self._read, self._resources = log, log.now, resources
+
+
+def _asked_and_shown(nodes: Nodes | NodesView) -> tuple[Nodes, Nodes | NodesView]:
+    """The nodes in question, and all rows as whoever asks may see them."""
+    if isinstance(nodes, NodesView):
+        return nodes_of(nodes), whole_of(nodes)
+    return nodes, nodes.whole
+
+
+def _amounts(columns: Mapping[str, int], cells: Any, pods: Any) -> Mapping[str, int]:
+    numbers = cells.tolist()
+    amounts = {name: numbers[column] for name, column in columns.items()}
+    amounts["pods"] = int(pods)
+    return MappingProxyType(amounts)
+
+
+_READ: dict[str, Callable[[Any, int], Any]] = {
+    "name": lambda shown, row: shown.name_of(row),
+    "node": lambda shown, row: shown.node(row),
+    "labels": lambda shown, row: shown.node(row).metadata.labels,
+    "pods": lambda shown, row: tuple(shown.pods(row)),
+    "allocatable": lambda shown, row: _amounts(
+        shown.resources, shown.allocatable[row], shown.max_pods[row]
+    ),
+    "requested": lambda shown, row: _amounts(
+        shown.resources, shown.requested[row], shown.pod_count[row]
+    ),
+}
