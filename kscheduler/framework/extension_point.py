@@ -17,6 +17,9 @@ from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
 
+# Of a stack that is logged, the innermost.
+MOST_FRAMES = 20
+
 A = TypeVar("A")
 P = ParamSpec("P")
 
@@ -117,7 +120,7 @@ class ExtensionPoint:
         self._metrics.kscheduler_plugin_exceptions_total.labels(
             plugin, self.name, self._profile
         ).inc()
-        stack = "".join(traceback.format_exception(error))
+        stack = "".join(traceback.format_exception(error, limit=-MOST_FRAMES))
         text = text_of(error)
         log.error(text, "Plugin failed", plugin=plugin, extensionPoint=self.name, stack=stack)
         return Status(Code.ERROR, (text,), plugin)

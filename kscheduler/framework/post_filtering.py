@@ -84,7 +84,10 @@ class PostFiltering:
     ) -> PostFilterResult:
         """What the plugin answers after its preparation, and after it the others."""
         while result.preparation is not None:
-            result = await result.preparation()
+            try:
+                result = await result.preparation()
+            except Exception as error:
+                result = self._failed(plugin, error)
         if answers.add(plugin.name, result):
             return answers.conclusion
         rest = self._ask_all(cycle, pod, diagnosis, answers)
@@ -99,7 +102,12 @@ class PostFiltering:
         try:
             result = plugin.post_filter(cycle, pod, diagnosis)
         except Exception as error:
-            result = PostFilterResult(self._point.raised(plugin.name, error))
+            result = self._failed(plugin, error)
         if cycle.sampled:
             self._point.plugin_took(plugin.name, result.status.code, started)
         return result
+
+    def _failed(self, plugin: PostFilterPlugin, error: Exception) -> PostFilterResult:
+        raised = self._point.raised(plugin.name, error)
+        text = f'running PostFilter plugin "{plugin.name}": {raised.message}'
+        return PostFilterResult(Status(Code.ERROR, (text,), plugin.name))

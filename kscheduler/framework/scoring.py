@@ -231,10 +231,11 @@ def whole_numbers(scores: Scores, size: int) -> Scores:
         return scores
     array = np.asarray(scores)
     if array.shape != (size,):
-        raise BadScoresError(f"expected {size} scores, got an array of shape {array.shape}")
+        got = f"an array of shape {array.shape}" if array.shape else type(scores).__name__
+        raise BadScoresError(f"expected an array of {size} scores, got {got}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise BadScoresError("a score is not a number", not_a_number=True)
-    if array.dtype.kind == "f" and (np.abs(array) >= _TOO_LARGE).any():
+    if array.dtype.kind in "fu" and (np.abs(array) >= _TOO_LARGE).any():
         raise BadScoresError("a score does not fit 64 bits")
     if array.dtype.kind not in "iufb":
         raise BadScoresError(f"scores are {array.dtype}, not numbers")

@@ -74,7 +74,9 @@ SUCCESS = Status(Code.SUCCESS, ("made room",))
         ),
         pytest.param(
             [raising("A")],
-            PostFilterResult(Status(Code.ERROR, ("RuntimeError: oops",), "A")),
+            PostFilterResult(
+                Status(Code.ERROR, ('running PostFilter plugin "A": RuntimeError: oops',), "A")
+            ),
             id="an exception is an error",
         ),
     ],

@@ -79,7 +79,7 @@ def test_normalizing_sees_the_raw_scores_and_leaves_them(make_framework, cycle, 
         pytest.param(
             scoring("A", 1, 2),
             'running Score plugins: plugin "A" failed with: '
-            "expected 3 scores, got an array of shape (2,)",
+            "expected an array of 3 scores, got an array of shape (2,)",
             id="too few",
         ),
         pytest.param(

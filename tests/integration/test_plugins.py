@@ -32,7 +32,7 @@ def faults(running):
         ("raise", "exception", FAILED + "RuntimeError: nobody caught this"),
         ("hang", "timeout", FAILED + "timed out: it had not answered after 300ms"),
         ("nan", "score", FAILED + "a score is not a number"),
-        ("shape", "answer", FAILED + "expected 3 scores, got an array of shape (4,)"),
+        ("shape", "answer", FAILED + "expected an array of 3 scores, got an array of shape (4,)"),
         (
             "range",
             "score",

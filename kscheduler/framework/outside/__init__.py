@@ -9,7 +9,8 @@ flow plugins that the framework runs like its own.
     plugin_metrics             what they may use
     views, frozen, node_column what they see of pods and nodes
     guarded (and its parts), guard, answers, watchdog,
-    cancellation, health       every call to them
+    cancellation, rests,
+    health                     every call to them
 
 Invariant: whatever such a plugin does, raising, hanging, answering nonsense or writing to what it
 was given, ends as an error of that one call, in the plugin's name. In-tree plugins pay nothing.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
 
-from kscheduler.framework.cluster_event import EventWithHint, Hint
+from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint, Hint
 from kscheduler.framework.outside.health import Fault, PluginFault
 from kscheduler.framework.plugin import NodeNames, PostFilterResult, PreFlight, Wait
 from kscheduler.framework.scoring import BadScoresError, whole_numbers
@@ -22,14 +23,44 @@ def wrong(got: object, expected: str) -> NoReturn:
 
 
 def one_of(*kinds: type, expected: str) -> Callable[[Any], Any]:
-    """A check for None or an instance of one of these."""
+    """A check for None or a sound instance of one of these."""
 
     def check(answer: Any) -> Any:
-        if answer is None or isinstance(answer, kinds):
-            return answer
-        wrong(answer, expected)
+        if answer is None:
+            return None
+        if not isinstance(answer, kinds):
+            wrong(answer, expected)
+        if sound := _SOUND.get(type(answer)):
+            sound(answer)
+        return answer
 
     return check
+
+
+def _sound_status(answer: Status) -> None:
+    if not isinstance(answer.code, Code):
+        wrong(answer, "a Status with a Code")
+    reasons = answer.reasons
+    if not isinstance(reasons, tuple) or not all(isinstance(one, str) for one in reasons):
+        wrong(answer, "a Status whose reasons are a tuple of strings")
+
+
+def _sound_names(answer: NodeNames) -> None:
+    if not isinstance(answer.names, Set):
+        wrong(answer, "NodeNames of a set of strings")
+
+
+def _sound_wait(answer: Wait) -> None:
+    seconds = answer.timeout_seconds
+    if not isinstance(seconds, int | float) or math.isnan(seconds):
+        wrong(answer, "a Wait for a number of seconds")
+
+
+_SOUND: dict[type, Callable[[Any], None]] = {
+    Status: _sound_status,
+    NodeNames: _sound_names,
+    Wait: _sound_wait,
+}
 
 
 status = one_of(Status, expected="a Status or None")
@@ -80,6 +111,9 @@ def scores(answer: Any, size: int) -> Scores:
 def post_filter_result(answer: Any) -> PostFilterResult:
     if not isinstance(answer, PostFilterResult) or not isinstance(answer.status, Status):
         wrong(answer, "a PostFilterResult")
+    _sound_status(answer.status)
+    if not isinstance(answer.nominated_node, str | None):
+        wrong(answer, "a PostFilterResult with a node's name")
     return answer
 
 
@@ -102,7 +136,18 @@ def registrations(answer: Any) -> list[EventWithHint]:
     for one in found:
         if not isinstance(one, EventWithHint):
             wrong(one, "a list of EventWithHint")
+        _sound_registration(one)
     return found
+
+
+def _sound_registration(one: EventWithHint) -> None:
+    event, hint = one.event, one.hint
+    if not isinstance(event, ClusterEvent) or not isinstance(event.resource, str):
+        wrong(event, "a ClusterEvent")
+    if not isinstance(event.action, Action):
+        wrong(event.action, "an Action")
+    if hint is not None and not callable(hint):
+        wrong(hint, "a hint that can be called with (pod, old, new)")
 
 
 def hint(answer: Any) -> Hint:

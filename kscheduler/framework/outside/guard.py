@@ -18,6 +18,7 @@ from kscheduler.framework.extension_point import text_of
 from kscheduler.framework.handle import Recorder
 from kscheduler.framework.outside.cancellation import Cancellation
 from kscheduler.framework.outside.health import Fault, Limits, PluginFault, PluginHealth
+from kscheduler.framework.outside.rests import Rests
 from kscheduler.framework.outside.watchdog import OverdueError, Stepwise, Watchdog
 
 A = TypeVar("A")
@@ -41,6 +42,7 @@ class Guard:
         self.watchdog = watchdog
         self._limits = limits
         self._recorder = recorder
+        self._rests = Rests(limits.call_seconds)
 
     @property
     def idle(self) -> bool:
@@ -56,6 +58,8 @@ class Guard:
         *args: Any,
     ) -> A:
         """What `check` makes of the plugin's answer."""
+        if self._rests:
+            self._refuse(point)
         watchdog, before = self.watchdog, None
         try:
             before = watchdog.begin(self._limits.call_seconds)
@@ -66,9 +70,11 @@ class Guard:
             result = check(answer)
         except OverdueError:
             watchdog.end(before)
+            self._rests.late(point)
             self._overdue(point, pod, self._limits.call_seconds)
         except BaseException as error:  # To exit, or to cancel its caller, is no right of it.
             self._fault(point, pod, error)
+        self._rests.in_time(point)
         self.health.succeeded(point)
         return result
 
@@ -76,6 +82,8 @@ class Guard:
         self, point: str, pod: Pod | None, check: Callable[[Any], A], work: Callable[[], Any]
     ) -> A:
         """`ask` for what may wait: `work` answers, or returns something to be awaited."""
+        if self._rests:
+            self._refuse(point)
         bound = asyncio.timeout(self._limits.wait_seconds or None)
         cancelled = Cancellation(self._limits.call_seconds)
         enter, leave = partial(self._enter, cancelled), partial(self._leave, cancelled)
@@ -85,12 +93,14 @@ class Guard:
             cancelled.pass_on()
             result = check(answer)
         except OverdueError:
+            self._rests.late(point)
             self._overdue(point, pod, self._limits.call_seconds)
         except BaseException as error:
             cancelled.pass_on()
             if bound.expired():
                 self._overdue(point, pod, self._limits.wait_seconds)
             self._fault(point, pod, error)
+        self._rests.in_time(point)
         self.health.succeeded(point)
         return result
 
@@ -101,6 +111,12 @@ class Guard:
         count, before = entered
         self.watchdog.end(before)
         cancelled.stepped(count)
+
+    def _refuse(self, point: str) -> None:
+        refusal = self._rests.refusal(point)
+        if refusal is not None:
+            self.health.was_not_asked(point, refusal.fault)
+            raise refusal
 
     def _overdue(self, point: str, pod: Pod | None, seconds: float) -> NoReturn:
         text = f"timed out: it had not answered after {Duration.of(seconds)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 from kscheduler import logs
 from kscheduler.framework.cluster_event import EventWithHint, Hint
 from kscheduler.framework.extension_point import text_of
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.outside import answers
 from kscheduler.framework.outside.asked import Asked
+from kscheduler.framework.outside.guard import Guard
 from kscheduler.framework.outside.sort_key import FallbackKey
-from kscheduler.framework.outside.views import PodView
+from kscheduler.framework.outside.views import PodView, Views
 from kscheduler.framework.plugin import QueuedEntity
 from kscheduler.framework.verdict import Status
 from kscheduler.state.pod_info import PodInfo
@@ -20,7 +23,15 @@ from kscheduler.state.pod_info import PodInfo
 log = logs.logger(__name__)
 
 
+# As long as pods are held back at most between two attempts, by default.
+ASK_AGAIN_SECONDS = 10.0
+
+
 class GuardedQueueing(Asked):
+    def __init__(self, plugin: Any, guard: Guard, views: Views, handle: Handle) -> None:
+        super().__init__(plugin, guard, views, handle)
+        self._gated_by_fault: dict[str, PodInfo] = {}
+
     def _pre_enqueue(self, pod: PodInfo) -> Status | None:
         if self._guard.idle:
             return None
@@ -28,11 +39,25 @@ class GuardedQueueing(Asked):
         try:
             return self._guard.ask("PreEnqueue", pod.pod, answers.status, ask, self._pod(pod))
         except Exception as error:
-            # There is no attempt that could fail and tell; the pod stays gated.
+            # There is no attempt that could fail and tell, or be repeated.
             note = f'running PreEnqueue plugin "{self.name}": {text_of(error)}'
             recorder = self._handle.recorder
             recorder.event(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
+            self._ask_again_later(pod)
             raise
+
+    def _ask_again_later(self, pod: PodInfo) -> None:
+        """What failed may have been the plugin's trouble alone, and no event would tell."""
+        if not self._gated_by_fault:
+            name = f"preenqueue/{self.name}"
+            self._handle.outside.background.leave(name, self._ask_again)
+        self._gated_by_fault[pod.uid] = pod
+
+    async def _ask_again(self) -> None:
+        await asyncio.sleep(ASK_AGAIN_SECONDS)
+        pods = list(self._gated_by_fault.values())
+        self._gated_by_fault.clear()
+        self._handle.activate(pods)
 
     def _sort_key(self, queued: QueuedEntity) -> Any:
         """Never raises: without an order there is no queue. Pods without a key go by time."""

@@ -10,6 +10,8 @@ from kscheduler.framework import (
     SKIP,
     Code,
     Hint,
+    KschedulerError,
+    NodeNames,
     PostFilterResult,
     Rejection,
     Status,
@@ -18,6 +20,7 @@ from kscheduler.framework import (
     unschedulable,
 )
 from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint
+from kscheduler.framework.outside import guarded_queueing
 from kscheduler.framework.outside.health import Limits
 from kscheduler.framework.plugin import points_of
 
@@ -108,7 +111,7 @@ CHANGED = FAILED + "tried to change what it was given: "
         pytest.param(score_of([0, 0, -1]), INVALID.format(-1), "score", id="negative"),
         pytest.param(
             score_of(np.zeros((3, 1))),
-            FAILED + "expected 3 scores, got an array of shape (3, 1)",
+            FAILED + "expected an array of 3 scores, got an array of shape (3, 1)",
             "answer",
             id="wrong shape",
         ),
@@ -120,7 +123,7 @@ CHANGED = FAILED + "tried to change what it was given: "
         ),
         pytest.param(
             score_of(None),
-            FAILED + "expected 3 scores, got an array of shape ()",
+            FAILED + "expected an array of 3 scores, got NoneType",
             "answer",
             id="None",
         ),
@@ -251,6 +254,65 @@ def test_a_score_one_node_at_a_time(guarded, make_framework, cycle, pod, nodes, 
     message = FAILED + "a score is not a number"
     assert framework.run_score(cycle, pod, nodes) == Status(Code.ERROR, (message,))
     assert faults() == {("Score", "score"): 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(Status(Code.UNSCHEDULABLE, "no room"), "are a tuple", id="reasons: a string"),
+        pytest.param(Status(Code.UNSCHEDULABLE, (5,)), "are a tuple", id="reasons: a number"),
+        pytest.param(Status(99), "a Status with a Code", id="no code"),
+        pytest.param(Wait(float("nan")), "a Wait for a number of seconds", id="wait: not a number"),
+        pytest.param(Wait("10s"), "a Wait for a number of seconds", id="wait: a string"),
+        pytest.param(True, "a Status, a Wait or None", id="a truth"),
+    ],
+)
+def test_answers_are_looked_into(answer, expected, guarded, make_framework, cycle, pod, faults):
+    framework = make_framework(guarded(permit=lambda *_: answer))
+    status = framework.run_permit(cycle, pod, "n0")
+    assert status.code is Code.ERROR
+    assert expected in status.message
+    assert faults() == {("Permit", "answer"): 1}
+
+
+def test_names_of_nodes_are_a_set(guarded, make_framework, cycle, pod, nodes, faults):
+    framework = make_framework(guarded(pre_filter=lambda *_: NodeNames("n1")))
+    assert (
+        "NodeNames of a set of strings"
+        in framework.run_pre_filter(cycle, pod, nodes).status.message
+    )
+    assert faults() == {("PreFilter", "answer"): 1}
+
+
+@pytest.mark.parametrize(
+    "registration",
+    [
+        EventWithHint("Node"),
+        EventWithHint(ClusterEvent("Node", 1)),
+        EventWithHint(ClusterEvent("Node", Action.ADD), hint="always"),
+    ],
+)
+def test_events_to_register_are_looked_into(registration, guarded):
+    plugin = guarded(filter=lambda *_: (), events_to_register=lambda self: [registration])
+    with pytest.raises(KschedulerError, match="expected a"):
+        plugin.events_to_register()
+
+
+async def test_pre_enqueue_that_failed_is_asked_again_without_an_event(
+    guarded, make_framework, pod, handle, monkeypatch
+):
+    monkeypatch.setattr(guarded_queueing, "ASK_AGAIN_SECONDS", 0.01)
+    activated = asyncio.Queue()
+    handle.activate = activated.put_nowait
+    framework = make_framework(guarded(pre_enqueue=boom))
+    background = asyncio.create_task(handle.outside.background.run())
+    for _ in range(2):
+        framework.run_pre_enqueue(pod)
+    async with asyncio.timeout(10):
+        assert await activated.get() == [pod]
+        framework.run_pre_enqueue(pod)
+        assert await activated.get() == [pod]
+    background.cancel()
 
 
 def test_it_extends_what_the_plugin_extends(guarded):
@@ -404,8 +466,24 @@ def test_a_post_filter_that_answers_nonsense(guarded, make_framework, cycle, pod
 
     framework = make_framework(guarded(post_filter=lambda *_: None))
     result = framework.run_post_filter(cycle, pod, Diagnosis())
-    message = "returned NoneType None, expected a PostFilterResult"
+    message = 'running PostFilter plugin "A": returned NoneType None, expected a PostFilterResult'
     assert result == PostFilterResult(Status(Code.ERROR, (message,), "A"))
+
+
+async def test_a_post_filter_whose_preparation_fails_is_named(guarded, make_framework, cycle, pod):
+    from kscheduler.framework.verdict import Diagnosis
+
+    async def prepare():
+        raise ValueError("oops")
+
+    def post_filter(self, cycle, pod, diagnosis):
+        return PostFilterResult(Status(Code.UNSCHEDULABLE), preparation=prepare)
+
+    framework = make_framework(guarded(post_filter=post_filter))
+    result = framework.run_post_filter(cycle, pod, Diagnosis())
+    assert result.preparation is not None
+    message = 'running PostFilter plugin "A": ValueError: oops'
+    assert (await result.preparation()).status == Status(Code.ERROR, (message,), "A")
 
 
 def test_hints_see_views_and_fail_towards_trying_again(guarded, make_pod):

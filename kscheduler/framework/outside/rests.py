@@ -1,0 +1,50 @@
+"""Keeps a plugin that hangs from taking all of the loop's time.
+
+Every call that does not return holds up the whole scheduler until it is interrupted, and there may
+be a thousand pods to ask about, or an event every second to ask again. Who was late several times
+in a row at an extension point is therefore not asked there for a while: pods that need the answer
+fail at once, and everyone else gets the loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from kscheduler.config.duration import Duration
+from kscheduler.framework.outside.health import KEEPS_FAILING, Fault, PluginFault
+
+# A rest is so many times as long as the call that was interrupted.
+LONGER = 12
+
+
+class Rests:
+    """Of one plugin in one profile, by extension point."""
+
+    def __init__(self, call_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = call_seconds * LONGER
+        self._clock = clock
+        # Late answers since the last one in time; points without any are not there.
+        self._late: dict[str, int] = {}
+        self._until: dict[str, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._late)
+
+    def refusal(self, point: str) -> PluginFault | None:
+        """Why the plugin is not asked now, if it is not."""
+        if self._clock() >= self._until.get(point, 0.0):
+            return None
+        count, rest = self._late[point], Duration.of(self._seconds)
+        text = f"timed out {count} times in a row and is not asked for {rest}"
+        return PluginFault(Fault.TIMEOUT, text)
+
+    def late(self, point: str) -> None:
+        count = self._late[point] = self._late.get(point, 0) + 1
+        if count >= KEEPS_FAILING:
+            self._until[point] = self._clock() + self._seconds
+
+    def in_time(self, point: str) -> None:
+        if self._late:
+            self._late.pop(point, None)
+            self._until.pop(point, None)
