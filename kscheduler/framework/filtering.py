@@ -87,6 +87,8 @@ class _Call(NamedTuple):
     evaluations: Counter
     # Pays per node it is shown, so it is shown only those still alive.
     per_node: bool
+    # Judges each node by itself.
+    local: bool
 
 
 class Filtering:
@@ -98,9 +100,19 @@ class Filtering:
                 plugin.filter,
                 self._point.evaluations(plugin.name),
                 getattr(plugin, "per_node", False),
+                getattr(plugin, "local", False),
             )
             for plugin in plugins
         ]
+        self._node_by_node = [plugin.name for plugin in self._calls if plugin.per_node]
+
+    def is_local(self, cycle: CycleState) -> bool:
+        """Whether all who take part judge each node by itself."""
+        return all(plugin.local or plugin.name in cycle.skip_filter for plugin in self._calls)
+
+    def is_node_by_node(self, cycle: CycleState) -> bool:
+        """Whether somebody who takes part pays for each node it is shown."""
+        return any(name not in cycle.skip_filter for name in self._node_by_node)
 
     def took(self, status: Status | None, started: float) -> None:
         """The search for feasible nodes is over, nominated pods included."""

@@ -96,6 +96,10 @@ class FollowsRows(Plugin, Protocol):
 
 @runtime_checkable
 class FilterPlugin(Plugin, Protocol):
+    """With `local = True` a plugin promises that its verdict on a node follows from the pod's spec,
+    that node and the pods there, and from nothing else; then it may be remembered.
+    """
+
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterable[Rejection]:
         """Which of these nodes cannot take the pod, one Rejection per sentence."""
 

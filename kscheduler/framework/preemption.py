@@ -24,8 +24,9 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extender_questions import Victims
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.preemption_choice import best
-from kscheduler.framework.preemption_dry_run import Candidate, DryRun, Rehearsal
+from kscheduler.framework.preemption_choice import Candidate, best
+from kscheduler.framework.preemption_dry_run import DryRun, Rehearsal
+from kscheduler.framework.preemption_memory import Memory
 from kscheduler.framework.preemption_victims import Budgets, is_going_by_preemption
 from kscheduler.framework.verdict import Code, Diagnosis, Rows, Status, failed, fit_error, rejected
 from kscheduler.state.nodes_view import Nodes
@@ -69,6 +70,7 @@ class Evaluator:
         self._handle = handle
         self._percentage = percentage
         self._absolute = absolute
+        self._memory = Memory(handle.nominator)
 
     def evaluate(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
@@ -121,9 +123,16 @@ class Evaluator:
             return DryRun(0)
         offset = self._handle.rng.randrange(len(rows))
         known = tuple(self._handle.listers.lister(PodDisruptionBudget).items())
-        budgets = Budgets(known)
+        framework = self._handle.framework
+        remembers = framework.filters_locally(cycle)
         rehearsal = Rehearsal(
-            self._handle.framework, cycle, pod, nodes, budgets=budgets, now_ns=now_ns
+            framework,
+            cycle,
+            pod,
+            nodes,
+            budgets=Budgets(known),
+            now_ns=now_ns,
+            known=self._memory.recall(pod, nodes, known) if remembers else None,
         )
         enough = self._enough_of(len(rows))
         if v := log.v(5):

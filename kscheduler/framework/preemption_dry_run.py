@@ -12,7 +12,7 @@ worlds apart in which pods have left only one node. With others each node is tri
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.filtering import Filtered
 from kscheduler.framework.plugin import Shift
+from kscheduler.framework.preemption_choice import Candidate
 from kscheduler.framework.preemption_line_up import LineUp, line_ups
 from kscheduler.framework.preemption_victims import Budgets
 from kscheduler.framework.runtime import Framework
@@ -35,14 +36,12 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 SMALLEST_BATCH = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A node that would suit the pod without these victims, the most important first."""
+# What speaks against a node: plugin, code and reason, perhaps several.
+Refusal = tuple[tuple[str, Code, str], ...]
+NOBODY_TO_EVICT: Refusal = (("", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_VICTIMS),)
 
-    node: str
-    victims: tuple[PodInfo, ...]
-    # Of budgets for disruptions.
-    violations: int = 0
+# What was found out about a row.
+Finding = Candidate | Refusal
 
 
 @dataclass(slots=True)
@@ -52,8 +51,8 @@ class DryRun:
     wanted: int
     clean: list[Candidate] = field(default_factory=list)
     violating: list[Candidate] = field(default_factory=list)
-    # Why other nodes are no candidates, and why some could not be judged.
-    charges: list[Charge] = field(default_factory=list)
+    # Why other nodes are no candidates, by row, and why some could not be judged.
+    refusals: dict[int, Refusal] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
 
     @property
@@ -65,20 +64,32 @@ class DryRun:
         clean, violating = len(self.clean), len(self.violating)
         return min(clean, self.wanted) > 0 and clean + violating >= self.wanted
 
-    def add(self, found: Iterable[Candidate]) -> None:
-        for candidate in found:
-            (self.violating if candidate.violations else self.clean).append(candidate)
-            if self.is_enough:
-                break
+    @property
+    def charges(self) -> list[Charge]:
+        """Why nodes are no candidates, each sentence once."""
+        rows_of: dict[tuple[str, Code, str], list[int]] = {}
+        for row, refusal in self.refusals.items():
+            for sentence in refusal:
+                rows_of.setdefault(sentence, []).append(row)
+        return [
+            Charge(plugin, np.array(rows, np.intp), code, reason)
+            for (plugin, code, reason), rows in rows_of.items()
+        ]
 
-    def note(self, filtered: Filtered) -> None:
-        """Nodes that do not suit the pod even when it has them for itself."""
-        self.charges += filtered.charges
-        self.errors += [error.reason for error in filtered.errors]
+    def add(self, row: int, finding: Finding) -> None:
+        if not isinstance(finding, Candidate):
+            self.refusals[row] = finding
+        elif finding.violations:
+            self.violating.append(finding)
+        else:
+            self.clean.append(finding)
 
 
 class Rehearsal:
-    """For one pod that no node takes; `cycle` is what its plugins prepared."""
+    """For one pod that no node takes; `cycle` is what its plugins prepared.
+
+    `known` are findings that still hold; what is found out now is added to them.
+    """
 
     def __init__(
         self,
@@ -89,6 +100,7 @@ class Rehearsal:
         *,
         budgets: Budgets,
         now_ns: int,
+        known: dict[int, Finding] | None = None,
     ) -> None:
         self._framework = framework
         self._cycle = cycle
@@ -96,43 +108,55 @@ class Rehearsal:
         self._nodes = nodes
         self._budgets = budgets
         self._now_ns = now_ns
+        self._known = {} if known is None else known
+        self._errors: list[str] = []
 
     def run(self, rows: Rows, wanted: int) -> DryRun:
         """Try these rows in their order until there are enough candidates."""
-        found = DryRun(wanted)
-        framework, cycle = self._framework, self._cycle
-        alone = framework.has_extensions(cycle) and not framework.can_follow_rows(cycle)
+        found = DryRun(wanted, errors=self._errors)
         start, size = 0, max(wanted, SMALLEST_BATCH)
         while start < len(rows) and not found.is_enough:
-            line_ups = self._line_ups(rows[start : start + size].tolist(), found)
-            if alone:
-                found.add(self._one_by_one(line_ups, found))
-            elif line_ups:
-                found.add(self._together(line_ups, found))
+            batch = rows[start : start + size].tolist()
+            fresh = self._find_out([row for row in batch if row not in self._known])
+            for row in batch:
+                finding = fresh.get(row) or self._known.get(row)
+                # There is none where something went wrong.
+                if finding is not None:
+                    found.add(row, finding)
+                    if found.is_enough:
+                        break
             start, size = start + size, size * 2
         return found
 
-    def _line_ups(self, rows: Sequence[int], found: DryRun) -> dict[int, LineUp]:
+    def _find_out(self, rows: Sequence[int]) -> dict[int, Finding]:
+        found: dict[int, Finding] = dict.fromkeys(rows, NOBODY_TO_EVICT)
         line_up = line_ups(rows, self._nodes, self._pod.priority, self._budgets, self._now_ns)
-        without = [row for row in rows if row not in line_up]
-        if without:
-            code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-            found.charges.append(Charge("", np.array(without, np.intp), code, NO_VICTIMS))
-        return line_up
+        for row in line_up:
+            del found[row]
+        framework, cycle = self._framework, self._cycle
+        if framework.has_extensions(cycle) and not framework.can_follow_rows(cycle):
+            self._one_by_one(line_up, found)
+        elif line_up:
+            self._together(line_up, found)
+        self._known.update(found)
+        for row, one in line_up.items():
+            if not one.settled:
+                self._known.pop(row, None)
+        return found
 
-    def _together(self, line_ups: Mapping[int, LineUp], found: DryRun) -> Iterator[Candidate]:
+    def _together(self, line_ups: Mapping[int, LineUp], found: dict[int, Finding]) -> None:
         eviction = Eviction(self._nodes, {row: one.pods for row, one in line_ups.items()})
         cycle = self._cycle.clone()
         follow = self._framework.follow_rows
         shifts = follow(cycle, eviction.pods, eviction.row_of_pod, self._nodes)
         _tell(shifts, np.arange(len(eviction.pods)), -1)
         filtered = self._filter(cycle, eviction.nodes.take(eviction.rows))
-        found.note(filtered)
+        self._note(filtered, found)
         promising = _among(eviction.rows, filtered.feasible, len(self._nodes))
         goes = self._bring_back(cycle, eviction, promising, shifts)
         for row in eviction.rows[promising].tolist():
             first, end = eviction.numbers_of(row)
-            yield from self._conclude(row, line_ups[row], goes[first:end].tolist(), found)
+            self._conclude(row, line_ups[row], goes[first:end].tolist(), found)
 
     def _bring_back(
         self, cycle: CycleState, eviction: Eviction, promising: Mask, shifts: Sequence[Shift]
@@ -153,24 +177,26 @@ class Rehearsal:
             _tell(shifts, unfit, -1)
         return goes
 
-    def _one_by_one(self, line_ups: Mapping[int, LineUp], found: DryRun) -> Iterator[Candidate]:
+    def _one_by_one(self, line_ups: Mapping[int, LineUp], found: dict[int, Finding]) -> None:
         for row, line_up in line_ups.items():
             try:
                 goes = self._alone(row, line_up.pods, found)
             except _CannotFollowError as error:
-                found.errors.append(str(error))
+                self._errors.append(str(error))
                 continue
             if goes is not None:
-                yield from self._conclude(row, line_up, goes, found)
+                self._conclude(row, line_up, goes, found)
 
-    def _alone(self, row: int, pods: Sequence[PodInfo], found: DryRun) -> Sequence[bool] | None:
+    def _alone(
+        self, row: int, pods: Sequence[PodInfo], found: dict[int, Finding]
+    ) -> Sequence[bool] | None:
         """Which pods cannot come back; None if the pod does not fit without any of them."""
         stage = _Stage(self._framework, self._cycle.clone(), self._pod, self._nodes, row)
         for pod in pods:
             stage.remove(pod)
         filtered = self._filter(stage.cycle, stage.nodes)
         if not len(filtered.feasible):
-            found.note(filtered)
+            self._note(filtered, found)
             return None
         goes = []
         for pod in pods:
@@ -184,17 +210,28 @@ class Rehearsal:
     def _filter(self, cycle: CycleState, nodes: Nodes) -> Filtered:
         return self._framework.filter_with_nominated(cycle, self._pod, nodes)
 
+    def _note(self, filtered: Filtered, found: dict[int, Finding]) -> None:
+        """Nodes that do not suit the pod even when it has them for itself."""
+        refusals: dict[int, Refusal] = {}
+        for plugin, rows, code, reason in filtered.charges:
+            sentence = ((plugin, code, reason),)
+            for row in rows.tolist():
+                refusals[row] = refusals.get(row, ()) + sentence
+        found.update(refusals)
+        self._errors += [error.reason for error in filtered.errors]
+
     def _conclude(
-        self, row: int, line_up: LineUp, goes: Sequence[bool], found: DryRun
-    ) -> Iterator[Candidate]:
+        self, row: int, line_up: LineUp, goes: Sequence[bool], found: dict[int, Finding]
+    ) -> None:
         gone = [number for number, goes_away in enumerate(goes) if goes_away]
         name = self._nodes.name_of(row)
         if not gone:
-            found.errors.append(f"expected at least one victim pod on node {quote(name)}")
+            self._errors.append(f"expected at least one victim pod on node {quote(name)}")
             return
         violations = bisect_left(gone, line_up.protected)
         gone.sort(key=line_up.ranks.__getitem__)
-        yield Candidate(name, tuple(line_up.pods[number] for number in gone), violations)
+        victims = tuple([line_up.pods[number] for number in gone])
+        found[row] = Candidate(name, victims, violations)
 
 
 def _among(rows: Rows, some: Rows, size: int) -> Mask:

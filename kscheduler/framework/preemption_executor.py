@@ -25,7 +25,7 @@ from kscheduler.api.pod_conditions import with_condition
 from kscheduler.api.timestamps import format_time
 from kscheduler.errors import KschedulerError, MissingError
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.preemption_dry_run import Candidate
+from kscheduler.framework.preemption_choice import Candidate
 from kscheduler.framework.preemption_victims import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from kscheduler.framework.verdict import Status, failed
 from kscheduler.state.pod_info import PodInfo
@@ -34,6 +34,8 @@ log = logs.logger(__name__)
 
 # Victims of one pod that are evicted at the same time.
 AT_ONCE = 16
+# With so many that are not seen yet, it is time to look whether they were.
+MANY_EVICTIONS = 64
 
 
 class Executor:
@@ -45,6 +47,7 @@ class Executor:
         self._runs: dict[str, _Run] = {}
         # Victims whose deletion was asked for and is not seen yet, by uid.
         self._evictions: dict[str, _Deletion] = {}
+        self._tidy_at = MANY_EVICTIONS
 
     def is_preempting(self, uid: str) -> bool:
         """Whether the pod must wait until its victims are asked to go."""
@@ -172,13 +175,13 @@ class Executor:
 
     async def _delete_once(self, preemptor: PodInfo, victim: PodInfo) -> bool:
         """False if somebody else sees, or saw, to it that the victim goes."""
-        self._forget_those_seen_going()
         under_way = self._evictions.get(victim.uid)
         if under_way is not None:
             await under_way.wait()
             return False
         if self._is_going(victim):
             return False
+        self._forget_those_seen_going()
         deletion = self._evictions[victim.uid] = _Deletion(victim)
         try:
             return await self._delete(preemptor, victim)
@@ -235,6 +238,8 @@ class Executor:
         return known if known is not None and known.uid == pod.uid else None
 
     def _forget_those_seen_going(self) -> None:
+        if len(self._evictions) < self._tidy_at:
+            return
         over = [
             uid
             for uid, deletion in self._evictions.items()
@@ -242,6 +247,7 @@ class Executor:
         ]
         for uid in over:
             del self._evictions[uid]
+        self._tidy_at = 2 * len(self._evictions) + MANY_EVICTIONS
 
 
 class _Run:

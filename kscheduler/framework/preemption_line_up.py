@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.preemption_victims import Budgets, started_ns
+from kscheduler.framework.preemption_victims import Budgets, start_ns
 from kscheduler.framework.verdict import Rows
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -26,6 +26,8 @@ class LineUp(NamedTuple):
     protected: int
     # How important each is among them: the smaller, the more.
     ranks: Sequence[int]
+    # Whether the order stays as it is while time goes by.
+    settled: bool
 
 
 def line_ups(
@@ -45,6 +47,8 @@ def line_ups(
     priorities = np.fromiter((pod.priority for pod in pods), np.int64, len(pods))
     starts = _starts(pods, now_ns)
     order = np.lexsort((starts, -priorities, node))
+    # Some clocks are ahead: who was started later than now is not always later than now.
+    early = np.bincount(node[starts > now_ns], minlength=len(lower)) == 0
     ranks = _ranks(priorities[order], starts[order])
     protected = np.zeros(len(lower), np.intp)
     if budgets:
@@ -56,9 +60,9 @@ def line_ups(
     ends = np.cumsum(sizes)
     firsts = (ends - sizes).tolist()
     return {
-        row: LineUp(in_line[first:end], count, ranked[first:end])
-        for row, first, end, count in zip(
-            lower, firsts, ends.tolist(), protected.tolist(), strict=True
+        row: LineUp(in_line[first:end], count, ranked[first:end], settled)
+        for row, first, end, count, settled in zip(
+            lower, firsts, ends.tolist(), protected.tolist(), early.tolist(), strict=True
         )
     }
 
@@ -77,6 +81,7 @@ def _starts(pods: Sequence[PodInfo], now_ns: int) -> NDArray[np.int64]:
         said = pod.pod.status.start_time
         start = known.get(said)
         if start is None:
-            start = known[said] = started_ns(pod, now_ns)
+            start = start_ns(pod)
+            start = known[said] = now_ns if start is None else start
         starts.append(start)
     return np.array(starts, np.int64)

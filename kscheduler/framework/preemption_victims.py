@@ -17,10 +17,10 @@ DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
 
-def started_ns(pod: PodInfo, now_ns: int) -> int:
+def start_ns(pod: PodInfo) -> int | None:
     """When the pod's kubelet took it on; one that none has taken on yet counts as started now."""
     started = pod.pod.status.start_time
-    return now_ns if started is None else _parsed(started) or now_ns
+    return None if started is None else _parsed(started)
 
 
 @lru_cache(maxsize=1 << 16)

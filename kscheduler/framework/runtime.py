@@ -68,6 +68,8 @@ class Framework:
         filtering = Filtering(profile, metrics, at("filter"))
         self.run_filter = filtering.run_filter
         self.filter_took = filtering.took
+        self.filters_node_by_node = filtering.is_node_by_node
+        self.filters_locally = filtering.is_local
         nominated = FilteringWithNominated(pre_filtering, filtering, handle.nominator)
         self.filter_with_nominated = nominated.filter_with_nominated
 

@@ -23,7 +23,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.preemption import Choice, Evaluator, NoCandidate
-from kscheduler.framework.preemption_dry_run import Candidate
+from kscheduler.framework.preemption_choice import Candidate
 from kscheduler.framework.preemption_executor import Executor
 from kscheduler.framework.verdict import Code, Diagnosis, Status, rejected_for_good
 from kscheduler.state.pod_info import PodInfo

@@ -60,6 +60,7 @@ class Preferred(NamedTuple):
 
 class NodeAffinity:
     name = "NodeAffinity"
+    local = True
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         self._enforced: NodeSelectorMatcher | None = None

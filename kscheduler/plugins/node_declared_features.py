@@ -35,6 +35,7 @@ class RequiredFeatures(NamedTuple):
 
 class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
+    local = True
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         bits = required_features(pod.pod)

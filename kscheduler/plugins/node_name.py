@@ -21,6 +21,7 @@ REASON = "node(s) didn't match the requested node name"
 
 class NodeName:
     name = "NodeName"
+    local = True
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> NodeNames | None:
         return NodeNames(frozenset({pod.node_name})) if pod.node_name else None

@@ -33,6 +33,7 @@ class WantedPorts(NamedTuple):
 
 class NodePorts:
     name = "NodePorts"
+    local = True
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if not pod.host_ports:

@@ -70,6 +70,7 @@ class ScoreRequest(NamedTuple):
 
 class NodeResourcesFit:
     name = "NodeResourcesFit"
+    local = True
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         self._ignored = frozenset(args.ignored_resources)

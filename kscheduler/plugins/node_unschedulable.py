@@ -31,6 +31,7 @@ REASON = "node(s) were unschedulable"
 
 class NodeUnschedulable:
     name = "NodeUnschedulable"
+    local = True
 
     def __init__(self, args: object, handle: Handle) -> None:
         self._numeric = handle.gates.enabled("TaintTolerationComparisonOperators")

@@ -58,6 +58,7 @@ class Verdicts:
 
 class TaintToleration:
     name = "TaintToleration"
+    local = True
 
     def __init__(self, args: object, handle: Handle) -> None:
         self._numeric = handle.gates.enabled("TaintTolerationComparisonOperators")

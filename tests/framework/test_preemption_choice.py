@@ -2,8 +2,7 @@
 
 import pytest
 
-from kscheduler.framework.preemption_choice import best
-from kscheduler.framework.preemption_dry_run import Candidate
+from kscheduler.framework.preemption_choice import Candidate, best
 from kscheduler.state.pod_info import PodInfo
 from tests.plugins.evictions import make_pod
 
