@@ -67,6 +67,7 @@ class Guard:
                 answer = call(*args)
             finally:
                 watchdog.end(before)
+            watchdog.check(before)
             result = check(answer)
         except OverdueError:
             watchdog.end(before)
@@ -111,6 +112,7 @@ class Guard:
         count, before = entered
         self.watchdog.end(before)
         cancelled.stepped(count)
+        self.watchdog.check(before)
 
     def _refuse(self, point: str) -> None:
         refusal = self._rests.refusal(point)

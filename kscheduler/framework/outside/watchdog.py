@@ -68,6 +68,11 @@ class Watchdog:
             self._watching = before.watching
             signal.setitimer(signal.ITIMER_REAL, *before.timer)
 
+    def check(self, before: _Before | None) -> None:
+        """After `end`: who swallowed the interruption, and answered after all, was late as well."""
+        if before is not None and self._overdue:
+            raise OverdueError
+
     def pause(self) -> bool:
         """Until `resume`, nothing is interrupted; that it is late is remembered."""
         before, self._watching = self._watching, False

@@ -64,3 +64,35 @@ def test_while_it_rests_pods_fail_at_once_and_are_counted(
     )
     assert len(asked) == 3
     assert faults() == {("Reserve", "timeout"): 6}
+
+
+def answer_late(*_):
+    until = time.monotonic() + 0.3
+    while time.monotonic() < until:
+        try:
+            time.sleep(0.3)
+        except BaseException:
+            continue
+
+
+async def answer_late_and_wait(*_):
+    answer_late()
+
+
+LATE = "timed out: it had not answered after 50ms"
+
+
+def test_who_swallows_the_interruption_and_answers_is_late(
+    guarded, make_framework, cycle, pod, faults
+):
+    framework = make_framework(guarded(reserve=answer_late, limits=Limits(call_seconds=0.05)))
+    status = framework.run_reserve(cycle, pod, "n0")
+    assert status.message == f'running Reserve plugin "A": {LATE}'
+    assert faults() == {("Reserve", "timeout"): 1}
+
+
+async def test_so_is_who_may_wait_but_blocks(guarded, make_framework, cycle, pod, faults):
+    framework = make_framework(guarded(bind=answer_late_and_wait, limits=Limits(call_seconds=0.05)))
+    status = await framework.run_bind(cycle, pod, "n0")
+    assert status.message == f'running Bind plugin "A": {LATE}'
+    assert faults() == {("Bind", "timeout"): 1}
