@@ -42,7 +42,7 @@ class Candidate:
 
 def best(candidates: Sequence[Candidate], now_ns: int) -> list[Candidate]:
     """The candidates that are equally good under all criteria, by name."""
-    least = min([one.harm for one in candidates])
+    least = min([one.harm for one in candidates], default=None)
     left = [one for one in candidates if one.harm == least]
     if len(left) > 1:
         ages = [one.oldest_ns(now_ns) for one in left]
