@@ -10,9 +10,11 @@ import time
 
 from kscheduler.client.connections import Connections
 from kscheduler.client.dialling import Route
+from kscheduler.client.extender_body import Enough, read_body
 from kscheduler.client.failures import BROKEN, failure
 from kscheduler.client.fence import Fence, withheld
 from kscheduler.client.http_connection import ServerClosedError
+from kscheduler.client.http_response import MalformedResponseError
 from kscheduler.client.tls import TlsConfig, TlsContexts
 from kscheduler.client.transport import JSON, user_agent
 from kscheduler.errors import KschedulerError
@@ -48,7 +50,7 @@ class ExtenderHttp:
         self._timeout_seconds = timeout_seconds
         self._fence = fence
 
-    async def ask(self, verb: str, question: bytes, *, repeatable: bool) -> bytes:
+    async def ask(self, verb: str, question: bytes, *, repeatable: bool, enough: Enough) -> bytes:
         """The body of the answer, which was 200; every failure is an ExtenderHttpError.
 
         A question is `repeatable` if it changes nothing.
@@ -58,17 +60,19 @@ class ExtenderHttp:
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 try:
-                    return await self._exchange(exchange, verb, url, question)
+                    return await self._exchange(exchange, verb, url, question, enough)
                 except ServerClosedError:
                     if not repeatable:
                         raise
-                    return await self._exchange(exchange, verb, url, question)
+                    return await self._exchange(exchange, verb, url, question, enough)
         except TimeoutError as error:
             raise ExtenderHttpError(exchange.timed_out()) from error
         except BROKEN as error:
-            raise ExtenderHttpError(str(failure(exchange.request, error))) from error
+            raise ExtenderHttpError(exchange.broken(error)) from error
 
-    async def _exchange(self, exchange: "_Exchange", verb: str, url: str, question: bytes) -> bytes:
+    async def _exchange(
+        self, exchange: "_Exchange", verb: str, url: str, question: bytes, enough: Enough
+    ) -> bytes:
         context = self._tls.context(time.monotonic()) if self._tls is not None else None
         connection = await self._connections.ask(
             self._written(verb, question),
@@ -81,7 +85,7 @@ class ExtenderHttp:
             status = connection.response.status
             if status != OK:
                 raise ExtenderHttpError(f"failed {verb} with extender at URL {url}, code {status}")
-            return await connection.read_all()
+            return await read_body(connection, enough, most_bytes=MAX_ANSWER_BYTES)
         finally:
             self._connections.release(connection)
 
@@ -90,6 +94,7 @@ class ExtenderHttp:
             "Host": self._route.host_header,
             "User-Agent": user_agent("extender"),
             "Content-Type": JSON,
+            "Accept-Encoding": "gzip",
             "Content-Length": str(len(question)),
             **dict(self._route.headers),
         }
@@ -120,3 +125,10 @@ class _Exchange:
         if self.is_answered:
             return f"{told} or context cancellation while reading body)"
         return f"{self.request}: {told} exceeded while awaiting headers)"
+
+    def broken(self, error: Exception) -> str:
+        """The same."""
+        if self.is_answered and isinstance(error, MalformedResponseError):
+            return str(error)
+        told = failure(self.request, error)
+        return told.cause if self.is_answered else str(told)

@@ -47,7 +47,8 @@ def failure(request: str, error: Exception) -> TransportError:
         case ServerClosedError():
             return ConnectionReset(request, "EOF")
         case MalformedResponseError():
-            return TransportError(request, f"net/http: malformed HTTP response: {error}")
+            broken = "net/http: HTTP/1.x transport connection broken"
+            return TransportError(request, f"{broken}: {error}")
         case OSError():
             return _broken_off(request, error)
         case _:

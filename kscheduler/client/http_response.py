@@ -232,7 +232,7 @@ class Response:
 
 def _length(text: bytes) -> int:
     if not text.isdigit() or len(text) > MAX_LENGTH_DIGITS:
-        raise MalformedResponseError(f"bad Content-Length: {text!r}")
+        raise MalformedResponseError(f'bad Content-Length "{text.decode("latin-1")}"')
     return int(text)
 
 
@@ -250,4 +250,11 @@ def _refuse(head: bytes) -> NoReturn:
     if len(head) > MAX_HEAD_BYTES:
         raise MalformedResponseError("the head is too long")
     line = head.split(b"\n", 1)[0].rstrip(b"\r").decode("ascii", "backslashreplace")
-    raise MalformedResponseError(f'"{line[:100]}"')
+    version, space, rest = line.partition(" ")
+    status = rest.lstrip(" ").partition(" ")[0]
+    what, told = "response", line
+    if space and not (len(status) == 3 and status.isdigit()):
+        what, told = "status code", status
+    elif space and re.fullmatch(r"HTTP/\d\.\d", version) is None:
+        what, told = "version", version
+    raise MalformedResponseError(f'malformed HTTP {what} "{told[:100]}"')

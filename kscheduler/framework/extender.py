@@ -7,7 +7,7 @@ and a name it was not asked about is refused in that form of answer, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -16,6 +16,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework import extender_answers as answers
 from kscheduler.framework import extender_questions as questions
 from kscheduler.framework.extender_answers import ChosenVictims, HostPriority
+from kscheduler.framework.extender_json import is_finished
 from kscheduler.framework.extender_questions import Victims
 from kscheduler.logs import quote
 from kscheduler.state.nodes_view import Nodes
@@ -29,7 +30,16 @@ class ExtenderError(KschedulerError):
 class Wire(Protocol):
     """How an extender is reached. Raises KschedulerError when it is not, or does not answer."""
 
-    async def ask(self, verb: str, question: bytes, /, *, repeatable: bool) -> bytes: ...
+    async def ask(
+        self,
+        verb: str,
+        question: bytes,
+        /,
+        *,
+        repeatable: bool,
+        enough: Callable[[bytes], bool],
+    ) -> bytes:
+        """The answer; as much of it as is `enough`, if it breaks off then."""
 
 
 class Passed(NamedTuple):
@@ -63,7 +73,7 @@ class Extender:
 
     async def filter(self, pod: PodInfo, nodes: Nodes) -> Passed:
         config = self._config
-        answer = await self._wire.ask(config.filter_verb, self._about(pod, nodes), repeatable=True)
+        answer = await self._ask(config.filter_verb, self._about(pod, nodes))
         names, listed, failed, unresolvable = answers.filter_answer(answer)
         if not config.node_cache_capable or names is None:
             names = listed or ()
@@ -77,10 +87,8 @@ class Extender:
         return Passed(names, failed, unresolvable)
 
     async def prioritize(self, pod: PodInfo, nodes: Nodes) -> list[HostPriority]:
-        verb = self._config.prioritize_verb
-        return answers.priorities(
-            await self._wire.ask(verb, self._about(pod, nodes), repeatable=True)
-        )
+        question = self._about(pod, nodes)
+        return answers.priorities(await self._ask(self._config.prioritize_verb, question))
 
     def _about(self, pod: PodInfo, nodes: Nodes) -> bytes:
         if self._config.node_cache_capable:
@@ -93,9 +101,7 @@ class Extender:
         """Of these nodes those that may be emptied, perhaps at the cost of other pods."""
         by_uid = self._config.node_cache_capable
         about = questions.about_victim_uids if by_uid else questions.about_victims
-        answer = await self._wire.ask(
-            self._config.preempt_verb, about(pod.pod, victims), repeatable=True
-        )
+        answer = await self._ask(self._config.preempt_verb, about(pod.pod, victims))
         chosen = answers.chosen_victims(answer)
         return {name: self._found(name, one, nodes) for name, one in chosen.items()}
 
@@ -114,9 +120,10 @@ class Extender:
 
     async def bind(self, pod: PodInfo, node: str) -> None:
         question = questions.about_binding(pod, node)
-        answers.check_binding(
-            await self._wire.ask(self._config.bind_verb, question, repeatable=False)
-        )
+        answers.check_binding(await self._ask(self._config.bind_verb, question, repeatable=False))
+
+    async def _ask(self, verb: str, question: bytes, *, repeatable: bool = True) -> bytes:
+        return await self._wire.ask(verb, question, repeatable=repeatable, enough=is_finished)
 
 
 def _resources_of(pod: PodInfo) -> Iterable[str]:

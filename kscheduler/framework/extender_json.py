@@ -43,6 +43,7 @@ LISTS = {
     "v1.HostPriorityList": "v1.HostPriority",
 }
 MAPS = {"v1.FailedNodesMap": "string", "map[string]*v1.MetaVictims": "v1.MetaVictims"}
+SPACES = b" \t\r\n"
 INT64 = range(-(1 << 63), 1 << 63)
 # Where a text stops being JSON is told in Go's words only up to this length: it takes a while.
 MAX_EXPLAINED_BYTES = 256 << 10
@@ -76,7 +77,18 @@ def read(answer: bytes, kind: str, decode: Decode = msgspec.json.decode) -> Any:
         return _fitted(decode(answer), kind)
     except (msgspec.DecodeError, UnicodeDecodeError, ExtenderAnswerError):
         # Something is odd about it, which may be all right in Go's eyes.
-        return _fitted(_first_value(answer.lstrip(b" \t\r\n")), kind)
+        return _fitted(_first_value(answer.lstrip(SPACES)), kind)
+
+
+def is_finished(answer: bytes) -> bool:
+    """Whether nothing that may follow could change how it is read."""
+    try:
+        _first_value(answer.lstrip(SPACES))
+    except UnfinishedAnswerError:
+        return False
+    except ExtenderAnswerError:
+        return True
+    return True
 
 
 def _fitted(value: Any, kind: str, struct: str = "", path: str = "") -> Any:

@@ -130,7 +130,7 @@ async def test_premature_end_is_a_reset_and_a_write_is_not_repeated(connect, ans
 
 async def test_malformed_answer_costs_its_connection_only(connect):
     async with connect([b"hello\r\n"], [OK]) as (server, transport):
-        with pytest.raises(TransportError, match='malformed HTTP response: "hello"'):
+        with pytest.raises(TransportError, match='broken: malformed HTTP response "hello"'):
             await transport.request("POST", "/x", body=b"{}")
         assert await transport.request("POST", "/x", body=b"{}") == b"ok"
     assert server.connections == 2

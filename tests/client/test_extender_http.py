@@ -16,6 +16,10 @@ from tests.client.authority import Authority
 QUESTION = b'{"Pod":null}'
 
 
+def never(body):
+    return False
+
+
 class Extender:
     """Answers with what it was sent, unless `answer` says otherwise."""
 
@@ -60,7 +64,7 @@ async def asking(url, tls=None, seconds=10.0):
 
 async def test_a_question_is_posted_to_its_verb():
     async with serving() as (extender, url), asking(f"{url}/ext//") as wire:
-        assert await wire.ask("filter", QUESTION, repeatable=True) == QUESTION
+        assert await wire.ask("filter", QUESTION, repeatable=True, enough=never) == QUESTION
     ((path, headers, body),) = extender.requests
     assert (path, body) == ("/ext/filter", QUESTION)
     assert headers["Content-Type"] == "application/json"
@@ -69,9 +73,11 @@ async def test_a_question_is_posted_to_its_verb():
 async def test_connections_are_kept_and_shared_by_those_who_ask_at_once():
     async with serving() as (extender, url), asking(url) as wire:
         for _ in range(3):
-            await wire.ask("filter", QUESTION, repeatable=True)
+            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
         assert len(extender.peers) == 1
-        await asyncio.gather(*(wire.ask("bind", QUESTION, repeatable=False) for _ in range(5)))
+        await asyncio.gather(
+            *(wire.ask("bind", QUESTION, repeatable=False, enough=never) for _ in range(5))
+        )
         assert len(extender.requests) == 8
 
 
@@ -83,7 +89,7 @@ async def test_any_status_but_200_is_a_failure(code):
     async with serving() as (extender, url), asking(url) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError) as told:
-            await wire.ask("filter", QUESTION, repeatable=True)
+            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
     assert str(told.value) == f"failed filter with extender at URL {url}/filter, code {code}"
 
 
@@ -94,7 +100,7 @@ async def test_silence_is_waited_for_only_so_long():
     async with serving() as (extender, url), asking(url, seconds=0.1) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError) as told:
-            await wire.ask("filter", QUESTION, repeatable=True)
+            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
     assert str(told.value) == (
         f'Post "{url}/filter": context deadline exceeded '
         "(Client.Timeout exceeded while awaiting headers)"
@@ -111,12 +117,102 @@ async def test_an_answer_that_does_not_end_is_waited_for_only_so_long():
     async with serving() as (extender, url), asking(url, seconds=0.2) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError) as told:
-            await wire.ask("filter", QUESTION, repeatable=True)
+            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
         extender.answer = None
-        assert await wire.ask("filter", QUESTION, repeatable=True) == QUESTION
+        assert await wire.ask("filter", QUESTION, repeatable=True, enough=never) == QUESTION
     assert str(told.value) == (
         "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
     )
+
+
+def finished(body):
+    return body.endswith(b"}")
+
+
+@asynccontextmanager
+async def saying(*pieces, ends):
+    """A server that says this, whatever it is asked; and then nothing more, or `ends`."""
+
+    writers = []
+
+    async def serve(reader, writer):
+        writers.append(writer)
+        await reader.readuntil(QUESTION)
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        if ends:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    for writer in writers:
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["breaks off", "falls silent"])
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([b"Content-Length: 9\r\n\r\n", b"{", b"}"], id="shorter than it said"),
+        pytest.param([b"Transfer-Encoding: chunked\r\n\r\n", b"2\r\n{}\r\n"], id="no end"),
+    ],
+)
+async def test_an_answer_that_is_finished_needs_no_end(pieces, ends):
+    head = b"HTTP/1.1 200 OK\r\n"
+    async with saying(head, *pieces, ends=ends) as url, asking(url, seconds=60.0) as wire:
+        assert await wire.ask("filter", QUESTION, repeatable=True, enough=finished) == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "unexpected EOF"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+            "gzip: invalid header",
+        ),
+        (
+            b"HTTP/1.1 abc\r\n\r\n",
+            'Post "{url}/filter": net/http: HTTP/1.x transport connection broken: '
+            'malformed HTTP status code "abc"',
+        ),
+    ],
+    ids=["cut short", "not compressed", "no answer at all"],
+)
+async def test_once_an_answer_has_begun_its_failure_comes_without_the_request(said, told):
+    async with saying(said, ends=True) as url, asking(url) as wire:
+        with pytest.raises(ExtenderHttpError) as refused:
+            await wire.ask("filter", QUESTION, repeatable=True, enough=finished)
+        assert str(refused.value) == told.replace("{url}", url)
+
+
+async def test_a_compressed_answer_is_understood():
+    async def answer(request):
+        assert request.headers["Accept-Encoding"] == "gzip"
+        response = web.Response(body=b'{"Error":""}' * 1000)
+        response.enable_compression(web.ContentCoding.gzip)
+        return response
+
+    async with serving() as (extender, url), asking(url) as wire:
+        extender.answer = answer
+        told = await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+    assert told == b'{"Error":""}' * 1000
+
+
+async def test_a_compressed_answer_has_an_end_as_well(monkeypatch):
+    async def answer(request):
+        response = web.Response(body=bytes(5000))
+        response.enable_compression(web.ContentCoding.gzip)
+        return response
+
+    monkeypatch.setattr(extender_http, "MAX_ANSWER_BYTES", 4096)
+    async with serving() as (extender, url), asking(url) as wire:
+        extender.answer = answer
+        with pytest.raises(ExtenderHttpError, match="more than 4096 bytes"):
+            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
 
 
 async def test_nobody_there():
@@ -124,7 +220,7 @@ async def test_nobody_there():
         pass
     async with asking(url) as wire:
         with pytest.raises(ExtenderHttpError) as told:
-            await wire.ask("filter", QUESTION, repeatable=True)
+            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
     address = url.removeprefix("http://")
     assert str(told.value) == (
         f'Post "{url}/filter": dial tcp {address}: connect: connection refused'
@@ -140,7 +236,7 @@ async def test_what_changes_nothing_is_asked_again_when_the_connection_ends(repe
     async with serving() as (extender, url), asking(url) as wire:
         extender.answer = answer
         try:
-            await wire.ask("verb", QUESTION, repeatable=repeatable)
+            await wire.ask("verb", QUESTION, repeatable=repeatable, enough=never)
             failure = ""
         except ExtenderHttpError as error:
             failure = str(error)
@@ -156,13 +252,13 @@ async def test_an_answer_has_an_end(monkeypatch):
     async with serving() as (extender, url), asking(url) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError):
-            await wire.ask("filter", QUESTION, repeatable=True)
+            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
 
 
 async def test_a_large_question_gets_through():
     large = json.dumps({"Nodes": ["n" * 1000] * 800}).encode()
     async with serving() as (_, url), asking(url) as wire:
-        assert len(await wire.ask("filter", large, repeatable=True)) == len(large)
+        assert len(await wire.ask("filter", large, repeatable=True, enough=never)) == len(large)
 
 
 class TestTls:
@@ -186,7 +282,7 @@ class TestTls:
 
     async def ask(self, tls, **config):
         async with serving(tls) as (extender, url), asking(url, TlsConfig(**config)) as wire:
-            answer = await wire.ask("filter", QUESTION, repeatable=True)
+            answer = await wire.ask("filter", QUESTION, repeatable=True, enough=never)
             assert answer == QUESTION
             return extender
 

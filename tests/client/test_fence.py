@@ -100,9 +100,9 @@ async def test_an_extender_is_not_asked_to_bind_behind_a_closed_fence(server):
     server.on("POST", "/filter", Reply())
     wire = ExtenderHttp(server.url, TlsConfig(), timeout_seconds=10, fence=lambda: 0.0)
     try:
-        assert await wire.ask("filter", b"{}", repeatable=True) == b"{}"
+        assert await wire.ask("filter", b"{}", repeatable=True, enough=bool) == b"{}"
         with pytest.raises(ExtenderHttpError, match="not sent, because the lease has run out"):
-            await wire.ask("bind", b"{}", repeatable=False)
+            await wire.ask("bind", b"{}", repeatable=False, enough=bool)
     finally:
         await wire.close()
     assert [seen.path for seen in server.requests] == ["/filter"]

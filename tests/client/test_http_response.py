@@ -128,6 +128,22 @@ def test_malformed_heads_are_refused_at_once(data):
         fed([data])
 
 
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (b"garbage", 'malformed HTTP response "garbage"'),
+        (b"HTTP/1.1 abc", 'malformed HTTP status code "abc"'),
+        (b"HTTP/1.1 2000 OK", 'malformed HTTP status code "2000"'),
+        (b"HTTP/x 200 OK", 'malformed HTTP version "HTTP/x"'),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: x", 'bad Content-Length "x"'),
+    ],
+)
+def test_what_is_wrong_with_a_head_is_told_in_the_words_of_go(head, told):
+    with pytest.raises(MalformedResponseError) as refused:
+        fed([head + b"\r\n\r\n"])
+    assert str(refused.value) == told
+
+
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 

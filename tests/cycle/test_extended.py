@@ -24,7 +24,7 @@ class Wire:
         self.answers = answers
         self.asked = []
 
-    async def ask(self, verb, question, *, repeatable):
+    async def ask(self, verb, question, *, repeatable, enough):
         self.asked.append(verb)
         answer = self.answers[verb]
         if isinstance(answer, Exception):

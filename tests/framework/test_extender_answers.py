@@ -14,6 +14,7 @@ from kscheduler.framework.extender_json import (
     MAX_EXPLAINED_BYTES,
     ExtenderAnswerError,
     UnfinishedAnswerError,
+    is_finished,
 )
 
 IN_FILTER = "into Go struct field ExtenderFilterResult."
@@ -142,6 +143,12 @@ def test_filter_in_vain(answer, told):
 def test_what_ends_too_early_is_told_from_what_is_wrong(answer):
     with pytest.raises(UnfinishedAnswerError):
         filter_answer(answer)
+    assert not is_finished(answer)
+
+
+@pytest.mark.parametrize("answer", [b"{}", b'{"Error":"no"} and', b"<html", b"[01"])
+def test_what_is_finished_is_so_whatever_follows(answer):
+    assert is_finished(answer)
 
 
 def test_priorities():
