@@ -58,9 +58,8 @@ def first_marked(marked: Mask, wanted: int, candidates: Rows, start: int) -> tup
         count *= 4
 
 
-def first_error(errors: Sequence[Charge], rows: Rows) -> Charge | None:
-    """The error of the first of these rows that has one."""
-    if not errors:
-        return None
+def first_error(errors: Sequence[Charge], rows: Rows) -> tuple[int, Charge | None]:
+    """Which of these rows is the first that has an error, and that error."""
     error_of = {int(row): error for error in errors for row in error.rows}
-    return next((error_of[row] for row in rows.tolist() if row in error_of), None)
+    places = enumerate(rows.tolist())
+    return next(((place, error_of[row]) for place, row in places if row in error_of), (-1, None))

@@ -2,7 +2,8 @@
 
 Mirrors schedulePod and findNodesThatFitPod of pkg/scheduler/schedule_one.go. Differs: all nodes are
 judged at once and the number of feasible ones is limited afterwards, in the order in which upstream
-would have come across them; ties are broken at random, by a generator that can be seeded.
+would have come across them (plugins asked node by node are spared the rest, see `enough`); ties are
+broken at random, by a generator that can be seeded.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from kscheduler import logs
 from kscheduler.cycle.batching import Batching
+from kscheduler.cycle.enough import filter_all, filter_enough
 from kscheduler.cycle.sampling import by_row, first_error, first_marked, nodes_to_find, rotated
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extenders import Extenders
@@ -203,9 +204,14 @@ class Scheduler:
         if prepared.names is not None:
             diagnosis.absent = _unsatisfied(prepared.plugins)
             view = nodes.take(_rows_of(prepared.names, nodes))
-        filtered = _filter(cycle, framework, pod, view)
         candidates = nodes.order if view is nodes else view.rows
-        found = self._conclude(framework, nodes, candidates, filtered, diagnosis)
+        wanted = self._nodes_to_find(framework, len(candidates))
+        if wanted < len(candidates) and framework.filters_node_by_node(cycle):
+            turn = rotated(candidates, self._start(candidates), len(candidates))
+            filtered = filter_enough(cycle, framework, pod, view, turn, wanted)
+        else:
+            filtered = filter_all(cycle, framework, pod, view)
+        found = self._conclude(nodes, candidates, wanted, filtered, diagnosis)
         return found._replace(hint=hint) if hint and isinstance(found, Feasible) else found
 
     def fits_first(
@@ -222,7 +228,7 @@ class Scheduler:
         if row is None:
             problems = [f'nodeinfo not found for node name "{name}"']
         else:
-            filtered = _filter(cycle, framework, pod, nodes.take([row]))
+            filtered = filter_all(cycle, framework, pod, nodes.take([row]))
             if filtered.count:
                 return True
             _charge(diagnosis, filtered.charges)
@@ -233,14 +239,13 @@ class Scheduler:
 
     def _conclude(
         self,
-        framework: Framework,
         nodes: Nodes,
         candidates: Rows,
+        wanted: int,
         filtered: Filtered,
         diagnosis: Diagnosis,
     ) -> Feasible | Unschedulable | Failed:
-        """What Filter's verdict on the candidates means, when few enough of them are wanted."""
-        wanted = self._nodes_to_find(framework, len(candidates))
+        """What Filter's verdict on the candidates means, when so many of them are wanted."""
         if filtered.count <= wanted and not filtered.errors:
             rows, processed = filtered.feasible, len(candidates)
         else:
@@ -266,7 +271,7 @@ class Scheduler:
         """Extenders may yet reject what passed; then it matters why the others did not."""
         tried = candidates
         if processed < len(candidates):
-            tried = rotated(candidates, self.next_start_node_index % len(candidates), processed)
+            tried = rotated(candidates, self._start(candidates), processed)
         before = [one for one in diagnosis.charges if not np.isin(one.rows, tried).any()]
         diagnosis.charges = before
         for plugin, rows, code, reason in filtered.charges:
@@ -279,15 +284,19 @@ class Scheduler:
         self, filtered: Filtered, wanted: int, candidates: Rows, nodes: Nodes
     ) -> tuple[Rows, int, Charge | None]:
         """The first feasible rows in rotation order, how many nodes that took, any error there."""
-        start = self.next_start_node_index % max(len(candidates), 1)
+        start = self._start(candidates)
         if filtered.count == len(candidates):
             return rotated(candidates, start, wanted), wanted, None
         rows, last = first_marked(by_row(filtered, nodes), wanted, candidates, start)
         processed = len(candidates) if filtered.count <= wanted else last + 1
         if not filtered.errors:
             return rows, processed, None
-        tried = rotated(candidates, start, processed)
-        return rows, processed, first_error(filtered.errors, tried)
+        position, error = first_error(filtered.errors, rotated(candidates, start, processed))
+        return rows, processed if error is None else position + 1, error
+
+    def _start(self, candidates: Rows) -> int:
+        """At which of the candidates the search starts."""
+        return self.next_start_node_index % max(len(candidates), 1)
 
     def _nodes_to_find(self, framework: Framework, num_nodes: int) -> int:
         """How many feasible nodes are enough; without scoring, the first one is."""
@@ -340,14 +349,6 @@ class Scheduler:
         if ties == 1:
             return first
         return int(best.nonzero()[0][self._rng.randrange(ties)])
-
-
-def _filter(cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes) -> Filtered:
-    started = perf_counter()
-    filtered = framework.filter_with_nominated(cycle, pod, nodes)
-    failed = Status(Code.ERROR) if filtered.errors else None
-    framework.filter_took(failed, started)
-    return filtered
 
 
 def _ended_by_pre_filter(
