@@ -71,7 +71,7 @@ class Guard:
             result = check(answer)
         except OverdueError:
             watchdog.end(before)
-            self._rests.late(point)
+            self._rests.late(point, self.watchdog.interruptions)
             self._overdue(point, pod, self._limits.call_seconds)
         except BaseException as error:  # To exit, or to cancel its caller, is no right of it.
             self._fault(point, pod, error)
@@ -94,7 +94,7 @@ class Guard:
             cancelled.pass_on()
             result = check(answer)
         except OverdueError:
-            self._rests.late(point)
+            self._rests.late(point, self.watchdog.interruptions)
             self._overdue(point, pod, self._limits.call_seconds)
         except BaseException as error:
             cancelled.pass_on()

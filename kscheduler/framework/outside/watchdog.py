@@ -41,7 +41,8 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._watching = False
-        self._overdue = False
+        # How often the call under way, or the last one, was to be interrupted.
+        self.interruptions = 0
         self._works = False
 
     def install(self) -> None:
@@ -59,7 +60,7 @@ class Watchdog:
         if not self._works or not seconds:
             return None
         before = _Before(self._watching, signal.setitimer(signal.ITIMER_REAL, seconds, seconds))
-        self._overdue = False
+        self.interruptions = 0
         self._watching = True
         return before
 
@@ -70,7 +71,7 @@ class Watchdog:
 
     def check(self, before: _Before | None) -> None:
         """After `end`: who swallowed the interruption, and answered after all, was late as well."""
-        if before is not None and self._overdue:
+        if before is not None and self.interruptions:
             raise OverdueError
 
     def pause(self) -> bool:
@@ -80,7 +81,7 @@ class Watchdog:
 
     def resume(self, before: bool) -> None:  # noqa: FBT001 - what `pause` returned
         self._watching = before
-        if before and self._overdue:
+        if before and self.interruptions:
             raise OverdueError
 
     @contextmanager
@@ -93,7 +94,7 @@ class Watchdog:
             self.resume(before)
 
     def _went_off(self, signum: int, frame: FrameType | None) -> None:
-        self._overdue = True
+        self.interruptions += 1
         if self._watching:
             raise OverdueError
 

@@ -35,6 +35,13 @@ def test_after_a_rest_one_late_answer_is_enough_for_the_next():
     assert str(rests.refusal("Score")) == "timed out 4 times in a row and is not asked for 1m0s"
 
 
+def test_who_takes_more_to_be_ended_rests_longer():
+    rests = Rests(5.0, Clock())
+    for _ in range(3):
+        rests.late("Score", interruptions=4)
+    assert str(rests.refusal("Score")) == "timed out 3 times in a row and is not asked for 4m0s"
+
+
 def test_an_answer_in_time_makes_all_good_again():
     rests = Rests(5.0, Clock())
     for _ in range(3):
