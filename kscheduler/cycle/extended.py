@@ -26,7 +26,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extenders import EXTENDER, Extenders
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import failed
+from kscheduler.framework.verdict import Diagnosis, Rows, failed
 from kscheduler.metrics import Metrics
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -89,7 +89,9 @@ class ExtendedScheduler:
         except KschedulerError as error:
             log.error(error, FIRST_FAILED, pod=logs.ref(pod.pod), node=search.first)
             return None
-        return Feasible(rows, 1, search.hint) if len(rows) else None
+        if not len(rows):
+            return None
+        return Feasible(rows, _evaluated(rows, search.diagnosis), search.hint)
 
     async def _find(
         self,
@@ -110,7 +112,9 @@ class ExtendedScheduler:
         if len(rows) != len(found.rows):
             # Nobody knows what might change an extender's mind: every event wakes the pod.
             diagnosis.unschedulable_plugins.add(EXTENDER)
-        return found._replace(rows=rows) if len(rows) else Unschedulable(diagnosis, nodes.total)
+        if not len(rows):
+            return Unschedulable(diagnosis, nodes.total)
+        return found._replace(rows=rows, evaluated=_evaluated(rows, diagnosis))
 
     async def _choose(
         self,
@@ -132,3 +136,8 @@ class ExtendedScheduler:
         finally:
             self._asking.dec()
         return self._scheduler.pick(nodes, view, found, scores)
+
+
+def _evaluated(rows: Rows, diagnosis: Diagnosis) -> int:
+    """How many nodes are said to have been judged: those of which somebody said something."""
+    return len(rows) + len(diagnosis.charged_rows)

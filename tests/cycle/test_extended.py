@@ -92,6 +92,14 @@ async def test_only_what_passes_is_left(extend):
     assert rig.world.holds == 1
 
 
+async def test_nodes_that_an_extender_drops_without_a_word_do_not_count_as_judged(extend):
+    wire = Wire(filter=b'{"NodeNames":["n2"],"FailedNodes":{"n3":"no"}}')
+    rig = extend(wire, filter_verb="filter", nodes=("n1", "n2", "n3"))
+    rig.add()
+    attempt = await decide(rig)
+    assert (attempt.evaluated, attempt.feasible) == (2, 1)
+
+
 async def test_a_pod_that_nobody_lets_pass_waits_for_any_event(extend):
     wire = Wire(filter=b'{"NodeNames":[],"FailedNodes":{"n1":"no","n2":"no"}}')
     rig = extend(wire, filter_verb="filter")
