@@ -54,11 +54,13 @@ class FilteringWithNominated:
         """What becomes of the promised nodes when their pods are there.
 
         A plugin without prepared state for added pods looks at one node's own pods only. If no
-        other plugin takes part, all nodes can be judged together; otherwise the pods promised to
-        one node must not be seen by the others.
+        other plugin takes part, or if the others can keep apart what happens on each node, all
+        nodes are judged together.
         """
-        if not self._pre_filtering.has_extensions(cycle):
-            return self._run_filter(cycle.clone(), pod, promised.join(nodes).take(rows))
+        if self._pre_filtering.can_follow_rows(cycle):
+            what_if = cycle.clone()
+            self._let_come(what_if, nodes, promised, rows)
+            return self._run_filter(what_if, pod, promised.join(nodes).take(rows))
         results = [
             self._filter_alone(cycle, pod, nodes, row, promised.pods[row]) for row in rows.tolist()
         ]
@@ -66,6 +68,15 @@ class FilteringWithNominated:
         for result in results:
             merged.also(result)
         return merged
+
+    def _let_come(self, what_if: CycleState, nodes: Nodes, promised: Promised, rows: Rows) -> None:
+        if not self._pre_filtering.has_extensions(what_if):
+            return
+        pods_on = [promised.pods[row] for row in rows.tolist()]
+        pods = [pod for some in pods_on for pod in some]
+        row_of_pod = np.repeat(rows, [len(some) for some in pods_on])
+        for shift in self._pre_filtering.follow_rows(what_if, pods, row_of_pod, nodes):
+            shift(np.arange(len(pods)), 1)
 
     def _filter_alone(
         self, cycle: CycleState, pod: PodInfo, nodes: Nodes, row: int, promised: Sequence[PodInfo]

@@ -83,14 +83,15 @@ Shift = Callable[[Rows, int], None]
 @runtime_checkable
 class FollowsRows(Plugin, Protocol):
     """The same for many rows at once, each in a world of its own: what happens on a row is seen by
-    that row and by no other. Preemption asks this way what if pods left a thousand nodes.
+    that row and by no other. Preemption asks this way what if pods left a thousand nodes, or if
+    those came that were promised them.
     """
 
     def follow_rows(
         self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
     ) -> Shift:
-        """`cycle` is a copy for this purpose, `pods` are all that may leave and come back. The
-        answer is told which of them, by number, come (1) or leave (-1).
+        """`cycle` is a copy for this purpose, which may follow others already; `pods` are all that
+        may come or leave. The answer is told which of them, by number, come (1) or leave (-1).
         """
 
 

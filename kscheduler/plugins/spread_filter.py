@@ -15,7 +15,7 @@ from kscheduler.framework.plugin import Shift
 from kscheduler.framework.verdict import Mask, Rejection, Rows, unresolvable, unschedulable
 from kscheduler.plugins.spread_constraints import Constraint
 from kscheduler.plugins.spread_domains import SpreadDomains, SpreadTopology
-from kscheduler.plugins.topology import Totals, added_up
+from kscheduler.plugins.topology import DomainOfRow, Totals, added_up
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts
@@ -121,7 +121,9 @@ class _Tally:
     def follow(self, counts: Mask, row_of_pod: Rows) -> Shift:
         """`counts`: which of the pods matter here."""
         size, weights = len(self._domains.counted_in), counts.astype(np.float64)
-        own = self._own = np.zeros(size)
+        if self._own is None:
+            self._own = np.zeros(size)
+        own = self._own
 
         def shift(which: Rows, by: int) -> None:
             nonlocal own
@@ -143,14 +145,26 @@ class _Tally:
         counted = self._domains.counted_in.take(nodes.rows)
         own = self._own.take(nodes.rows)
         there = self._totals.take(here) + np.where(counted == here, own, 0)
-        # Pods that left may make a row's own domain the emptiest, but then it is not too full.
-        return unlabelled, there > self._allowed()
+        return unlabelled, there > self._allowed_beside(here, there)
 
     def _allowed(self) -> float:
         """The most matching pods that a domain may have before this one joins it."""
         if self._most is None:
             self._most = self.constraint.max_skew - self._joins + self._fewest()
         return self._most
+
+    def _allowed_beside(self, here: DomainOfRow, there: Totals) -> Totals | float:
+        """The same by node, when its domain has so many pods in the node's own world."""
+        domains = self._domains
+        if domains.number < self.constraint.min_domains:
+            return self._allowed()
+        totals = np.full(len(self._totals), np.inf)
+        totals[domains.inhabited] = self._totals[domains.inhabited]
+        mine = np.where(np.isfinite(totals).take(here), there, np.inf)
+        emptiest = int(totals.argmin())
+        fewest, totals[emptiest] = totals[emptiest], np.inf
+        others = np.where(here == emptiest, totals.min(), fewest)
+        return self.constraint.max_skew - self._joins + np.minimum(mine, others)
 
     def _fewest(self) -> float:
         if self._domains.number < self.constraint.min_domains:

@@ -3,7 +3,8 @@
 Every node is full of ten small, unimportant pods, and a pod comes that needs the room of three.
 Measured is one evaluation, from the attempt that failed to the candidate that is chosen. With "all"
 every node is looked at; otherwise as many as by default, unless all candidates violate budgets:
-then the search goes on to the last node.
+then the search goes on to the last node. "promised": every other node is promised to another pod.
+"again": the next replica of a pod that has looked for victims before, with ten nodes changed since.
 
     .venv/bin/python tests/bench/preemption.py --nodes 1000,5000
 """
@@ -40,6 +41,7 @@ from kscheduler.framework.profile import build_frameworks
 from kscheduler.framework.verdict import Diagnosis
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
+from kscheduler.queue.nominated import Nominator
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -82,14 +84,21 @@ class Case:
     everywhere: bool = False
     # What the pods that are there say.
     there: Json | None = None
+    # Whether every other node is promised to a pod like it.
+    promised: bool = False
+    # Whether a pod like it has looked before.
+    again: bool = False
 
 
 CASES = {
     "resources": Case({}),
     "resources, all": Case({}, everywhere=True),
+    "resources, promised": Case({}, promised=True),
+    "resources, all, again": Case({}, everywhere=True, again=True),
     "budgets": Case({}, budgets=True),
     "anti-affinity": Case({"affinity": SHUNNED}),
     "anti-affinity, all": Case({"affinity": SHUNNED}, everywhere=True),
+    "anti-affinity, promised": Case({"affinity": SHUNNED}, promised=True),
     "anti-affinity, budgets": Case({"affinity": SHUNNED}, budgets=True),
     "affinity, budgets": Case({"affinity": SOUGHT}, budgets=True),
     "spread, budgets": Case({"topologySpreadConstraints": SPREAD}, budgets=True),
@@ -146,9 +155,24 @@ class Stage:
         pod = _decode_pod(json.dumps(_pod("vip", "3", "vip", 1000, **case.spec)))
         self.pod = PodInfo(pod)
         budgets = [_budget(number) for number in range(PODS_PER_NODE)] if case.budgets else []
+        self._nominated: dict[str, PodInfo] = {}
+        self._nominator = Nominator(self._nominated.get, None)
+        if case.promised:
+            for number in range(0, size, 2):
+                self._promise(f"n{number}", case)
         self._handle = self._made([pod], budgets)
-        percentage = 100 if case.everywhere else 10
-        self.evaluator = Evaluator(self._handle, percentage=percentage, absolute=100)
+        self._case = case
+        self._evaluator = self._new_evaluator()
+
+    def _promise(self, node: str, case: Case) -> None:
+        name = f"for-{node}"
+        pod = PodInfo(_decode_pod(json.dumps(_pod(name, "3", "vip", 1000, **case.spec))))
+        self._nominated[pod.key] = pod
+        self._nominator.add(pod, node)
+
+    def _new_evaluator(self) -> Evaluator:
+        percentage = 100 if self._case.everywhere else 10
+        return Evaluator(self._handle, percentage=percentage, absolute=100)
 
     def _made(self, pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> Handle:
         gates = FeatureGates.defaults()
@@ -157,7 +181,7 @@ class Stage:
             gates=gates,
             listers=FixedListers([*pods, *budgets]),
             snapshot=self.cache.snapshot,
-            nominator=SimpleNamespace(nodes=(), pods_for_node=lambda node: ()),
+            nominator=self._nominator,
             activate=lambda pods: None,
             client=SimpleNamespace(),
             recorder=SimpleNamespace(),
@@ -181,9 +205,14 @@ class Stage:
 
     def round(self) -> float:
         """Seconds of CPU to find whom to evict."""
+        if self._case.again:
+            for row in range(10):
+                self.cache.update_node(self.cache.snapshot().node(row))
+        else:
+            self._evaluator = self._new_evaluator()
         cycle, diagnosis = self.refused()
         started = process_time()
-        found = self.evaluator.evaluate(cycle, self.pod, diagnosis)
+        found = self._evaluator.evaluate(cycle, self.pod, diagnosis)
         assert isinstance(found, Choice), found
         assert found.best.victims
         return process_time() - started

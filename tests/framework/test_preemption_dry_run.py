@@ -91,19 +91,34 @@ clusters = st.fixed_dictionaries(
             ),
             max_size=2,
         ),
-        "promised": st.one_of(st.none(), st.tuples(st.sampled_from(NAMES), st.integers(4, 6))),
+        "promised": st.dictionaries(
+            st.sampled_from(NAMES),
+            st.lists(st.tuples(st.integers(4, 6), st.sampled_from(["", "x", "y"])), max_size=2),
+        ),
     }
 )
 
 
-def build(cluster, plugins=(), zones=("", "", "")):
+def build(cluster, plugins=(), zones=("", "", ""), affinity=None):
+    """`affinity`: of promised pods."""
     bound = [make_pod(f"v{number}", **parts) for number, parts in enumerate(cluster["pods"])]
     # So that the pod fits nowhere to begin with: whom it cannot evict fills each node.
     guards = [make_pod(f"guard-{name}", "2", priority=9, node=name) for name in NAMES]
-    promised = None
-    if cluster["promised"]:
-        node, priority = cluster["promised"]
-        promised = {node: [PodInfo(make_pod("promised", "2", priority=priority))]}
+    promised = {
+        node: [
+            PodInfo(
+                make_pod(
+                    f"promised-{node}-{number}",
+                    priority=priority,
+                    labels={"app": app} if app else {},
+                    affinity=affinity,
+                )
+            )
+            for number, (priority, app) in enumerate(some)
+        ]
+        for node, some in cluster["promised"].items()
+        if some
+    }
     nodes = [
         make_node(name, "8", **({"zone": zone} if zone else {}))
         for name, zone in zip(NAMES, zones, strict=True)
@@ -244,7 +259,7 @@ def related(cluster, relation, plugins):
         {**parts, **({"affinity": affinity} if number in relation["shunning"] else {})}
         for number, parts in enumerate(cluster["pods"])
     ]
-    stage = build({**cluster, "pods": pods}, zones=relation["zones"])
+    stage = build({**cluster, "pods": pods}, zones=relation["zones"], affinity=affinity)
     spread = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
     stage.framework = stage.handle.framework = stage._framework([spread, *plugins])
     return stage
@@ -321,3 +336,44 @@ def test_a_plugin_that_cannot_follow_spoils_the_node():
         stage = Stage(nodes, pods, plugins=[following])
         found = rehearse(stage, make_pod("p", "3", priority=1))
         assert found.errors == [f'running {what} on PreFilter plugin "Following": lost']
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters, relations)
+def test_promised_pods_are_seen_together_as_alone(cluster, relation):
+    pod = PodInfo(relating(relation))
+    answers = []
+    for more in ([], [Following()]):
+        stage, cycle = related(cluster, relation, more), CycleState()
+        nodes = stage.cache.snapshot()
+        stage.framework.run_pre_filter(cycle, pod, nodes)
+        filtered = stage.framework.filter_with_nominated(cycle, pod, nodes)
+        charges = {
+            (row, charge.plugin, charge.code, charge.reason)
+            for charge in filtered.charges
+            for row in charge.rows.tolist()
+        }
+        answers.append((sorted(filtered.feasible.tolist()), charges))
+    together, alone = answers
+    assert together == alone
+
+
+def test_pods_that_leave_and_pods_that_come_are_counted_in_one_world():
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "host",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    x = {"app": "x"}
+    pods = [
+        *(make_pod(f"v{number}", "2", node="n0", labels=x) for number in range(2)),
+        *(make_pod(f"g-{name}", "4", node=name, priority=9, labels=x) for name in NAMES[1:]),
+    ]
+    promised = {"n0": [PodInfo(make_pod("promised", "1", priority=6, labels=x))]}
+    stage = Stage([make_node(name) for name in NAMES], pods, promised=promised)
+    plugin = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
+    stage.framework = stage.handle.framework = stage._framework([plugin])
+    pod = make_pod("p", "3", priority=5, labels=x, topologySpreadConstraints=[spread])
+    # Without both, and with the promised one, there is one on each node.
+    assert told(rehearse(stage, pod))[0] == {"n0": (["v0", "v1"], 0)}
