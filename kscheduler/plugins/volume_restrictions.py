@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kscheduler.api.core import PersistentVolumeClaim
 from kscheduler.api.requests import is_resize_deferred
@@ -24,10 +25,13 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin import Shift
 from kscheduler.framework.verdict import (
     SKIP,
     Code,
+    Mask,
     Rejection,
+    Rows,
     Status,
     failed,
     rejected_for_good,
@@ -53,13 +57,33 @@ class ExclusiveClaims:
 
     names: frozenset[str]
     in_use: int
+    # Where every row is in a world of its own: how much more they are used in that.
+    own: NDArray[np.intp] | None = None
 
     def clone(self) -> ExclusiveClaims:
-        return ExclusiveClaims(self.names, self.in_use)
+        own = None if self.own is None else self.own.copy()
+        return ExclusiveClaims(self.names, self.in_use, own)
 
     def count(self, other: PodInfo, by: int) -> None:
+        self.in_use += by * self._uses(other)
+
+    def _uses(self, other: PodInfo) -> int:
         # Upstream does not ask which namespace the other pod is in.
-        self.in_use += by * sum(_name(claim) in self.names for claim in other.claims)
+        return sum(_name(claim) in self.names for claim in other.claims)
+
+    def follow(self, pods: Sequence[PodInfo], row_of_pod: Rows, length: int) -> Shift:
+        uses = np.array([self._uses(pod) for pod in pods], np.intp)
+        own = self.own = np.zeros(length, np.intp) if self.own is None else self.own
+
+        def shift(which: Rows, by: int) -> None:
+            np.add.at(own, row_of_pod[which], by * uses[which])
+
+        return shift
+
+    def are_used(self, nodes: Nodes) -> Mask:
+        if self.own is None:
+            return nodes.valid if self.in_use > 0 else np.zeros(len(nodes), np.bool_)
+        return self.in_use + self.own.take(nodes.rows) > 0
 
 
 class VolumeRestrictions:
@@ -97,6 +121,11 @@ class VolumeRestrictions:
     ) -> Status | None:
         return _count(cycle, removed, -1)
 
+    def follow_rows(
+        self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
+    ) -> Shift:
+        return cycle[ExclusiveClaims].follow(pods, row_of_pod, len(nodes.whole))
+
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         in_use = np.zeros(len(nodes), np.bool_)
         for use in pod.disks:
@@ -105,8 +134,8 @@ class VolumeRestrictions:
         claims = cycle.get(ExclusiveClaims)
         if claims is None:
             yield Rejection(nodes.valid & ~in_use, Code.ERROR, NOT_PREPARED)
-        elif claims.in_use > 0:
-            yield unschedulable(nodes.valid & ~in_use, CLAIM_REASON)
+        else:
+            yield unschedulable(claims.are_used(nodes) & ~in_use, CLAIM_REASON)
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         return [

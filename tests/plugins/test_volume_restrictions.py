@@ -1,5 +1,6 @@
 """Claims for one pod only, and disks with one writer."""
 
+import numpy as np
 import pytest
 
 from kscheduler.framework.cluster_event import (
@@ -188,6 +189,33 @@ def test_preemption_frees_a_claim():
     # Namespaces are not compared, as upstream does not, either.
     assert plugin.remove_pod(twin, pod, namesake, 1, nodes) is None
     assert rejected(plugin, pod, nodes, twin) == {}
+
+
+def test_users_of_a_claim_leave_many_nodes_each_in_its_own_world():
+    users = [
+        using("c", name="o", nodeName="a"),
+        using("d", name="q", nodeName="b"),
+        using("d", name="r", nodeName="b"),
+    ]
+    plugin, nodes = stage(make_claim("c", **ONE_POD), make_claim("d", **ONE_POD), pods=users)
+    cycle, pod = CycleState(), using("c", "d")
+    assert plugin.pre_filter(cycle, pod, nodes) is None
+    rows = np.array([0, 1, 1])
+
+    def alone(gone):
+        worlds = [cycle.clone(), cycle.clone()]
+        for number in gone:
+            plugin.remove_pod(worlds[rows[number]], pod, users[number], rows[number], nodes)
+        found = [rejected(plugin, pod, nodes.take([row]), worlds[row]) for row in (0, 1)]
+        return found[0] | found[1]
+
+    together = cycle.clone()
+    tell = plugin.follow_rows(together, users, rows, nodes)
+    tell(np.arange(3), -1)
+    assert rejected(plugin, pod, nodes, together) == alone([0, 1, 2]) == {"a": IN_USE}
+    tell(np.array([0, 2]), 1)
+    assert rejected(plugin, pod, nodes, together) == alone([1]) == EVERYWHERE
+    assert rejected(plugin, pod, nodes, cycle) == EVERYWHERE
 
 
 def test_what_a_disk_s_user_leaves_behind():
