@@ -90,10 +90,10 @@ def validate(ctx: click.Context, file: str, gates: FeatureGates, specs: tuple[st
 @click.pass_context
 def plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
     """Print all plugins there are: where each can run, and where those from outside come from."""
-    from kscheduler.framework.outside.registration import installed, register
+    from kscheduler.framework.outside.registration import everything
 
     try:
-        outside = register({}, specs, {entry.name for entry in installed()})
+        outside, problems = everything(specs)
     except ConfigError as err:
         click.echo(str(err), err=True)
         ctx.exit(1)
@@ -102,6 +102,10 @@ def plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
     width = max(len(name) for name, _, _ in rows)
     for name, points, source in sorted(rows):
         click.echo(f"{name.ljust(width)}  {points}  ({source})")
+    for problem in problems:
+        click.echo(problem, err=True)
+    if problems:
+        ctx.exit(1)
 
 
 def _in_order(points: Collection[str]) -> str:

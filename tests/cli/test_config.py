@@ -1,11 +1,14 @@
 """`kscheduler config`: defaults, mistakes and completed files."""
 
+from importlib.metadata import EntryPoint
+
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from kscheduler import logs
 from kscheduler.cli.config import config
+from kscheduler.framework.outside import registration
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -125,6 +128,19 @@ def test_plugins_from_outside_are_listed_and_known_to_validate(file, tmp_path):
     file.write_text(f"{HEAD}profiles: [{{plugins: {{score: {{enabled: [{{name: Own}}]}}}}}}]\n")
     assert run("validate", file).exit_code == 1
     assert run("validate", file, "--plugin", spec).exit_code == 0
+
+
+def test_an_installed_package_that_is_broken_does_not_hide_the_others(monkeypatch):
+    broken = EntryPoint("Broken", "no_such_module:Broken", registration.GROUP)
+    monkeypatch.setattr(registration, "installed", lambda: [broken])
+    outcome = run("plugins")
+    assert outcome.exit_code == 1
+    *listed, told = outcome.output.splitlines()
+    assert listed[0].startswith("DefaultBinder ")
+    assert told == (
+        "entry point Broken = no_such_module:Broken: cannot be imported: "
+        "ModuleNotFoundError: No module named 'no_such_module'"
+    )
 
 
 def test_a_plugin_that_is_none_is_told():

@@ -7,7 +7,7 @@
         args_type = Args          # a msgspec.Struct, a dataclass or a pydantic model
 
 Without `args_type` a plugin gets what stands in the file, as plain JSON. What is wrong is told with
-the place it has in the file, all of it at once where the decoder can tell.
+the place it has in the file, all of it at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pydantic
@@ -24,6 +24,7 @@ from kscheduler.config.field_errors import FieldError, Path, aggregate, invalid
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.errors import ConfigError
+from kscheduler.framework.extension_point import text_of
 
 TYPE_META = ("apiVersion", "kind")
 # msgspec's "Expected `int`, got `str` - at `$.weights[0]`".
@@ -51,17 +52,22 @@ def decoded(kind: Any, args: object, path: Path) -> Any:
     if kind is None:
         return given
     plain = {} if given is None else given
+    errors: list[FieldError] = []
     if isinstance(plain, Mapping):
         names = _names(kind)
         plain = {k: v for k, v in plain.items() if k not in TYPE_META or k in names}
-        if unknown := [name for name in plain if name not in names and not _takes_more(kind)]:
-            raise ArgsError([_unknown_field(path, name) for name in unknown])
-    if issubclass(kind, pydantic.BaseModel):
-        return _by_pydantic(kind, plain, path)
+        if not _takes_more(kind):
+            errors += [_unknown_field(path, name) for name in plain if name not in names]
+            plain = {k: v for k, v in plain.items() if k in names}
+    by_pydantic = issubclass(kind, pydantic.BaseModel)
+    decode = _by_pydantic if by_pydantic else _by_msgspec
     try:
-        return msgspec.convert(plain, kind)
-    except msgspec.ValidationError as error:
-        raise ArgsError([_told_by_msgspec(error, plain, path)]) from error
+        result, more = decode(kind, plain, path)
+    except Exception as error:  # Types may check themselves, and fail at that.
+        result, more = None, [invalid(path, plain, text_of(error))]
+    if errors or more:
+        raise ArgsError(errors + more)
+    return result
 
 
 def check_all(
@@ -93,18 +99,59 @@ def _takes_more(kind: Any) -> bool:
     return issubclass(kind, pydantic.BaseModel) and kind.model_config.get("extra") == "allow"
 
 
-def _by_pydantic(kind: type[pydantic.BaseModel], plain: object, path: Path) -> pydantic.BaseModel:
+def _by_pydantic(kind: Any, plain: object, path: Path) -> tuple[Any, list[FieldError]]:
     try:
-        return kind.model_validate(plain)
+        return kind.model_validate(plain), []
     except pydantic.ValidationError as error:
-        raise ArgsError(
-            [
-                invalid(_below(path, one["loc"]), one["input"], one["msg"])
-                if one["type"] != "missing"
-                else FieldError(_below(path, one["loc"]).text, "Required value")
-                for one in error.errors()
-            ]
-        ) from error
+        return None, [
+            invalid(_below(path, one["loc"]), one["input"], one["msg"])
+            if one["type"] != "missing"
+            else FieldError(_below(path, one["loc"]).text, "Required value")
+            for one in error.errors()
+        ]
+
+
+def _by_msgspec(kind: Any, plain: object, path: Path) -> tuple[Any, list[FieldError]]:
+    try:
+        return msgspec.convert(plain, kind), []
+    except msgspec.ValidationError as error:
+        # It stops at the first mistake; the fields one by one tell the others.
+        by_field = _mistakes_by_field(kind, plain, path)
+        return None, by_field or [_told_by_msgspec(error, plain, path)]
+
+
+def _mistakes_by_field(kind: Any, plain: object, path: Path) -> list[FieldError]:
+    if not isinstance(plain, Mapping):
+        return []
+    found: list[FieldError] = []
+    for name, field_type, required in _fields(kind):
+        if name in plain:
+            try:
+                msgspec.convert(plain[name], field_type)
+            except msgspec.ValidationError as error:
+                below = path / name
+                deeper = is_args_type(field_type) and _mistakes_by_field(
+                    field_type, plain[name], below
+                )
+                found += deeper or [_told_by_msgspec(error, plain[name], below)]
+        elif required:
+            found.append(FieldError((path / name).text, "Required value"))
+    return found
+
+
+def _fields(kind: Any) -> list[tuple[str, Any, bool]]:
+    """Per field its name in a file, its type, and whether it must be there."""
+    if issubclass(kind, msgspec.Struct):
+        return [
+            (field.encode_name, field.type, field.required)
+            for field in msgspec.structs.fields(kind)
+        ]
+    types = get_type_hints(kind, include_extras=True)
+    missing = dataclasses.MISSING
+    return [
+        (field.name, types[field.name], field.default is field.default_factory is missing)
+        for field in dataclasses.fields(kind)
+    ]
 
 
 def _below(path: Path, steps: tuple[int | str, ...]) -> Path:

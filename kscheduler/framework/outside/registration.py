@@ -85,9 +85,19 @@ def register(
         _add(found, checked(_loaded(spec, source), source))
     for entry in installed():
         if entry.name in wanted:
-            source = source_of(entry)
-            _add(found, checked(_entry_class(entry, source), source, entry.name))
+            _add(found, _of_entry(entry))
     return found
+
+
+def everything(specs: Iterable[str]) -> tuple[dict[str, Outside], list[str]]:
+    """All that could be used, and what is wrong with the rest of what is installed."""
+    found, problems = register({}, specs, ()), []
+    for entry in installed():
+        try:
+            _add(found, _of_entry(entry))
+        except ConfigError as error:
+            problems.append(str(error))
+    return found, problems
 
 
 def installed() -> list[EntryPoint]:
@@ -133,7 +143,7 @@ def _loaded(spec: str, source: str) -> Any:
             module = _module_in(Path(module_name))
         else:
             module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"{source}: cannot be imported: {text_of(error)}") from error
     try:
         return getattr(module, class_name)
@@ -158,8 +168,10 @@ def _module_in(path: Path) -> ModuleType:
     return module
 
 
-def _entry_class(entry: EntryPoint, source: str) -> Any:
+def _of_entry(entry: EntryPoint) -> Outside:
+    source = source_of(entry)
     try:
-        return entry.load()
-    except Exception as error:
+        plugin_class = entry.load()
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"{source}: cannot be imported: {text_of(error)}") from error
+    return checked(plugin_class, source, entry.name)

@@ -58,6 +58,67 @@ def test_arguments(kind, text, want):
     assert read(kind, text) == want
 
 
+class Outer(msgspec.Struct):
+    limit: int
+    inner: Inner
+    mode: str = ""
+
+
+class Checked(msgspec.Struct):
+    table: str = ""
+
+    def __post_init__(self):
+        {}[self.table]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "want"),
+    [
+        pytest.param(
+            Outer,
+            '{"inner": {"weight": "a"}, "mode": 5, "more": 1}',
+            [
+                'args: unknown field "more"',
+                "args.limit: Required value",
+                'args.inner.weight: Invalid value: "a": Expected int, got str',
+                "args.mode: Invalid value: 5: Expected str, got int",
+            ],
+            id="struct",
+        ),
+        pytest.param(
+            AsDataclass,
+            '{"names": [1], "more": 1}',
+            [
+                'args: unknown field "more"',
+                "args.limit: Required value",
+                "args.names[0]: Invalid value: 1: Expected str, got int",
+            ],
+            id="data",
+        ),
+        pytest.param(
+            AsModel,
+            '{"limit": 0, "zones": "a", "more": 1}',
+            [
+                'args: unknown field "more"',
+                "args.limit: Invalid value: 0: Input should be greater than 0",
+                'args.zones: Invalid value: "a": Input should be a valid list',
+            ],
+            id="model",
+        ),
+        pytest.param(
+            Checked,
+            '{"table": "a"}',
+            ['args: Invalid value: {"table":"a"}: KeyError: \'a\''],
+            id="a type that fails at checking itself",
+        ),
+    ],
+)
+def test_all_that_is_wrong_is_told_at_once(kind, text, want):
+    with pytest.raises(ArgsError) as caught:
+        read(kind, text)
+    assert [str(error) for error in caught.value.errors] == want
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [

@@ -146,11 +146,17 @@ def test_a_flag_that_names_nothing_useful(spec, problem):
     assert refusal(specs=[spec]) == f"--plugin {spec}: {problem}"
 
 
-def test_a_file_that_cannot_be_run(file):
-    path = file("1 / 0\n")
-    assert refusal(specs=[f"{path}:Mine"]) == (
-        f"--plugin {path}:Mine: cannot be imported: ZeroDivisionError: division by zero"
-    )
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("1 / 0\n", "ZeroDivisionError: division by zero", id="raises"),
+        pytest.param("import sys\nsys.exit(4)\n", "SystemExit: 4", id="exits"),
+    ],
+)
+def test_a_file_that_cannot_be_run(text, problem, file):
+    path = file(text)
+    source = f"--plugin {path}:Mine"
+    assert refusal(specs=[f"{path}:Mine"]) == f"{source}: cannot be imported: {problem}"
 
 
 def test_names_that_are_taken(file):
