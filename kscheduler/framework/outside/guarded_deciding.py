@@ -110,33 +110,20 @@ class GuardedDeciding(Asked):
         )
 
     def _score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        size = len(nodes)
-        if self._guard.idle:
-            return np.zeros(size, np.int64)
-        return self._guard.ask(
-            "Score",
-            pod.pod,
-            partial(answers.scores, size=size),
-            self.plugin.score,
-            cycle,
-            self._pod(pod),
-            self._nodes(nodes),
-        )
+        return self._scores(self.plugin.score, cycle, pod, nodes)
 
     def _normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
+        return self._scores(self.plugin.normalize, cycle, pod, nodes, scores)
+
+    def _scores(
+        self, ask: Callable[..., Any], cycle: CycleState, pod: PodInfo, nodes: Nodes, *raw: Scores
+    ) -> Scores:
         size = len(nodes)
         if self._guard.idle:
             return np.zeros(size, np.int64)
-        return self._guard.ask(
-            "Score",
-            pod.pod,
-            partial(answers.scores, size=size),
-            self.plugin.normalize,
-            cycle,
-            self._pod(pod),
-            scores,
-            self._nodes(nodes),
-        )
+        check = partial(answers.scores, size=size)
+        seen = (cycle, self._pod(pod), *raw, self._nodes(nodes))
+        return self._guard.ask("Score", pod.pod, check, ask, *seen)
 
     def out_of_range(self, pod: PodInfo, text: str) -> None:
         """Its scores, which were numbers, are beyond 0..100 in the end."""
