@@ -11,9 +11,10 @@ import time
 from kscheduler.client.connections import Connections
 from kscheduler.client.dialling import Route
 from kscheduler.client.extender_body import Enough, read_body
+from kscheduler.client.extender_url import Address, AddressError, address
 from kscheduler.client.failures import BROKEN, failure
 from kscheduler.client.fence import Fence, withheld
-from kscheduler.client.http_connection import ServerClosedError
+from kscheduler.client.http_connection import Connection, ServerClosedError
 from kscheduler.client.http_response import MalformedResponseError
 from kscheduler.client.tls import TlsConfig, TlsContexts
 from kscheduler.client.transport import JSON, user_agent
@@ -44,66 +45,75 @@ class ExtenderHttp:
         fence: Fence | None = None,
     ) -> None:
         self._url = url_prefix.rstrip("/")
-        self._tls = TlsContexts(tls) if self._url.startswith("https://") else None
-        self._route = Route(self._url, server_name=tls.server_name)
+        server = _server(self._url)
+        self._tls = TlsContexts(tls) if server.startswith("https://") else None
+        self._route = Route(server, server_name=tls.server_name)
         self._connections = Connections(self._route, limit=MAX_CONNECTIONS)
         self._timeout_seconds = timeout_seconds
         self._fence = fence
 
     async def ask(self, verb: str, question: bytes, *, repeatable: bool, enough: Enough) -> bytes:
-        """The body of the answer, which was 200; every failure is an ExtenderHttpError.
+        """The body of the answer, which was 200; every failure is a KschedulerError.
 
         A question is `repeatable` if it changes nothing.
         """
         url = f"{self._url}/{verb}"
-        exchange = _Exchange(f'Post "{url}"', None if repeatable else self._fence)
+        where = address(url)
+        exchange = _Exchange(f"Post {where.shown}", None if repeatable else self._fence)
         try:
             async with asyncio.timeout(self._timeout_seconds):
+                request = self._written(where, question)
                 try:
-                    return await self._exchange(exchange, verb, url, question, enough)
+                    connection = await self._asked(exchange, request)
                 except ServerClosedError:
                     if not repeatable:
                         raise
-                    return await self._exchange(exchange, verb, url, question, enough)
+                    connection = await self._asked(exchange, request)
+                try:
+                    status = connection.response.status
+                    if status == OK:
+                        return await read_body(connection, enough, most_bytes=MAX_ANSWER_BYTES)
+                finally:
+                    self._connections.release(connection)
         except TimeoutError as error:
             raise ExtenderHttpError(exchange.timed_out()) from error
         except BROKEN as error:
             raise ExtenderHttpError(exchange.broken(error)) from error
+        raise ExtenderHttpError(f"failed {verb} with extender at URL {url}, code {status}")
 
-    async def _exchange(
-        self, exchange: "_Exchange", verb: str, url: str, question: bytes, enough: Enough
-    ) -> bytes:
+    async def _asked(self, exchange: "_Exchange", request: bytes) -> Connection:
+        """A connection on which the answer has begun."""
         context = self._tls.context(time.monotonic()) if self._tls is not None else None
         connection = await self._connections.ask(
-            self._written(verb, question),
-            context,
-            check=exchange.check,
-            most_bytes=MAX_ANSWER_BYTES,
+            request, context, check=exchange.check, most_bytes=MAX_ANSWER_BYTES
         )
-        try:
-            exchange.is_answered = True
-            status = connection.response.status
-            if status != OK:
-                raise ExtenderHttpError(f"failed {verb} with extender at URL {url}, code {status}")
-            return await read_body(connection, enough, most_bytes=MAX_ANSWER_BYTES)
-        finally:
-            self._connections.release(connection)
+        exchange.is_answered = True
+        return connection
 
-    def _written(self, verb: str, question: bytes) -> bytes:
+    def _written(self, where: Address, question: bytes) -> bytes:
         headers = {
             "Host": self._route.host_header,
             "User-Agent": user_agent("extender"),
             "Content-Type": JSON,
             "Accept-Encoding": "gzip",
             "Content-Length": str(len(question)),
+            **({"Authorization": where.authorization} if where.authorization else {}),
             **dict(self._route.headers),
         }
         lines = [f"{name}: {value}" for name, value in headers.items()]
-        request_line = f"POST {self._route.target_prefix}/{verb} HTTP/1.1"
+        request_line = f"POST {self._route.target_prefix}{where.target} HTTP/1.1"
         return "\r\n".join([request_line, *lines, "", ""]).encode() + question
 
     async def close(self) -> None:
         await self._connections.close()
+
+
+def _server(url: str) -> str:
+    """Empty if no question will ever get as far."""
+    try:
+        return address(f"{url}/").server
+    except AddressError:
+        return ""
 
 
 class _Exchange:

@@ -11,6 +11,7 @@ from aiohttp import web
 from kscheduler.client import extender_http
 from kscheduler.client.extender_http import ExtenderHttp, ExtenderHttpError
 from kscheduler.client.tls import TlsConfig
+from kscheduler.errors import KschedulerError
 from tests.client.authority import Authority
 
 QUESTION = b'{"Pod":null}'
@@ -68,6 +69,23 @@ async def test_a_question_is_posted_to_its_verb():
     ((path, headers, body),) = extender.requests
     assert (path, body) == ("/ext/filter", QUESTION)
     assert headers["Content-Type"] == "application/json"
+
+
+async def test_a_url_that_makes_no_sense_fails_the_question_not_the_start():
+    async with asking("http://[::1/ext") as wire:
+        with pytest.raises(KschedulerError, match="missing ']' in host"):
+            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+
+
+async def test_who_asks_is_told_as_the_url_says():
+    async with serving() as (extender, url):
+        with_user = url.replace("http://", "http://u:p@")
+        async with asking(f"{with_user}/a b") as wire:
+            await wire.ask("filter?x", QUESTION, repeatable=True, enough=never)
+    ((path, headers, _),) = extender.requests
+    assert path == "/a b/filter"
+    assert headers["Authorization"] == "Basic dTpw"
+    assert headers["Host"] == url.removeprefix("http://")
 
 
 async def test_connections_are_kept_and_shared_by_those_who_ask_at_once():
