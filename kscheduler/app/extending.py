@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import ApiObject
@@ -60,16 +61,23 @@ def _wire(config: ExtenderConfig, fence: Fence | None) -> ExtenderHttp:
 
 
 def _tls(config: ExtenderConfig) -> TlsConfig:
-    """Without an authority to trust, HTTPS that was asked for is taken as it comes."""
+    """Without an authority to trust, HTTPS that was asked for is taken as it comes. A certificate
+    without a key, or a key alone, is of no use and not used.
+    """
     tls = config.tls_config or ExtenderTLSConfig()
     has_authority = bool(tls.ca_file or tls.ca_data)
-    return TlsConfig(
+    trusting = TlsConfig(
         ca_file=tls.ca_file,
         ca_data=tls.ca_data,
+        insecure=tls.insecure or (config.enable_https and not has_authority),
+        server_name=tls.server_name,
+    )
+    if not ((tls.cert_file or tls.cert_data) and (tls.key_file or tls.key_data)):
+        return trusting
+    return replace(
+        trusting,
         cert_file=tls.cert_file,
         cert_data=tls.cert_data,
         key_file=tls.key_file,
         key_data=tls.key_data,
-        insecure=tls.insecure or (config.enable_https and not has_authority),
-        server_name=tls.server_name,
     )

@@ -6,6 +6,7 @@ that connection had been idle before.
 """
 
 import asyncio
+import ssl
 import time
 
 from kscheduler.client.connections import Connections
@@ -18,7 +19,7 @@ from kscheduler.client.http_connection import Connection, ServerClosedError
 from kscheduler.client.http_response import MalformedResponseError
 from kscheduler.client.tls import TlsConfig, TlsContexts
 from kscheduler.client.transport import JSON, user_agent
-from kscheduler.errors import KschedulerError
+from kscheduler.errors import ConfigError, KschedulerError
 
 # The loop asks one question at a time, but bindings do so beside it.
 MAX_CONNECTIONS = 100
@@ -46,7 +47,8 @@ class ExtenderHttp:
     ) -> None:
         self._url = url_prefix.rstrip("/")
         server = _server(self._url)
-        self._tls = TlsContexts(tls) if server.startswith("https://") else None
+        self._trust = tls if server.startswith("https://") else None
+        self._contexts: TlsContexts | None = None
         self._route = Route(server, server_name=tls.server_name)
         self._connections = Connections(self._route, limit=MAX_CONNECTIONS)
         self._timeout_seconds = timeout_seconds
@@ -83,12 +85,21 @@ class ExtenderHttp:
 
     async def _asked(self, exchange: "_Exchange", request: bytes) -> Connection:
         """A connection on which the answer has begun."""
-        context = self._tls.context(time.monotonic()) if self._tls is not None else None
         connection = await self._connections.ask(
-            request, context, check=exchange.check, most_bytes=MAX_ANSWER_BYTES
+            request, self._context(exchange), check=exchange.check, most_bytes=MAX_ANSWER_BYTES
         )
         exchange.is_answered = True
         return connection
+
+    def _context(self, exchange: "_Exchange") -> ssl.SSLContext | None:
+        """Files that do not fit together fail the question, not the start: they may yet change."""
+        if self._trust is None:
+            return None
+        try:
+            self._contexts = self._contexts or TlsContexts(self._trust)
+        except ConfigError as error:
+            raise ExtenderHttpError(f"{exchange.request}: {error}") from error
+        return self._contexts.context(time.monotonic())
 
     def _written(self, where: Address, question: bytes) -> bytes:
         headers = {

@@ -1,7 +1,7 @@
 """Where a question to an extender goes, by a URL as somebody wrote it into a configuration.
 
-As upstream, nothing of it is checked before the first question. Where nobody can be asked is told in
-the words of Go's net/url and net/http.
+As upstream, nothing of it is checked before the first question. Where nobody can be asked is told
+in the words of Go's net/url and net/http.
 """
 
 import base64
@@ -12,6 +12,8 @@ from urllib.parse import unquote, unquote_to_bytes
 
 from kscheduler.errors import KschedulerError
 from kscheduler.logs import quote
+
+MAX_PORT = 65_535
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.S)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -51,6 +53,9 @@ def address(url: str) -> Address:
         raise AddressError(f"Post {shown}: unsupported protocol scheme {quote(scheme)}")
     if not host:
         raise AddressError(f"Post {shown}: http: no Host in request URL")
+    port = host.rpartition(":")[2]
+    if port.isdigit() and int(port) > MAX_PORT:
+        raise AddressError(f"Post {shown}: dial tcp: address {port}: invalid port")
     pair = f"{unquote(user)}:{unquote(password)}"
     authorization = f"Basic {base64.b64encode(pair.encode()).decode()}" if at else ""
     return Address(f"{scheme}://{host}", f"{path or '/'}{query}", authorization, shown)

@@ -63,3 +63,17 @@ def test_no_more_is_kept_than_somebody_is_told(extenders, kept):
 )
 def test_whom_to_trust(fields, insecure):
     assert _tls(extender(**fields)).insecure is insecure
+
+
+@pytest.mark.parametrize(
+    ("fields", "used"),
+    [
+        ({"cert_data": b"c", "key_file": "k"}, True),
+        ({"cert_file": "c"}, False),
+        ({"key_data": b"k"}, False),
+    ],
+    ids=["a pair", "a certificate alone", "a key alone"],
+)
+def test_only_pairs_of_certificate_and_key_are_used(fields, used):
+    tls = _tls(extender(tls_config=ExtenderTLSConfig(**fields)))
+    assert tls.has_certificate is used

@@ -329,3 +329,11 @@ class TestTls:
         )
         (shown,) = extender.certificates
         assert shown["subject"] == ((("commonName", "scheduler"),),)
+
+    async def test_a_key_of_another_certificate_fails_the_question_not_the_start(
+        self, server, authority
+    ):
+        certificate, _ = authority.issue("scheduler")
+        _, key = authority.issue("scheduler")
+        with pytest.raises(ExtenderHttpError, match="private key does not match public key"):
+            await self.ask(server(), insecure=True, cert_data=certificate, key_data=key)

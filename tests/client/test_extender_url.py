@@ -44,6 +44,7 @@ def test_a_user_is_named_to_the_server_and_the_password_to_nobody_else():
         ("ftp://h/e", 'Post "ftp://h/e": unsupported protocol scheme "ftp"'),
         ("http:/e", 'Post "http:/e": http: no Host in request URL'),
         ("http:///e", 'Post "http:///e": http: no Host in request URL'),
+        ("http://h:70000/e", 'Post "http://h:70000/e": dial tcp: address 70000: invalid port'),
         (":x", 'parse ":x": missing protocol scheme'),
         ("http://[::1/e", """parse "http://[::1/e": missing ']' in host"""),
         ("http://h:x/e", 'parse "http://h:x/e": invalid port ":x" after host'),
