@@ -69,6 +69,10 @@ class WaitingPod:
                     await self._decided.wait()
         return decision
 
+    async def decided(self) -> None:
+        """Return when there is a decision, whoever made it."""
+        await self._decided.wait()
+
     def _most_urgent(self) -> tuple[str, float]:
         return min(self._timeouts.items(), key=lambda entry: entry[1])
 

@@ -6,7 +6,9 @@ for as long as it takes to answer, and an asynchronous post_bind runs beside the
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,7 +19,11 @@ from kscheduler.framework.outside import answers
 from kscheduler.framework.outside.asked import Asked
 from kscheduler.framework.plugin import Wait
 from kscheduler.framework.verdict import SKIP, Code, Status
+from kscheduler.framework.waiting_pods import WaitingPod
 from kscheduler.state.pod_info import PodInfo
+
+# The pod is held for longer than the plugin may take, so that it hears why it was not let go.
+A_LITTLE_LONGER = 1.0
 
 
 class GuardedBinding(Asked):
@@ -36,18 +42,30 @@ class GuardedBinding(Asked):
         # It holds the pod for as long as it takes to answer.
         work = partial(self._permit_later, cycle, pod, node)
         self._handle.outside.background.leave(f"permit/{self.name}/{pod.key}", work)
-        return Wait(self._handle.outside.limits.wait_seconds)
+        bound = self._handle.outside.limits.wait_seconds
+        return Wait(bound + A_LITTLE_LONGER if bound else math.inf)
 
     async def _permit_later(self, cycle: CycleState, pod: PodInfo, node: str) -> None:
+        """Ends with the answer, or when others have decided or the pod is not there any more."""
+        waiting = self._handle.waiting_pods.get(pod.uid)
+        if waiting is None or waiting.pod is not pod:
+            return
+        async with asyncio.TaskGroup() as tasks:
+            answering = tasks.create_task(self._answer(waiting, cycle, pod, node))
+            deciding = tasks.create_task(waiting.decided())
+            await asyncio.wait((answering, deciding), return_when=asyncio.FIRST_COMPLETED)
+            answering.cancel()
+            deciding.cancel()
+
+    async def _answer(
+        self, waiting: WaitingPod, cycle: CycleState, pod: PodInfo, node: str
+    ) -> None:
         try:
             answer = await self._guard.wait_for(
                 "Permit", pod.pod, answers.status, partial(self._call_permit, cycle, pod, node)
             )
         except Exception as error:
             answer = Status(Code.ERROR, (f'running Permit plugin "{self.name}": {text_of(error)}',))
-        waiting = self._handle.waiting_pods.get(pod.uid)
-        if waiting is None:
-            return
         if answer is None or answer.code is Code.SUCCESS:
             waiting.allow(self.name)
         elif answer.rejected:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from kscheduler import logs
+from kscheduler.errors import ConfigError
 from kscheduler.framework.cluster_event import EventWithHint, Hint
 from kscheduler.framework.extension_point import text_of
 from kscheduler.framework.handle import Handle
@@ -73,10 +74,14 @@ class GuardedQueueing(Asked):
         return FallbackKey(key, queued.timestamp)
 
     def _events_to_register(self) -> list[EventWithHint]:
-        asked = self.plugin.events_to_register()
+        """Asked before anything runs: without an answer nothing does."""
+        try:
+            events = answers.registrations(self.plugin.events_to_register())
+        except (Exception, SystemExit) as error:
+            text = f'plugin "{self.name}": events_to_register: {text_of(error)}'
+            raise ConfigError(text) from error
         return [
-            one if one.hint is None else replace(one, hint=self._hint(one.hint))
-            for one in answers.registrations(asked)
+            one if one.hint is None else replace(one, hint=self._hint(one.hint)) for one in events
         ]
 
     def _hint(self, ask: Callable[[Any, Any, Any], Hint]) -> Callable[[Any, Any, Any], Hint]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -20,9 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kscheduler import logs
 from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.field_errors import Path as FieldPath
-from kscheduler.errors import ConfigError
+from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.framework.extension_point import text_of
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.outside import args as plugin_args
@@ -34,6 +36,8 @@ from kscheduler.framework.outside.signatures import problems
 from kscheduler.framework.outside.views import Views
 from kscheduler.framework.per_node import adapted
 from kscheduler.framework.plugin import Plugin, points_of
+
+log = logs.logger(__name__)
 
 GROUP = "kscheduler.plugins"
 EXISTS = "a plugin named {} already exists"
@@ -68,7 +72,7 @@ class Outside:
         guard = Guard(health, support.watchdog, support.limits, handle.recorder)
         views = Views()
         decoded = plugin_args.decoded(self.args_type, args, FieldPath("args"))
-        made = self.plugin_class(decoded, PluginHandle(self.name, handle, guard, views))
+        made = _made(self.plugin_class, decoded, PluginHandle(self.name, handle, guard, views))
         support.health.add(health)
         return Guarded(adapted(made), guard, views, handle)
 
@@ -125,6 +129,18 @@ def checked(plugin_class: Any, source: str, name: str = "") -> Outside:
     if name and name != own:
         raise ConfigError(f"{source}: class {plugin_class.__name__} calls itself {own}")
     return Outside(own, plugin_class, source)
+
+
+def _made(plugin_class: Any, args: Any, handle: PluginHandle) -> Any:
+    try:
+        return plugin_class(args, handle)
+    except KschedulerError:
+        raise
+    except (Exception, SystemExit) as error:
+        # Where it happened is what its author wants to know.
+        stack = traceback.format_exc()
+        log.error(text_of(error), "Plugin failed", plugin=plugin_class.name, stack=stack)
+        raise ConfigError(text_of(error)) from error
 
 
 def _add(found: dict[str, Outside], one: Outside) -> None:

@@ -9,6 +9,7 @@ import pytest
 from kscheduler.framework import (
     SKIP,
     Code,
+    ConfigError,
     Hint,
     KschedulerError,
     NodeNames,
@@ -23,6 +24,7 @@ from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHi
 from kscheduler.framework.outside import guarded_queueing
 from kscheduler.framework.outside.health import Limits
 from kscheduler.framework.plugin import points_of
+from kscheduler.framework.reserving import MAX_WAIT_SECONDS
 
 
 def hang(*_):
@@ -454,6 +456,63 @@ async def test_an_asynchronous_permit_holds_the_pod_until_it_answers(
     framework.hold(pod, hold)
     assert await framework.wait_on_permit(pod) == want
     work.cancel()
+
+
+async def test_an_asynchronous_permit_ends_when_others_have_decided(
+    guarded, make_framework, cycle, make_pod, handle, faults
+):
+    ended = asyncio.Event()
+
+    async def permit(self, cycle, pod, node):
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    framework = make_framework(guarded(permit=permit, limits=Limits(wait_seconds=60)))
+    background = asyncio.create_task(handle.outside.background.run())
+    first, second = make_pod("p"), make_pod("p")
+    framework.hold(first, framework.run_permit(cycle, first, "n0"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    handle.waiting_pods.get(first.uid).reject("B", "no")
+    # The same pod on another attempt is none of the first one's business.
+    framework.let_go(first)
+    framework.hold(second, framework.run_permit(cycle, second, "n0"))
+    async with asyncio.timeout(10):
+        await ended.wait()
+    assert handle.waiting_pods.get(second.uid).pending_plugins == {"A"}
+    assert faults() == {}
+    background.cancel()
+
+
+def test_an_asynchronous_permit_without_a_bound_waits_as_long_as_any(
+    guarded, make_framework, cycle, pod
+):
+    async def permit(self, cycle, pod, node):
+        pass
+
+    framework = make_framework(guarded(permit=permit, limits=Limits(wait_seconds=0)))
+    assert framework.run_permit(cycle, pod, "n0").timeouts == {"A": MAX_WAIT_SECONDS}
+
+
+@pytest.mark.parametrize("error", [ValueError("oops"), SystemExit(3)])
+def test_events_to_register_that_fail_are_told_with_the_plugin_s_name(error, guarded):
+    def register(self):
+        raise error
+
+    plugin = guarded(filter=lambda *_: (), events_to_register=register)
+    with pytest.raises(ConfigError, match='plugin "A": events_to_register: '):
+        plugin.events_to_register()
+
+
+@pytest.mark.parametrize("error", [ValueError("oops"), SystemExit(3)])
+def test_a_constructor_that_fails_is_told(error, guarded):
+    def construct(self, args, handle):
+        raise error
+
+    with pytest.raises(ConfigError, match=type(error).__name__):
+        guarded(filter=lambda *_: (), __init__=construct)
 
 
 def test_permit_may_ask_to_wait(guarded, make_framework, cycle, pod):
