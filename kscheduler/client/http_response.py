@@ -112,11 +112,11 @@ class Response:
         if status < b"200":
             self._skip_interim(status)
             return True
-        self.status, self.reason = int(status), reason or b""
-        self.headers = _fields(fields)
+        self.reason, self.headers = reason or b"", _fields(fields)
         closes = b"close" in self.headers.get(b"connection", b"").lower()
         self.keeps_alive = minor == b"1" and not closes
-        self._begin_body()
+        self._begin_body(int(status))
+        self.status = int(status)
         return True
 
     def _check_unfinished_head(self) -> None:
@@ -131,10 +131,10 @@ class Response:
         if status == b"101" or self._interim > MAX_INTERIM:
             raise MalformedResponseError(f"unexpected answer {status.decode()}")
 
-    def _begin_body(self) -> None:
+    def _begin_body(self, status: int) -> None:
         encoding = self.headers.get(b"transfer-encoding")
         length = self.headers.get(b"content-length")
-        if self._bodiless or self.status in (204, 304):
+        if self._bodiless or status in (204, 304):
             self._finish()
         elif encoding is not None:
             if encoding.lower() != b"chunked":

@@ -139,9 +139,11 @@ def test_malformed_heads_are_refused_at_once(data):
     ],
 )
 def test_what_is_wrong_with_a_head_is_told_in_the_words_of_go(head, told):
+    response = Response()
     with pytest.raises(MalformedResponseError) as refused:
-        fed([head + b"\r\n\r\n"])
+        response.feed(head + b"\r\n\r\n")
     assert str(refused.value) == told
+    assert not response.status
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
