@@ -140,7 +140,7 @@ class SchedulingLoop:
         except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
             self._log_exception(queued, error)
             result = PostFilterResult(failed(error))
-        refusal.diagnosis.post_filter_message = result.status.message
+        _note(queued, refusal, result)
         failure = _refusal_failure(refusal, result.nominated_node)
         self._failures.handle(queued, failure, started=preparing.started, now=self._clock())
 
@@ -276,16 +276,10 @@ class SchedulingLoop:
         nominated: str | None = CLEAR
         if framework.has_post_filter_plugins:
             result = framework.run_post_filter(cycle, queued.pod, refusal.diagnosis)
-            refusal.diagnosis.post_filter_message = result.status.message
-            nominated = result.nominated_node
-            if v := log.v(5):
-                v.info(
-                    "Status after running PostFilter plugins for pod",
-                    pod=logs.ref(queued.pod.pod),
-                    status=result.status.message,
-                )
             if result.preparation is not None:
                 return Preparing(queued, refusal, result.preparation, started)
+            _note(queued, refusal, result)
+            nominated = result.nominated_node
         return _refusal_failure(refusal, nominated)
 
     def _take(self, attempt: Attempt) -> Attempt | Failure:
@@ -341,6 +335,17 @@ class SchedulingLoop:
             sizes.labels("nodes").set(self._cache.node_count)
             sizes.labels("pods").set(self._cache.pod_count)
             sizes.labels("assumed_pods").set(self._cache.assumed_pod_count)
+
+
+def _note(queued: QueuedPod, refusal: Unschedulable, result: PostFilterResult) -> None:
+    """What PostFilter found goes into the log, and to whoever asks why no node fits."""
+    code, said = result.status.code, result.status.message
+    refusal.diagnosis.post_filter_message = said
+    what = "Status after running PostFilter plugins for pod"
+    if code is Code.ERROR:
+        log.error(None, what, pod=logs.ref(queued.pod.pod), status=said)
+    elif v := log.v(5):
+        v.info(what, pod=logs.ref(queued.pod.pod), status=said)
 
 
 def _refusal_failure(refusal: Unschedulable, nominated: str | None) -> Failure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -13,6 +13,8 @@ from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
 from kscheduler.framework.verdict import Code, Diagnosis, Status
 from kscheduler.metrics import Metrics
 from kscheduler.state.pod_info import PodInfo
+
+Preparation = Callable[[], Awaitable[PostFilterResult]]
 
 
 class _Answers:
@@ -57,6 +59,14 @@ class PostFiltering:
     ) -> PostFilterResult:
         started = perf_counter()
         result = self._ask_all(cycle, pod, diagnosis, _Answers())
+        if result.preparation is not None:
+            return replace(result, preparation=partial(self._end, result.preparation, started))
+        self._point.took(result.status, started)
+        return result
+
+    async def _end(self, preparation: Preparation, started: float) -> PostFilterResult:
+        """Only now it is known how it ended, and how long it took."""
+        result = await preparation()
         self._point.took(result.status, started)
         return result
 
@@ -65,10 +75,13 @@ class PostFiltering:
     ) -> PostFilterResult:
         """Ask those who were not asked yet, until one succeeds, cannot help, or has to wait."""
         for plugin in self._plugins[answers.count :]:
+            started = perf_counter()
             result = self._ask(plugin, cycle, pod, diagnosis)
             if result.preparation is not None:
-                goes_on = partial(self._go_on, cycle, pod, diagnosis, answers, plugin, result)
+                wait = partial(self._answered, cycle, plugin, result, started)
+                goes_on = partial(self._go_on, cycle, pod, diagnosis, answers, plugin, wait)
                 return replace(result, preparation=goes_on)
+            self._plugin_took(cycle, plugin, result, started)
             if answers.add(plugin.name, result):
                 break
         return answers.conclusion
@@ -80,32 +93,40 @@ class PostFiltering:
         diagnosis: Diagnosis,
         answers: _Answers,
         plugin: PostFilterPlugin,
-        result: PostFilterResult,
+        wait: Preparation,
     ) -> PostFilterResult:
         """What the plugin answers after its preparation, and after it the others."""
-        while result.preparation is not None:
-            try:
-                result = await result.preparation()
-            except Exception as error:
-                result = self._failed(plugin, error)
-        if answers.add(plugin.name, result):
+        if answers.add(plugin.name, await wait()):
             return answers.conclusion
         rest = self._ask_all(cycle, pod, diagnosis, answers)
         while rest.preparation is not None:
             rest = await rest.preparation()
         return rest
 
+    async def _answered(
+        self, cycle: CycleState, plugin: PostFilterPlugin, result: PostFilterResult, started: float
+    ) -> PostFilterResult:
+        while result.preparation is not None:
+            try:
+                result = await result.preparation()
+            except Exception as error:
+                result = self._failed(plugin, error)
+        self._plugin_took(cycle, plugin, result, started)
+        return result
+
     def _ask(
         self, plugin: PostFilterPlugin, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> PostFilterResult:
-        started = perf_counter()
         try:
-            result = plugin.post_filter(cycle, pod, diagnosis)
+            return plugin.post_filter(cycle, pod, diagnosis)
         except Exception as error:
-            result = self._failed(plugin, error)
+            return self._failed(plugin, error)
+
+    def _plugin_took(
+        self, cycle: CycleState, plugin: PostFilterPlugin, result: PostFilterResult, started: float
+    ) -> None:
         if cycle.sampled:
             self._point.plugin_took(plugin.name, result.status.code, started)
-        return result
 
     def _failed(self, plugin: PostFilterPlugin, error: Exception) -> PostFilterResult:
         raised = self._point.raised(plugin.name, error)

@@ -93,3 +93,20 @@ def test_plugins_are_shown_the_diagnosis(make_framework, cycle, pod):
     )
     make_framework(plugin).run_post_filter(cycle, pod, diagnosis)
     assert seen == [diagnosis]
+
+
+async def test_what_takes_time_counts_under_what_it_ends_in(make_framework, cycle, pod):
+    async def wait():
+        return PostFilterResult(rejected("not now"))
+
+    plugin = Plugin(name="A", post_filter=lambda *_: PostFilterResult(SUCCESS, None, wait))
+    framework = make_framework(plugin)
+    family = framework._handle.metrics.framework_extension_point_duration_seconds
+    counts = {
+        code: family.labels("PostFilter", code.text, framework.profile_name)
+        for code in (Code.SUCCESS, Code.UNSCHEDULABLE)
+    }
+    result = framework.run_post_filter(cycle, pod, Diagnosis())
+    assert [one.count for one in counts.values()] == [0, 0]
+    assert (await result.preparation()).status.message == "not now"
+    assert [one.count for one in counts.values()] == [0, 1]
