@@ -61,10 +61,12 @@ class InformerFactory:
         )
 
     def dynamic(self, name: str) -> Informer[dict[str, Any]]:
-        """The informer of any resource, named `plural.version.group`; objects are plain dicts."""
-        plural, version, group = (*name.split(".", 2), "", "")[:3]
-        if not group:
+        """The informer of any resource, named `plural.version.group`; objects are plain dicts. The
+        core group's name is empty: `configmaps.v1.`
+        """
+        if name.count(".") < 2:
             raise ConfigError(f'Incorrect event registration: "{name}" is not plural.version.group')
+        plural, version, group = name.split(".", 2)
         resource = Resource(group, version, plural, plural, ApiObject)
         return self._following(Collection(resource, untyped_shape(name)))
 

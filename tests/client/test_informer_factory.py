@@ -46,7 +46,7 @@ def test_one_informer_per_collection():
     assert factory.dynamic("foos.v1.example.com") is factory.dynamic("foos.v1.example.com")
 
 
-@pytest.mark.parametrize("name", ["foos", "foos.v1", "foos.v1."])
+@pytest.mark.parametrize("name", ["foos", "foos.v1"])
 def test_dynamic_resource_needs_plural_version_and_group(name):
     with pytest.raises(ConfigError, match="Incorrect event registration"):
         InformerFactory(client=None).dynamic(name)
@@ -95,8 +95,14 @@ async def test_namespace_and_selector_narrow_the_collection(server, client, star
     assert server.requests[0].query["fieldSelector"] == name
 
 
-async def test_dynamic_objects_are_plain_dicts_without_managed_fields(server, client, started):
-    path = "/apis/example.com/v1/foos"
+@pytest.mark.parametrize(
+    ("resource", "path"),
+    [("foos.v1.example.com", "/apis/example.com/v1/foos"), ("foos.v1.", "/api/v1/foos")],
+    ids=["group", "core group"],
+)
+async def test_dynamic_objects_are_plain_dicts_without_managed_fields(
+    resource, path, server, client, started
+):
     item = {
         "kind": "Foo",
         "metadata": {
@@ -109,7 +115,7 @@ async def test_dynamic_objects_are_plain_dicts_without_managed_fields(server, cl
     }
     server.on("GET", path, Stream(event("ADDED", item), END, HOLD))
     factory = InformerFactory(client)
-    foos = factory.dynamic("foos.v1.example.com")
+    foos = factory.dynamic(resource)
     await started(factory)
     await factory.wait_for_sync()
     assert foos.get("ns/a") == {
