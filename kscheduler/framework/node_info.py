@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from sys import intern
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kscheduler.api.core import Node
 from kscheduler.framework.outside.views import NodesView, PodView, nodes_of, whole_of
 from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.nodes_view import Nodes
+
+V = TypeVar("V")
 
 
 class NodeInfo:
@@ -56,6 +57,20 @@ class NodeInfo:
 
 
 _keep = object.__setattr__
+
+
+class _ReadOnly(dict[str, V]):
+    """Like a MappingProxyType of a dict, which takes half as long again to look something up."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def _refuse(self, *_: object, **__: object) -> NoReturn:
+            raise TypeError("what a node has is read-only")
+
+        __setitem__ = __delitem__ = __ior__ = _refuse
+        clear = pop = popitem = setdefault = update = _refuse
 
 
 class _Table:
@@ -113,14 +128,14 @@ def _asked_and_shown(nodes: Nodes | NodesView) -> tuple[Nodes, Nodes | NodesView
 def _labels(node: Node) -> Mapping[str, str]:
     """With one string for all nodes that have the same: thousands of others are far in memory."""
     labels = node.metadata.labels
-    return MappingProxyType({intern(key): intern(value) for key, value in labels.items()})
+    return _ReadOnly({intern(key): intern(value) for key, value in labels.items()})
 
 
 def _amounts(columns: Mapping[str, int], cells: Any, pods: Any) -> Mapping[str, int]:
     numbers = cells.tolist()
     amounts = {name: numbers[column] for name, column in columns.items()}
     amounts["pods"] = int(pods)
-    return MappingProxyType(amounts)
+    return _ReadOnly(amounts)
 
 
 _READ: dict[str, Callable[[Any, int], Any]] = {

@@ -1,5 +1,6 @@
 """What plugins see of one node is what is there, however much of it was kept from before."""
 
+import operator
 from types import SimpleNamespace
 
 import pytest
@@ -97,11 +98,33 @@ def test_a_node_cannot_be_changed(cluster):
             setattr(info, name, None)
         with pytest.raises(AttributeError, match="read-only"):
             delattr(info, name)
-    for mapping in (info.labels, info.node.metadata.labels, info.allocatable, info.requested):
-        with pytest.raises(TypeError, match="does not support item assignment"):
-            mapping["a"] = 1
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        info.node.metadata.labels["a"] = "b"
     with pytest.raises(AttributeError, match="a node has no shoe"):
         _ = info.shoe
+
+
+@pytest.mark.parametrize("name", ["labels", "allocatable", "requested"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda mapping: operator.setitem(mapping, "cpu", 1), id="set"),
+        pytest.param(lambda mapping: operator.delitem(mapping, "cpu"), id="delete"),
+        pytest.param(lambda mapping: operator.ior(mapping, {"cpu": 1}), id="merge"),
+        pytest.param(lambda mapping: mapping.update(cpu=1), id="update"),
+        pytest.param(lambda mapping: mapping.setdefault("new", 1), id="setdefault"),
+        pytest.param(lambda mapping: mapping.pop("cpu"), id="pop"),
+        pytest.param(lambda mapping: mapping.popitem(), id="popitem"),
+        pytest.param(lambda mapping: mapping.clear(), id="clear"),
+    ],
+)
+def test_what_a_node_has_cannot_be_changed(name, change, cluster):
+    (info,) = NodeInfos().of(cluster.snapshot().take([0]))
+    mapping = getattr(info, name)
+    before = dict(mapping)
+    with pytest.raises(TypeError, match="read-only"):
+        change(mapping)
+    assert mapping == before
 
 
 changes = st.lists(
