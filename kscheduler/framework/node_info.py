@@ -115,7 +115,7 @@ class NodeInfos:
         else:
             for row in changed:
                 self._infos[row] = NodeInfo(table, row)
-        self._log, self._read, self._resources = log, log.now, resources
+        self._read, self._resources, self._log = log.now, resources, log
 
 
 def _asked_and_shown(nodes: Nodes | NodesView) -> tuple[Nodes, Nodes | NodesView]:
