@@ -2,12 +2,14 @@
 
 Mirrors the HTTP side of pkg/scheduler/extender.go. Differs: an answer is at most 64 MiB long; a
 question that changes nothing is asked once more if the connection ended under it, not only when
-that connection had been idle before.
+that connection had been idle before; redirections are followed where they keep the question as it
+is and lead to the same server.
 """
 
 import asyncio
 import ssl
 import time
+from urllib.parse import urljoin
 
 from kscheduler.client.connections import Connections
 from kscheduler.client.dialling import Route
@@ -16,7 +18,7 @@ from kscheduler.client.extender_url import Address, AddressError, address
 from kscheduler.client.failures import BROKEN, failure
 from kscheduler.client.fence import Fence, withheld
 from kscheduler.client.http_connection import Connection, ServerClosedError
-from kscheduler.client.http_response import MalformedResponseError
+from kscheduler.client.http_response import MalformedResponseError, Response
 from kscheduler.client.tls import TlsConfig, TlsContexts
 from kscheduler.client.transport import JSON, user_agent
 from kscheduler.errors import ConfigError, KschedulerError
@@ -24,7 +26,8 @@ from kscheduler.errors import ConfigError, KschedulerError
 # The loop asks one question at a time, but bindings do so beside it.
 MAX_CONNECTIONS = 100
 MAX_ANSWER_BYTES = 64 << 20
-OK = 200
+OK, TEMPORARY_REDIRECT, PERMANENT_REDIRECT = 200, 307, 308
+MAX_REDIRECTIONS = 10
 
 
 class ExtenderHttpError(KschedulerError):
@@ -64,13 +67,7 @@ class ExtenderHttp:
         exchange = _Exchange(f"Post {where.shown}", None if repeatable else self._fence)
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                request = self._written(where, question)
-                try:
-                    connection = await self._asked(exchange, request)
-                except ServerClosedError:
-                    if not repeatable:
-                        raise
-                    connection = await self._asked(exchange, request)
+                connection = await self._answer(exchange, where, question, repeatable=repeatable)
                 try:
                     status = connection.response.status
                     if status == OK:
@@ -83,8 +80,27 @@ class ExtenderHttp:
             raise ExtenderHttpError(exchange.broken(error)) from error
         raise ExtenderHttpError(f"failed {verb} with extender at URL {url}, code {status}")
 
+    async def _answer(
+        self, exchange: "_Exchange", where: Address, question: bytes, *, repeatable: bool
+    ) -> Connection:
+        """A connection on which the answer has begun, perhaps at another place of the server."""
+        for _ in range(MAX_REDIRECTIONS):
+            request = self._written(where, question)
+            try:
+                connection = await self._asked(exchange, request)
+            except ServerClosedError:
+                if not repeatable:
+                    raise
+                connection = await self._asked(exchange, request)
+            further = _redirected(where, connection.response)
+            if further is None:
+                return connection
+            self._connections.release(connection)
+            where = further
+        raise ExtenderHttpError(f"{exchange.request}: stopped after {MAX_REDIRECTIONS} redirects")
+
     async def _asked(self, exchange: "_Exchange", request: bytes) -> Connection:
-        """A connection on which the answer has begun."""
+        exchange.is_answered = False
         connection = await self._connections.ask(
             request, self._context(exchange), check=exchange.check, most_bytes=MAX_ANSWER_BYTES
         )
@@ -117,6 +133,19 @@ class ExtenderHttp:
 
     async def close(self) -> None:
         await self._connections.close()
+
+
+def _redirected(where: Address, response: Response) -> Address | None:
+    """Where to ask the same question again; None if the answer is no such hint."""
+    location = response.text_of(b"location")
+    if not location or response.status not in (TEMPORARY_REDIRECT, PERMANENT_REDIRECT):
+        return None
+    try:
+        further = address(urljoin(f"{where.server}{where.target}", location))
+    except (AddressError, ValueError):
+        return None
+    is_same_server = further.server == where.server
+    return further._replace(authorization=where.authorization) if is_same_server else None
 
 
 def _server(url: str) -> str:

@@ -233,6 +233,48 @@ async def test_a_compressed_answer_has_an_end_as_well(monkeypatch):
             await wire.ask("filter", QUESTION, repeatable=True, enough=never)
 
 
+@pytest.mark.parametrize("code", [307, 308])
+async def test_the_same_question_is_asked_where_the_server_says(code):
+    async def answer(request):
+        extender.answer = None
+        return web.Response(status=code, headers={"Location": f"{request.path}/"})
+
+    async with serving() as (extender, url), asking(f"{url}/ext") as wire:
+        extender.answer = answer
+        assert await wire.ask("bind", QUESTION, repeatable=False, enough=never) == QUESTION
+    assert [path for path, _, _ in extender.requests] == ["/ext/bind", "/ext/bind/"]
+
+
+@pytest.mark.parametrize(
+    ("code", "location"),
+    [
+        pytest.param(307, "http://127.0.0.1:1/filter", id="another server"),
+        pytest.param(302, "/elsewhere", id="another question"),
+        pytest.param(308, "http://[", id="nowhere"),
+        pytest.param(307, "", id="no place at all"),
+    ],
+)
+async def test_other_redirections_are_failures(code, location):
+    async def answer(request):
+        return web.Response(status=code, headers={"Location": location})
+
+    async with serving() as (extender, url), asking(url) as wire:
+        extender.answer = answer
+        with pytest.raises(ExtenderHttpError, match=f"code {code}$"):
+            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+
+
+async def test_nobody_is_sent_round_for_ever():
+    async def answer(request):
+        return web.Response(status=307, headers={"Location": "/filter"})
+
+    async with serving() as (extender, url), asking(url) as wire:
+        extender.answer = answer
+        with pytest.raises(ExtenderHttpError, match="stopped after 10 redirects"):
+            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+    assert len(extender.requests) == 10
+
+
 async def test_nobody_there():
     async with serving() as (_, url):
         pass
