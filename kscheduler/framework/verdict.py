@@ -72,7 +72,7 @@ class Status:
         return self.code.rejected
 
     def by(self, plugin: str) -> Status:
-        return Status(self.code, self.reasons, plugin)
+        return self if self.plugin == plugin else Status(self.code, self.reasons, plugin)
 
 
 SKIP = Status(Code.SKIP)

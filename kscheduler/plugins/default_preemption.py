@@ -30,12 +30,15 @@ from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__, "PostFilter.DefaultPreemption")
 
-STILL_PREEMPTING = rejected_for_good("waiting for the preemption for this pod to be finished")
+NAME = "DefaultPreemption"
+STILL_PREEMPTING = rejected_for_good("waiting for the preemption for this pod to be finished").by(
+    NAME
+)
 SUCCESS = Status(Code.SUCCESS)
 
 
 class DefaultPreemption:
-    name = "DefaultPreemption"
+    name = NAME
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         self._evictions_aside = handle.gates.enabled("SchedulerAsyncPreemption")

@@ -259,8 +259,7 @@ class SchedulingQueue:
                 continue
             verdict = self.hints.judge(queued, event, old, new)
             if verdict is not Verdict.SKIP:
-                self._places.unschedulable.remove(queued.key)
-                self._places.requeue(queued, verdict, event.label, now)
+                self._places.wake(queued, verdict, event.label, now)
         self._remember(event, old, new)
         self._settle()
 
