@@ -134,6 +134,7 @@ class Binder:
             await self._writer.settle(pod.uid)
             status = await self._write(attempt)
         if status is not None:
+            log.v(1).info("Failed to bind pod", pod=logs.ref(pod.pod))
             return Failure(status)
         self._bound(attempt)
         return None

@@ -239,11 +239,12 @@ class TestFailure:
         assert rig.queue.get("ns/p").rejectors == set()
         assert rig.counts("schedule_attempts_total") == {(result, PROFILE): 1}
 
-    async def test_nobody_binds(self, make_rig, scripted):
+    async def test_nobody_binds(self, make_rig, scripted, log_text):
         rig = make_rig(scripted("B", bind=SKIP))
         await rig.placed()
         assert rig.cache.pod_count == 0
         assert rig.where == {"backoff": ["p"]}
+        assert '"Failed to bind pod" pod="ns/p"' in log_text()
 
     async def test_a_nomination_made_on_the_way_is_taken_back(self, make_rig, scripted):
         rig = make_rig(scripted("X", pre_bind=failed("boom")))
