@@ -14,6 +14,13 @@ def test_what_is_promised_is_there():
     assert len(set(framework.__all__)) == len(framework.__all__)
 
 
+def test_every_name_is_in_the_guide():
+    guide = (Path(__file__).parents[3] / "docs" / "plugins" / "README.md").read_text()
+    missing = [name for name in framework.__all__ if f"`{name}`" not in guide]
+    missing += [method for method in signatures._ARGUMENTS if method not in guide]
+    assert missing == []
+
+
 def test_type_checkers_may_look_inside():
     assert (Path(kscheduler.__file__).parent / "py.typed").exists()
 
