@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from kscheduler.framework.extender_json import ExtenderAnswerError, read
+from kscheduler.framework.extender_json import INT64, ExtenderAnswerError, read
 
 
 class FilterAnswer(NamedTuple):
@@ -43,6 +43,14 @@ class _NodeList(msgspec.Struct):
     items: list[_Node]
 
 
+class _Scored(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    host: str
+    score: Annotated[int, msgspec.Meta(ge=INT64[0], le=INT64[-1])]
+
+
+_decode_scores = msgspec.json.Decoder(list[_Scored]).decode
+
+
 def filter_answer(answer: bytes) -> FilterAnswer:
     """Raises if the extender tells of an error."""
     said = read(answer, "v1.ExtenderFilterResult", _without_contents_of_nodes) or {}
@@ -58,7 +66,11 @@ def filter_answer(answer: bytes) -> FilterAnswer:
 
 
 def priorities(answer: bytes) -> list[HostPriority]:
-    said = read(answer, "v1.HostPriorityList") or ()
+    try:
+        # Nearly all are spelled like this, and there may be thousands.
+        return [HostPriority(one.host, one.score) for one in _decode_scores(answer)]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = read(answer, "v1.HostPriorityList") or ()
     return [HostPriority(_text(one, "Host"), _number(one, "Score")) for one in said]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 import msgspec
@@ -54,6 +54,7 @@ _FIELDS = {
 }
 _FOUND = {dict: "object", list: "array", str: "string", bool: "bool"}
 _INTEGER = re.compile("-?[0-9]{1,19}")
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class ExtenderAnswerError(KschedulerError):
@@ -98,12 +99,17 @@ def _fitted(value: Any, kind: str, struct: str = "", path: str = "") -> Any:
     if kind in STRUCTS and isinstance(value, dict):
         return _fitted_struct(value, kind, path)
     if kind in LISTS and isinstance(value, list):
-        return [_fitted(item, LISTS[kind], struct, path) for item in value]
+        inner = LISTS[kind]
+        if inner == "string" and _are_texts(value):
+            return value
+        return [_fitted(item, inner, struct, path) for item in value]
     if kind in MAPS and isinstance(value, dict):
-        items = value.items()
-        return {_text(key): _fitted(item, MAPS[kind], struct, path) for key, item in items}
+        inner = MAPS[kind]
+        if inner == "string" and _are_texts(value.values()):
+            return value
+        return {key: _fitted(item, inner, struct, path) for key, item in value.items()}
     if kind == "string" and type(value) is str:
-        return _text(value)
+        return value
     if kind == "int64" and (number := _int64(value)) is not None:
         return number
     place = f"struct field {struct}.{path}" if path else "value"
@@ -122,11 +128,9 @@ def _fitted_struct(members: Mapping[str, Any], kind: str, path: str) -> dict[str
     return fitted
 
 
-def _text(text: str) -> str:
-    """Halves of characters, which only escapes can spell, are replaced."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _are_texts(values: Iterable[Any]) -> bool:
+    """Of nodes there may be thousands: this takes a fraction of looking at each."""
+    return set(map(type, values)) == {str}
 
 
 def _int64(value: object) -> int | None:
@@ -152,6 +156,17 @@ def _first_value(text: bytes) -> Any:
         raise _not_json(text) from error
     except (ValueError, RecursionError) as error:
         raise _not_json(text) from error
+    return _without_halves(value) if _HALF.search(text) else value
+
+
+def _without_halves(value: Any) -> Any:
+    """Halves of characters, which only escapes can spell, are replaced."""
+    if type(value) is str:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_without_halves(item) for item in value]
+    if isinstance(value, dict):
+        return {_without_halves(key): _without_halves(item) for key, item in value.items()}
     return value
 
 
