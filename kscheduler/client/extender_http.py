@@ -54,7 +54,8 @@ class ExtenderHttp:
         self._contexts: TlsContexts | None = None
         self._route = Route(server, server_name=tls.server_name)
         self._connections = Connections(self._route, limit=MAX_CONNECTIONS)
-        self._timeout_seconds = timeout_seconds
+        # What is below zero sets no limit, as in Go.
+        self._timeout_seconds = timeout_seconds if timeout_seconds > 0 else None
         self._fence = fence
 
     async def ask(self, verb: str, question: bytes, *, repeatable: bool, enough: Enough) -> bytes:

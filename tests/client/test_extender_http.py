@@ -125,6 +125,11 @@ async def test_silence_is_waited_for_only_so_long():
     )
 
 
+async def test_a_limit_below_zero_is_none():
+    async with serving() as (_, url), asking(url, seconds=-5.0) as wire:
+        assert await wire.ask("filter", QUESTION, repeatable=True, enough=never) == QUESTION
+
+
 async def test_an_answer_that_does_not_end_is_waited_for_only_so_long():
     async def answer(request):
         response = web.StreamResponse()
