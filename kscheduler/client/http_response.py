@@ -138,7 +138,8 @@ class Response:
             self._finish()
         elif encoding is not None:
             if encoding.lower() != b"chunked":
-                raise MalformedResponseError(f"unsupported transfer encoding: {encoding!r}")
+                told = encoding.decode("latin-1")
+                raise MalformedResponseError(f'unsupported transfer encoding: "{told}"')
             # Both: the encoding decides, but who says two things is not to be trusted for long.
             self.keeps_alive = self.keeps_alive and length is None
             self._step = Response._take_chunk_line

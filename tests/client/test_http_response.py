@@ -136,6 +136,7 @@ def test_malformed_heads_are_refused_at_once(data):
         (b"HTTP/1.1 2000 OK", 'malformed HTTP status code "2000"'),
         (b"HTTP/x 200 OK", 'malformed HTTP version "HTTP/x"'),
         (b"HTTP/1.1 200 OK\r\nContent-Length: x", 'bad Content-Length "x"'),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: x", 'unsupported transfer encoding: "x"'),
     ],
 )
 def test_what_is_wrong_with_a_head_is_told_in_the_words_of_go(head, told):
