@@ -253,10 +253,12 @@ class Scheduler:
             if error is not None:
                 self._move_on(processed, nodes)
                 return Failed(Status(Code.ERROR, (error.reason,), error.plugin))
+        # What was said of nodes when only the promised one was asked about counts as well.
         if self._chosen_by_extenders and len(rows):
             self._keep_charges(diagnosis, filtered, candidates, processed)
-        # A promised node that was turned down counts even if this search did not come to it.
-        extra = _charged_outside(diagnosis, candidates)
+            extra = len(rows) + len(diagnosis.charged_rows) - processed
+        else:
+            extra = _charged_outside(diagnosis, candidates)
         self._move_on(processed + extra, nodes)
         if len(rows):
             return Feasible(rows, processed + extra)
@@ -268,14 +270,18 @@ class Scheduler:
     def _keep_charges(
         self, diagnosis: Diagnosis, filtered: Filtered, candidates: Rows, processed: int
     ) -> None:
-        """Extenders may yet reject what passed; then it matters why the others did not."""
+        """Extenders may yet reject what passed; then it matters why the others did not, and what
+        they said of any when they were asked about the promised node.
+        """
         tried = candidates
         if processed < len(candidates):
             tried = rotated(candidates, self._start(candidates), processed)
-        before = [one for one in diagnosis.charges if not np.isin(one.rows, tried).any()]
-        diagnosis.charges = before
-        for plugin, rows, code, reason in filtered.charges:
-            diagnosis.charge(plugin, rows[np.isin(rows, tried)], code, reason)
+        charges = [
+            one._replace(rows=one.rows[np.isin(one.rows, tried)]) for one in filtered.charges
+        ]
+        for charge in charges:
+            diagnosis.acquit(charge.rows)
+        _charge(diagnosis, charges)
 
     def _move_on(self, processed: int, nodes: Nodes) -> None:
         self.next_start_node_index = (self.next_start_node_index + processed) % nodes.total

@@ -168,6 +168,21 @@ async def test_a_promise_that_an_extender_breaks_is_no_end(extend):
     assert answers == []
 
 
+async def test_what_was_said_of_a_promised_node_stands_until_something_else_is(extend):
+    answers = [
+        b'{"NodeNames":[],"FailedNodes":{"n1":"no","n2":"nor that"}}',
+        b'{"NodeNames":[],"FailedNodes":{"n2":"never"}}',
+    ]
+
+    async def answer():
+        return answers.pop(0)
+
+    rig = extend(Wire(filter=answer), filter_verb="filter")
+    rig.add(nominated_node_name="n1")
+    assert await decide(rig) is None
+    assert rig.events[0][5] == "0/2 nodes are available: 1 never, 1 no."
+
+
 async def test_a_failed_binding_gives_back_its_room_only_when_the_world_moves(extend, scripted):
     asked, answered = asyncio.Event(), asyncio.Event()
 
