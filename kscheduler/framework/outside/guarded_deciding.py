@@ -13,9 +13,19 @@ import numpy as np
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.outside import answers
 from kscheduler.framework.outside.asked import Asked
+from kscheduler.framework.outside.guard import SCORE
 from kscheduler.framework.outside.health import Fault, PluginFault
 from kscheduler.framework.plugin import PostFilterResult
-from kscheduler.framework.verdict import SKIP, Code, Diagnosis, Rejection, Scores, Status
+from kscheduler.framework.verdict import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    SKIP,
+    Code,
+    Diagnosis,
+    Rejection,
+    Scores,
+    Status,
+)
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -110,10 +120,11 @@ class GuardedDeciding(Asked):
         )
 
     def _score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        return self._scores(self.plugin.score, cycle, pod, nodes)
+        scores = self._scores(self.plugin.score, cycle, pod, nodes)
+        return scores if hasattr(self.plugin, "normalize") else self._final(scores)
 
     def _normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
-        return self._scores(self.plugin.normalize, cycle, pod, nodes, scores)
+        return self._final(self._scores(self.plugin.normalize, cycle, pod, nodes, scores))
 
     def _scores(
         self, ask: Callable[..., Any], cycle: CycleState, pod: PodInfo, nodes: Nodes, *raw: Scores
@@ -123,11 +134,22 @@ class GuardedDeciding(Asked):
             return np.zeros(size, np.int64)
         check = partial(answers.scores, size=size)
         seen = (cycle, self._pod(pod), *raw, self._nodes(nodes))
-        return self._guard.ask("Score", pod.pod, check, ask, *seen)
+        return self._guard.ask(SCORE, pod.pod, check, ask, *seen)
+
+    def _final(self, scores: Scores) -> Scores:
+        """What is out of range is told later; only for who has failed before it matters now."""
+        health = self._guard.health
+        if health.has_failed and len(scores) and _in_range(scores):
+            health.succeeded(SCORE)
+        return scores
 
     def out_of_range(self, pod: PodInfo, text: str) -> None:
         """Its scores, which were numbers, are beyond 0..100 in the end."""
-        self._guard.blame("Score", pod.pod, PluginFault(Fault.SCORE, text))
+        self._guard.blame(SCORE, pod.pod, PluginFault(Fault.SCORE, text))
+
+
+def _in_range(scores: Scores) -> bool:
+    return bool(scores.min() >= MIN_NODE_SCORE and scores.max() <= MAX_NODE_SCORE)
 
 
 def _copied(diagnosis: Diagnosis) -> Diagnosis:

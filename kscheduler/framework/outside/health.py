@@ -74,6 +74,11 @@ class PluginHealth:
         """A pod that failed for what the plugin did before; that was one failure and no other."""
         self._faults.labels(self.plugin, point, self.profile, fault.value).inc()
 
+    @property
+    def has_failed(self) -> bool:
+        """Somewhere, and not succeeded there since."""
+        return bool(self._in_a_row)
+
     def succeeded(self, point: str) -> None:
         if self._in_a_row:
             self._in_a_row.pop(point, None)

@@ -605,6 +605,25 @@ def test_who_keeps_failing_stays_unless_so_configured(
     assert handle.outside.health.troubles() == ""
 
 
+@pytest.mark.parametrize("normalizes", [False, True])
+def test_scores_out_of_range_in_a_row_are_counted_as_such(
+    normalizes, guarded, make_framework, cycle, pod, nodes, handle
+):
+    answers = [[101, 0, 0], [0, -1, 0], [0, 0, 0], [101, 0, 0], [101, 0, 0], [101, 0, 0]]
+
+    def score(self, cycle, pod, nodes):
+        return answers.pop(0)
+
+    methods = {"normalize": lambda self, cycle, pod, scores, nodes: scores} if normalizes else {}
+    limits = Limits(call_seconds=1, max_failures=3)
+    framework = make_framework(guarded(score=score, **methods, limits=limits))
+    for _ in range(5):
+        framework.run_score(cycle, pod, nodes)
+        assert handle.outside.health.troubles() == ""
+    framework.run_score(cycle, pod, nodes)
+    assert handle.outside.health.troubles() == "A was taken out of profile default-scheduler"
+
+
 def test_one_that_was_taken_out_is_as_if_it_were_not_there(
     guarded, make_framework, cycle, pod, nodes
 ):
