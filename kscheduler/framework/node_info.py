@@ -51,7 +51,7 @@ class NodeInfo:
             read = _READ.get(name)
             if read is None:
                 raise AttributeError(f"a node has no {name}")
-            value = read(self._table.shown, self._row)
+            value = read(self._table, self._row)
             _keep(self, name, value)
             return value
 
@@ -74,20 +74,19 @@ class _ReadOnly(dict[str, V]):
 
 
 class _Table:
-    """All rows, as they are now or would be."""
+    """All rows as they are now or would be, and as whoever asks may see them."""
 
-    __slots__ = ("shown",)
+    __slots__ = ("shown", "whole")
 
-    def __init__(self, shown: Any) -> None:
-        # A NodesView, or Nodes where it is one of our own plugins that looks.
-        self.shown = shown
+    whole: Nodes
+    shown: Nodes | NodesView
 
 
 class NodeInfos:
     """The nodes of one table; those that changed since they were last shown are made anew."""
 
     def __init__(self) -> None:
-        self._table = _Table(None)
+        self._table = _Table()
         self._infos: list[NodeInfo] = []
         self._resources: tuple[str, ...] = ()
         self._log: ChangeLog[int] | None = None
@@ -95,12 +94,13 @@ class NodeInfos:
 
     def of(self, nodes: Nodes | NodesView) -> Sequence[NodeInfo]:
         """By position."""
-        asked, shown = _asked_and_shown(nodes)
+        asked = nodes_of(nodes) if isinstance(nodes, NodesView) else nodes
         log = asked.changed_rows
+        table = _Table() if log is None else self._table
+        table.whole = asked.whole
+        table.shown = whole_of(nodes) if isinstance(nodes, NodesView) else asked.whole
         if log is None:
-            what_if = _Table(shown)
-            return [NodeInfo(what_if, row) for row in asked.rows.tolist()]
-        self._table.shown = shown
+            return [NodeInfo(table, row) for row in asked.rows.tolist()]
         self._follow(asked.whole, log)
         infos = self._infos
         return infos if asked.whole is asked else [infos[row] for row in asked.rows.tolist()]
@@ -118,13 +118,6 @@ class NodeInfos:
         self._read, self._resources, self._log = log.now, resources, log
 
 
-def _asked_and_shown(nodes: Nodes | NodesView) -> tuple[Nodes, Nodes | NodesView]:
-    """The nodes in question, and all rows as whoever asks may see them."""
-    if isinstance(nodes, NodesView):
-        return nodes_of(nodes), whole_of(nodes)
-    return nodes, nodes.whole
-
-
 def _labels(node: Node) -> Mapping[str, str]:
     """With one string for all nodes that have the same: thousands of others are far in memory."""
     labels = node.metadata.labels
@@ -138,15 +131,15 @@ def _amounts(columns: Mapping[str, int], cells: Any, pods: Any) -> Mapping[str, 
     return _ReadOnly(amounts)
 
 
-_READ: dict[str, Callable[[Any, int], Any]] = {
-    "name": lambda shown, row: shown.name_of(row),
-    "node": lambda shown, row: shown.node(row),
-    "labels": lambda shown, row: _labels(shown.node(row)),
-    "pods": lambda shown, row: tuple(shown.pods(row)),
-    "allocatable": lambda shown, row: _amounts(
-        shown.resources, shown.allocatable[row], shown.max_pods[row]
+_READ: dict[str, Callable[[_Table, int], Any]] = {
+    "name": lambda table, row: table.whole.name_of(row),
+    "node": lambda table, row: table.shown.node(row),
+    "labels": lambda table, row: _labels(table.whole.node(row)),
+    "pods": lambda table, row: tuple(table.shown.pods(row)),
+    "allocatable": lambda table, row: _amounts(
+        table.whole.resources, table.whole.allocatable[row], table.whole.max_pods[row]
     ),
-    "requested": lambda shown, row: _amounts(
-        shown.resources, shown.requested[row], shown.pod_count[row]
+    "requested": lambda table, row: _amounts(
+        table.whole.resources, table.whole.requested[row], table.whole.pod_count[row]
     ),
 }

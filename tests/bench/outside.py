@@ -12,12 +12,13 @@ leave fewer.
 """
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -146,25 +147,25 @@ class Asked:
 Figures = tuple[float, float, float]
 
 
-def measured(
-    cluster: Cluster,
-    place: Callable[[Pod], PodInfo],
-    pods: int,
-    rounds: int,
-    other: Callable[[], float] = lambda: 0.0,
-) -> Figures:
-    """Pods of a round are gone after it, so that each round sees the same cluster."""
-    figures: list[Figures] = []
-    for _ in range(rounds):
-        batch = cluster.decoded(WORKLOAD, pods)
-        before = (process_time(), other(), perf_counter())
-        assumed = [place(pod) for pod in batch]
-        after = (process_time(), other(), perf_counter())
+@dataclass(frozen=True)
+class Form:
+    """The rule in one of its forms, and a cluster to decide by it."""
+
+    cluster: Cluster
+    place: Callable[[Pod], PodInfo]
+    # CPU seconds of whoever else takes part.
+    other: Callable[[], float] = lambda: 0.0
+
+    def round(self, pods: int) -> Figures:
+        """Microseconds per pod. The pods are gone afterwards: each round sees the same cluster."""
+        batch = self.cluster.decoded(WORKLOAD, pods)
+        before = (process_time(), self.other(), perf_counter())
+        assumed = [self.place(pod) for pod in batch]
+        after = (process_time(), self.other(), perf_counter())
         for pod in assumed:
-            cluster.cache.forget(pod)
+            self.cluster.cache.forget(pod)
         used, others, waited = ((b - a) / pods * 1e6 for a, b in zip(before, after, strict=True))
-        figures.append((used, others, waited))
-    return min(figures, key=lambda one: one[0] + one[1])
+        return used, others, waited
 
 
 @contextmanager
@@ -190,19 +191,32 @@ def cluster_of(nodes: int, percentage: int, *rules: type) -> Cluster:
     return cluster
 
 
-def compare(nodes: int, percentage: int, pods: int, rounds: int) -> Iterator[Cost]:
-    forms = {"none": (), "over columns": (OverColumns,), "node by node": (NodeByNode,)}
-    for rule, classes in forms.items():
+@contextmanager
+def all_forms(nodes: int, percentage: int) -> Iterator[dict[str, Form]]:
+    plugins = {"none": (), "over columns": (OverColumns,), "node by node": (NodeByNode,)}
+    forms = {}
+    for rule, classes in plugins.items():
         cluster = cluster_of(nodes, percentage, *classes)
-        yield Cost(rule, nodes, percentage, *measured(cluster, cluster.place, pods, rounds))
-    cluster = cluster_of(nodes, percentage)
-    for rule in (TO_NODES, TO_NAMES):
-        with (
-            extender(nodes) as (port, pid),
-            closing(Asked(cluster, port, by_name=rule == TO_NAMES)) as asked,
-        ):
-            figures = measured(cluster, asked.place, pods, rounds, partial(cpu_seconds, pid))
-            yield Cost(rule, nodes, percentage, *figures)
+        forms[rule] = Form(cluster, cluster.place)
+    bare = forms["none"].cluster
+    with ExitStack() as stack:
+        for rule in (TO_NODES, TO_NAMES):
+            port, pid = stack.enter_context(extender(nodes))
+            asked = stack.enter_context(closing(Asked(bare, port, by_name=rule == TO_NAMES)))
+            forms[rule] = Form(bare, asked.place, partial(cpu_seconds, pid))
+        yield forms
+
+
+def compare(nodes: int, percentage: int, pods: int, rounds: int) -> Iterator[Cost]:
+    """Round by round in turn, so that all forms meet the same machine."""
+    with all_forms(nodes, percentage) as forms:
+        gc.collect()
+        gc.freeze()
+        figures = [{rule: form.round(pods) for rule, form in forms.items()} for _ in range(rounds)]
+    gc.unfreeze()
+    for rule in forms:
+        best = min((one[rule] for one in figures), key=lambda one: one[0] + one[1])
+        yield Cost(rule, nodes, percentage, *best)
 
 
 def table(costs: list[Cost]) -> Table:
@@ -223,8 +237,8 @@ def table(costs: list[Cost]) -> Table:
 
 @click.command(help=__doc__)
 @click.option("--nodes", default=5000, show_default=True)
-@click.option("--pods", default=20, show_default=True, help="Decisions per round.")
-@click.option("--rounds", default=5, show_default=True)
+@click.option("--pods", default=10, show_default=True, help="Decisions per round.")
+@click.option("--rounds", default=15, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON line per rule.")
 def main(nodes: int, pods: int, rounds: int, as_json: bool) -> None:
     console = Console()
