@@ -56,6 +56,7 @@ class PluginHealth:
         self._max_failures = limits.max_failures
         self._faults = metrics.kscheduler_plugin_faults_total
         self._out = metrics.kscheduler_plugin_taken_out.labels(plugin, profile)
+        self._out.set(0)
         # Failures since the last success, by extension point; points without any are not there.
         self._in_a_row: dict[str, int] = {}
 

@@ -605,6 +605,16 @@ def test_who_keeps_failing_stays_unless_so_configured(
     assert handle.outside.health.troubles() == ""
 
 
+def test_the_next_scheduler_begins_with_all_plugins(guarded, cycle, pod, metrics):
+    plugin = guarded(reserve=boom, limits=Limits(max_failures=1))
+    with pytest.raises(ValueError, match="oops"):
+        plugin.reserve(cycle, pod, "n0")
+    taken_out = metrics.kscheduler_plugin_taken_out.labels("A", "default-scheduler")
+    assert taken_out.value == 1
+    guarded(reserve=boom)
+    assert taken_out.value == 0
+
+
 @pytest.mark.parametrize("normalizes", [False, True])
 def test_scores_out_of_range_in_a_row_are_counted_as_such(
     normalizes, guarded, make_framework, cycle, pod, nodes, handle
