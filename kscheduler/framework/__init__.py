@@ -13,7 +13,7 @@ each is liked, whether the pod may be bound.
     runtime           the Framework: one profile at work, the sum of the stages
       enqueueing, signing                                  before an attempt
       pre_filtering, filtering, nominated_pods, scoring    deciding
-      post_filtering                                       when nothing fits
+      post_filtering, preemption                           when nothing fits
       reserving, binding                                   when something does
     waiting_pods, pods_in_pre_bind                         pods between decision and binding
 

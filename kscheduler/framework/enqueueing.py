@@ -59,6 +59,16 @@ class PreEnqueueing:
         self._point.took(None, started)
         return status
 
+    def still_gates(self, pod: PodInfo, name: str, /) -> bool:
+        """Whether the plugin that has refused the pod before would do so again."""
+        gates = self._beginning_with.get(name)
+        try:
+            answer = gates[0].pre_enqueue(pod) if gates else None
+        except Exception:
+            # For whoever asks all of them to tell.
+            return False
+        return answer is not None and answer.rejected
+
     def _ask(self, plugin: PreEnqueuePlugin, pod: PodInfo) -> Status | None:
         try:
             answer = plugin.pre_enqueue(pod)

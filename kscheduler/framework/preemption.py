@@ -6,7 +6,8 @@ Nothing is evicted here; see `preemption_executor`.
 
 Mirrors the Evaluator of pkg/scheduler/framework/preemption without pod groups.
 Differs: among equally good candidates the first by name is taken, not a random one; a pod that was
-replaced by another of its name preempts nobody.
+replaced by another of its name preempts nobody; a pod whose victims are going preempts no others
+even if the news of its own nomination have not come yet.
 """
 
 from __future__ import annotations
@@ -84,12 +85,13 @@ class Evaluator:
             pod = pod.renewed(current)
         nodes = self._handle.snapshot()
         codes = _codes(diagnosis, nodes)
-        ineligible = _ineligible(pod, nodes, codes)
-        if ineligible:
+        ineligible = self._ineligible(pod, nodes, codes)
+        if ineligible is not None:
+            reason = ineligible.status.message
             log.v(5).info(
-                "Pod is not eligible for preemption", pod=logs.ref(pod.pod), reason=ineligible
+                "Pod is not eligible for preemption", pod=logs.ref(pod.pod), reason=reason
             )
-            return NoCandidate(rejected(ineligible))
+            return ineligible
         now_ns = time.time_ns()
         found = self._dry_run(cycle, pod, nodes, codes, now_ns)
         if found.candidates:
@@ -97,6 +99,22 @@ class Evaluator:
         if found.errors:
             return NoCandidate(failed(_aggregate(found.errors)))
         return self._not_helpful(pod, nodes, found)
+
+    def _ineligible(self, pod: PodInfo, nodes: Nodes, codes: Rows) -> NoCandidate | None:
+        """Why the pod must not preempt, if so."""
+        if pod.pod.spec.preemption_policy == "Never":
+            return NoCandidate(rejected(NEVER))
+        said = pod.pod.status.nominated_node_name
+        # The promise is known here before the pod's status says so.
+        promised = said or self._handle.nominator.node_of(pod.uid) or ""
+        row = nodes.row_of(promised)
+        # A nominated node that will never do is no reason to wait.
+        if row is None or codes[row] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return None
+        victims = (other for other in nodes.occupancy.pods(row) if other.priority < pod.priority)
+        if not any(map(is_going_by_preemption, victims)):
+            return None
+        return NoCandidate(rejected(WAITS_FOR_VICTIMS), None if said else promised)
 
     async def ask_extenders(self, choice: Choice) -> Choice | NoCandidate:
         """What extenders leave of the choice, or make of it."""
@@ -166,18 +184,6 @@ def _codes(diagnosis: Diagnosis, nodes: Nodes) -> Rows:
         codes[charge.rows] = np.maximum(codes[charge.rows], charge.code)
     codes[codes == Code.SUCCESS] = diagnosis.absent.code
     return codes
-
-
-def _ineligible(pod: PodInfo, nodes: Nodes, codes: Rows) -> str:
-    """Why the pod must not preempt; empty if it may."""
-    if pod.pod.spec.preemption_policy == "Never":
-        return NEVER
-    row = nodes.row_of(pod.pod.status.nominated_node_name)
-    # A nominated node that will never do is no reason to wait.
-    if row is None or codes[row] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-        return ""
-    victims = (other for other in nodes.occupancy.pods(row) if other.priority < pod.priority)
-    return WAITS_FOR_VICTIMS if any(map(is_going_by_preemption, victims)) else ""
 
 
 def _aggregate(errors: Iterable[str]) -> str:

@@ -6,8 +6,9 @@ taken, and look for more victims. `is_preempting` tells so. It stops doing so wh
 is seen going, for from then on events about victims are what wakes the pod; and the last victim's
 eviction starts only when those of the others have succeeded.
 
-Mirrors the Executor of pkg/scheduler/framework/preemption. Differs: two pods that want the same
-victim gone send one request; who has been seen going meanwhile is left alone.
+Mirrors the Executor of pkg/scheduler/framework/preemption. Differs: the pod waits until the last
+victim is seen going, not only until its deletion was asked for; two pods that want the same victim
+gone send one request; who has been seen going meanwhile is left alone.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ log = logs.logger(__name__)
 
 # Victims of one pod that are evicted at the same time.
 AT_ONCE = 16
+# News of a victim's deletion come within moments. If they do not, something else is wrong.
+MAX_WAIT_SECONDS = 30.0
 # With so many that are not seen yet, it is time to look whether they were.
-MANY_EVICTIONS = 64
+MANY = 64
 
 
 class Executor:
@@ -47,19 +50,27 @@ class Executor:
         self._runs: dict[str, _Run] = {}
         # Victims whose deletion was asked for and is not seen yet, by uid.
         self._evictions: dict[str, _Deletion] = {}
-        self._tidy_at = MANY_EVICTIONS
+        self._tidy_at = self._tidy_runs_at = MANY
 
     def is_preempting(self, uid: str) -> bool:
         """Whether the pod must wait until its victims are asked to go."""
         run = self._runs.get(uid)
         if run is None:
             return False
-        return run.last_victim is None or not self._is_going(run.last_victim)
+        if run.last_victim is None:
+            return True
+        waited = None if run.over_at is None else time.monotonic() - run.over_at
+        seen = self._is_going(run.last_victim)
+        if waited is not None and (seen or waited > MAX_WAIT_SECONDS):
+            del self._runs[uid]
+            return False
+        return not seen
 
     def start(self, preemptor: PodInfo, candidate: Candidate) -> None:
         """Evict in the background."""
         victims = self._to_evict(preemptor, candidate)
         if victims:
+            self._forget_runs_that_are_over()
             run = self._runs[preemptor.uid] = _Run()
             work = partial(self._evict_aside, preemptor, candidate, victims, run)
             self._handle.background.leave(f"preempt/{preemptor.key}", work)
@@ -105,12 +116,13 @@ class Executor:
         except KschedulerError as error:
             log.error(error, "Error occurred during async preemption", **told)
         finally:
-            # The pod may have been let through before, and have started the next run.
-            if self._runs.get(preemptor.uid) is run:
-                del self._runs[preemptor.uid]
+            run.over_at = time.monotonic()
             self._count(result, time.perf_counter() - started)
             # Otherwise nobody might ever wake the pod.
             if result == "error" or not wakes_by_itself:
+                # It may have been let through before, and have started the next run.
+                if self._runs.get(preemptor.uid) is run:
+                    del self._runs[preemptor.uid]
                 self._handle.activate([preemptor])
         log.v(2).info("Async Preemption finished completely", **told, result=result)
 
@@ -237,6 +249,14 @@ class Executor:
         known = self._pods.get(pod.key)
         return known if known is not None and known.uid == pod.uid else None
 
+    def _forget_runs_that_are_over(self) -> None:
+        """As a rule pods ask; those that were deleted meanwhile do not."""
+        if len(self._runs) < self._tidy_runs_at:
+            return
+        for uid in list(self._runs):
+            self.is_preempting(uid)
+        self._tidy_runs_at = 2 * len(self._runs) + MANY
+
     def _forget_those_seen_going(self) -> None:
         if len(self._evictions) < self._tidy_at:
             return
@@ -247,13 +267,15 @@ class Executor:
         ]
         for uid in over:
             del self._evictions[uid]
-        self._tidy_at = 2 * len(self._evictions) + MANY_EVICTIONS
+        self._tidy_at = 2 * len(self._evictions) + MANY
 
 
 class _Run:
     """The evictions for one pod; the last victim is known once its turn has come."""
 
     last_victim: PodInfo | None = None
+    # When all were asked to go.
+    over_at: float | None = None
 
 
 class _Deletion:

@@ -56,6 +56,7 @@ class Framework:
         self._queue_sort = at("queueSort")[0]
         enqueueing = PreEnqueueing(profile, metrics, at("preEnqueue"))
         self.run_pre_enqueue = enqueueing.run_pre_enqueue
+        self.still_gates = enqueueing.still_gates
 
         pre_filtering = PreFiltering(profile, metrics, at("preFilter"))
         self.run_pre_filter = pre_filtering.run_pre_filter

@@ -112,10 +112,6 @@ class QueueingHints:
     def concerns_anyone(self, event: ClusterEvent) -> bool:
         return event.is_wildcard or bool(self.interest(event).rejectors)
 
-    def reaches_gated(self, queued: QueuedPod, event: ClusterEvent) -> bool:
-        """A gated pod is only looked at for events that its gating plugin waits for."""
-        return event.is_wildcard or queued.gating_plugin in self.interest(event).plugins
-
     def resources(self) -> dict[str, Action]:
         """The union of registered actions by resource."""
         union: dict[str, Action] = {}

@@ -39,6 +39,9 @@ class Profile(Protocol):
     def run_pre_enqueue(self, pod: PodInfo, first: str, /) -> Status | None:
         """The first refusal, if any; the plugin called `first` is asked before the others."""
 
+    def still_gates(self, pod: PodInfo, plugin: str, /) -> bool:
+        """Whether the plugin that has refused the pod before would do so again."""
+
     def sign(self, pod: PodInfo, /) -> bytes | None: ...
 
 
@@ -97,24 +100,10 @@ class Places:
             return self._to_backoff(queued, event, verdict)
         return self.to_active(queued, event, now, verdict=verdict)
 
-    def wake(self, queued: QueuedPod, verdict: Verdict, event: str, now: float) -> None:
-        """The event may help this unschedulable pod.
-
-        Of the many that wait for their victims to go, all are asked each time one goes, and as a
-        rule stay where they are.
-        """
-        backing_off = verdict is Verdict.AFTER_BACKOFF and self._times.waiting(queued, now)
-        before = queued.gating_plugin
-        if (self._times.windows or not backing_off) and not self._passes_gate(queued):
-            _log_gated(queued, event)
-            queued.was_flushed_from_unschedulable = False
-            self._recorder.incoming("unschedulable", event, verdict)
-            if queued.gating_plugin != before:
-                self.unschedulable.put(queued)
-        elif backing_off:
-            self._enter_backoff(queued, event, verdict)
-        else:
-            self._enter_active(queued, event, now, verdict)
+    def is_held(self, queued: QueuedPod) -> bool:
+        """Whether the gate that the pod waits at is still closed."""
+        profile = self._profiles.get(queued.profile)
+        return profile is not None and profile.still_gates(queued.pod, queued.gating_plugin)
 
     def to_active(
         self,
@@ -129,33 +118,31 @@ class Places:
         asked_before = from_backoff and self._times.windows
         if not asked_before and not self._passes_gate(queued):
             return self._gate(queued, event, verdict)
-        self._enter_active(queued, event, now, verdict)
-        return Place.ACTIVE
-
-    def _enter_active(
-        self, queued: QueuedPod, event: str, now: float, verdict: Verdict | None
-    ) -> None:
         if queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = now
         self.unschedulable.remove(queued.key)
         self.active.put(queued)
         self._moved(queued, Place.ACTIVE, event, verdict)
+        return Place.ACTIVE
 
     def _to_backoff(self, queued: QueuedPod, event: str, verdict: Verdict) -> Place:
         # A pod may be popped from here directly, hence the gate.
         if self._times.windows and not self._passes_gate(queued):
             return self._gate(queued, event, verdict)
-        self._enter_backoff(queued, event, verdict)
-        return Place.BACKOFF
-
-    def _enter_backoff(self, queued: QueuedPod, event: str, verdict: Verdict) -> None:
         self.unschedulable.remove(queued.key)
         self.backoff.put(queued)
         self._moved(queued, Place.BACKOFF, event, verdict)
+        return Place.BACKOFF
 
     def _gate(self, queued: QueuedPod, event: str, verdict: Verdict | None) -> Place:
         if queued.key not in self.unschedulable:
-            _log_gated(queued, event)
+            log.v(5).info(
+                "Entity moved to an internal scheduling queue, because it is gated",
+                type=POD,
+                entity=logs.ref(queued.pod.pod),
+                event=event,
+                queue=Place.UNSCHEDULABLE.value,
+            )
         # Otherwise the next event that wakes it would pass for the timeout.
         queued.was_flushed_from_unschedulable = False
         self._park(queued, event, verdict)
@@ -188,17 +175,6 @@ class Places:
         queued.gating_plugin = refusal.plugin
         _log_refusal(queued, refusal)
         return False
-
-
-def _log_gated(queued: QueuedPod, event: str) -> None:
-    if chatty := log.v(5):
-        chatty.info(
-            "Entity moved to an internal scheduling queue, because it is gated",
-            type=POD,
-            entity=logs.ref(queued.pod.pod),
-            event=event,
-            queue=Place.UNSCHEDULABLE.value,
-        )
 
 
 def _log_refusal(queued: QueuedPod, refusal: Status) -> None:

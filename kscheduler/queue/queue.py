@@ -7,7 +7,7 @@ pods in flight are bounded (see `in_flight`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.changes import pod_events
-from kscheduler.queue.hints import QueueingHints, Verdict
+from kscheduler.queue.hints import QueueingHints, Rejector, Verdict
 from kscheduler.queue.in_flight import MAX_EVENTS, Happening, InFlight
 from kscheduler.queue.nominated import Nominator, PodLister
 from kscheduler.queue.places import Place, Places, Profile
@@ -212,7 +212,7 @@ class SchedulingQueue:
         waiting: Iterable[QueuedPod] = self._places.unschedulable
         if not event.is_wildcard:
             rejectors = self.hints.interest(event).rejectors
-            waiting = self._places.unschedulable.rejected_by(rejectors)
+            waiting = self._within_reach(event, rejectors)
         chosen = [queued for queued in waiting if pre_check is None or pre_check(queued.pod)]
         self._move(chosen, event, old, new, now)
 
@@ -251,15 +251,28 @@ class SchedulingQueue:
             self.in_flight.done(uid)
         log.v(2).info("Scheduling queue is closed")
 
+    def _within_reach(
+        self, event: ClusterEvent, rejectors: Sequence[Rejector]
+    ) -> Iterator[QueuedPod]:
+        """Those whom one of these rejected, but for gated ones that stay so.
+
+        Of many pods that wait for their victims to go each is looked at when any victim goes.
+        """
+        is_held = self._places.is_held
+        awaited_by = self.hints.interest(event).plugins
+        for queued in self._places.unschedulable.rejected_by(rejectors):
+            gate = queued.gating_plugin
+            if not gate or (gate in awaited_by and not is_held(queued)):
+                yield queued
+
     def _move(
         self, pods: Iterable[QueuedPod], event: ClusterEvent, old: Any, new: Any, now: float
     ) -> None:
         for queued in pods:
-            if queued.gated and not self.hints.reaches_gated(queued, event):
-                continue
             verdict = self.hints.judge(queued, event, old, new)
             if verdict is not Verdict.SKIP:
-                self._places.wake(queued, verdict, event.label, now)
+                self._places.unschedulable.remove(queued.key)
+                self._places.requeue(queued, verdict, event.label, now)
         self._remember(event, old, new)
         self._settle()
 

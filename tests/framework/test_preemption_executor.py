@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from kscheduler.errors import KschedulerError, MissingError
+from kscheduler.framework import preemption_executor
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.verdict import Code, Status
 from kscheduler.state.pod_info import PodInfo
@@ -113,8 +115,54 @@ class TestOneVictim:
                 answer.set()
 
         await stage.settle(again)
+        del stage.listers.pods["ns/a"]
         assert stage.plugin.pre_enqueue(PodInfo(HIGH)) is None
         assert stage.metrics.preemption_goroutines_execution_total.labels("success").value == 2
+
+    @pytest.mark.parametrize("seen", ["gone", "going", "replaced"])
+    async def test_the_pod_waits_until_the_victim_is_seen_going(self, seen):
+        stage = Stage([make_node("n1")], [victim("a", 1)])
+        stage.preempt(HIGH)
+        await stage.settle()
+        # The API server has said yes, and nobody has heard of it yet.
+        assert stage.calls.told[-1] == ("delete", "a")
+        assert stage.plugin.pre_enqueue(PodInfo(HIGH)) is not None
+        pods = stage.listers.pods
+        if seen == "gone":
+            del pods["ns/a"]
+        elif seen == "going":
+            pods["ns/a"] = make_pod("a", node="n1", deleted=True)
+        else:
+            pods["ns/a"] = structs.replace(
+                pods["ns/a"], metadata=structs.replace(pods["ns/a"].metadata, uid="other")
+            )
+        assert stage.plugin.pre_enqueue(PodInfo(HIGH)) is None
+        assert stage.plugin._executor._runs == {}
+
+    async def test_the_pod_does_not_wait_for_ever(self, monkeypatch):
+        stage = Stage([make_node("n1")], [victim("a", 1)])
+        stage.preempt(HIGH)
+        await stage.settle()
+        assert stage.plugin.pre_enqueue(PodInfo(HIGH)) is not None
+        monkeypatch.setattr(preemption_executor, "MAX_WAIT_SECONDS", -1.0)
+        assert stage.plugin.pre_enqueue(PodInfo(HIGH)) is None
+
+    async def test_pods_that_never_ask_again_are_forgotten(self, monkeypatch):
+        monkeypatch.setattr(preemption_executor, "MANY", 4)
+        names = [f"n{number}" for number in range(20)]
+        stage = Stage(
+            [make_node(name) for name in names],
+            [make_pod(f"v-{name}", "3", node=name) for name in names],
+        )
+        for number in range(20):
+            name = f"p{number}"
+            stage.preempt(make_pod(name, "3", priority=10))
+            await stage.settle()
+            gone = stage.listers.pods.pop(f"ns/{stage.calls.told[-1][1]}")
+            stage.cache.remove_pod(PodInfo(gone))
+            placed = make_pod(name, "3", priority=10, node=gone.spec.node_name)
+            stage.cache.add_pod(PodInfo(placed))
+        assert len(stage.plugin._executor._runs) < 12
 
     async def test_an_exception_wakes_the_pod_all_the_same(self):
         stage = Stage([make_node("n1")], [victim("a", 1)])

@@ -80,6 +80,9 @@ class FakeProfile:
                 return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("closed",), name)
         return None
 
+    def still_gates(self, pod, plugin):
+        return self.gates[plugin](pod)
+
     def sign(self, pod):
         self.signed += 1
         return f"{pod.key}@{pod.pod.metadata.resource_version}"

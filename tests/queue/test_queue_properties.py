@@ -167,7 +167,8 @@ def machine(make_pod, make_profile, make_harness, *, windows):
             hints = self.queue.hints
             if not hints.concerns_anyone(event):
                 return False
-            if queued.gated and not hints.reaches_gated(queued, event):
+            waits_for = hints.interest(event).plugins
+            if queued.gated and not event.is_wildcard and queued.gating_plugin not in waits_for:
                 return False
             return hints.judge(queued, event, None, new) is not Verdict.SKIP
 

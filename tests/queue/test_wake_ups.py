@@ -114,13 +114,18 @@ def test_a_gated_pod_waits_and_keeps_its_nomination(make_queue, make_pod):
 
 
 @pytest.mark.parametrize(
-    ("event", "asked"),
+    ("event", "closed", "asked", "place"),
     [
-        pytest.param(NODE_ADDED, 0, id="the gating plugin does not wait for it"),
-        pytest.param(POD_GONE, 1, id="the gating plugin waits for it"),
+        pytest.param(
+            NODE_ADDED, False, 0, "unschedulable", id="the gating plugin does not wait for it"
+        ),
+        pytest.param(POD_GONE, False, 1, "active", id="the gating plugin waits for it"),
+        pytest.param(POD_GONE, True, 0, "unschedulable", id="the gate is still closed"),
     ],
 )
-def test_a_gated_pod_is_looked_at_only_for_events_of_its_gate(make_queue, make_pod, event, asked):
+def test_a_gated_pod_is_looked_at_only_for_events_of_its_gate(
+    make_queue, make_pod, event, closed, asked, place
+):
     hint, gate = CountingHint(), Gate(closed=False)
     h = make_queue(
         events={
@@ -133,10 +138,10 @@ def test_a_gated_pod_is_looked_at_only_for_events_of_its_gate(make_queue, make_p
     gate.closed = True
     h.queue.move_all(NODE_ADDED, None, None, NOW)
     assert h.queue.get("ns/p").rejectors == {"fit", "gate"}
-    hint.asked = 0
-    h.queue.move_all(event, None, None, NOW)
+    hint.asked, gate.closed = 0, closed
+    h.queue.move_all(event, None, None, NOW + 60)
     assert hint.asked == asked
-    assert h.where() == {"unschedulable": {"p"}}
+    assert h.where() == {place: {"p"}}
 
 
 @pytest.mark.parametrize("closed", [True, False])
