@@ -30,25 +30,40 @@ def filter_all(cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nod
     return filtered
 
 
-def filter_enough(
-    cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes, turn: Rows, wanted: int
-) -> Filtered:
-    """The verdict on these nodes, or on the first of them in this order of their rows."""
-    started = perf_counter()
-    passed = np.zeros(len(nodes.whole), np.bool_)
-    slices: list[Filtered] = []
-    tried = found = 0
-    while tried < len(turn) and not (slices and _settled(found, wanted, slices[-1])):
-        end = tried + _slice_size(wanted + 1 - found, tried, found)
-        judged = framework.filter_with_nominated(cycle, pod, nodes.take(turn[tried:end]))
-        passed[judged.feasible] = True
-        slices.append(judged)
-        tried, found = end, found + judged.count
-    filtered = Filtered(nodes.rows, passed.take(nodes.rows), found)
-    for judged in slices:
-        filtered.also(judged)
-    _took(framework, filtered, started)
-    return filtered
+class Enough:
+    """Searches in slices, the first as large as the last search suggests: pods tend to be alike."""
+
+    def __init__(self) -> None:
+        self._tried = self._found = 1
+
+    def filter(
+        self,
+        cycle: CycleState,
+        framework: Framework,
+        pod: PodInfo,
+        nodes: Nodes,
+        turn: Rows,
+        wanted: int,
+    ) -> Filtered:
+        """The verdict on these nodes, or on the first of them in this order of their rows."""
+        started = perf_counter()
+        passed = np.zeros(len(nodes.whole), np.bool_)
+        slices: list[Filtered] = []
+        tried = found = 0
+        # Should this pod be of another kind, not much was tried in vain.
+        end = min(_slice_size(wanted + 1, self._tried, self._found), 2 * wanted)
+        while tried < len(turn) and not (slices and _settled(found, wanted, slices[-1])):
+            judged = framework.filter_with_nominated(cycle, pod, nodes.take(turn[tried:end]))
+            passed[judged.feasible] = True
+            slices.append(judged)
+            tried, found = min(end, len(turn)), found + judged.count
+            end = tried + _slice_size(wanted + 1 - found, tried, found)
+        self._tried, self._found = tried, found
+        filtered = Filtered(nodes.rows, passed.take(nodes.rows), found)
+        for judged in slices:
+            filtered.also(judged)
+        _took(framework, filtered, started)
+        return filtered
 
 
 def _settled(found: int, wanted: int, last: Filtered) -> bool:
@@ -58,7 +73,7 @@ def _settled(found: int, wanted: int, last: Filtered) -> bool:
 
 def _slice_size(missing: int, tried: int, found: int) -> int:
     """How many more nodes it should take, going by those already tried."""
-    expected = missing * max(tried, 1) // max(found, 1)
+    expected = missing * tried // max(found, 1)
     return expected + expected // SPARE + 1
 
 

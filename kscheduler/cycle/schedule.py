@@ -17,7 +17,7 @@ import numpy as np
 
 from kscheduler import logs
 from kscheduler.cycle.batching import Batching
-from kscheduler.cycle.enough import filter_all, filter_enough
+from kscheduler.cycle.enough import Enough, filter_all
 from kscheduler.cycle.sampling import by_row, first_error, first_marked, nodes_to_find, rotated
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extenders import Extenders
@@ -121,6 +121,7 @@ class Scheduler:
         self._chosen_by_extenders = bool(
             extenders and (extenders.can_filter or extenders.can_prioritize)
         )
+        self._enough = Enough()
         self.next_start_node_index = 0
 
     def decide(
@@ -208,7 +209,7 @@ class Scheduler:
         wanted = self._nodes_to_find(framework, len(candidates))
         if wanted < len(candidates) and framework.filters_node_by_node(cycle):
             turn = rotated(candidates, self._start(candidates), len(candidates))
-            filtered = filter_enough(cycle, framework, pod, view, turn, wanted)
+            filtered = self._enough.filter(cycle, framework, pod, view, turn, wanted)
         else:
             filtered = filter_all(cycle, framework, pod, view)
         found = self._conclude(nodes, candidates, wanted, filtered, diagnosis)

@@ -66,6 +66,7 @@ class Case:
     nominated: int | None = None
     extended: bool = False
     asked: list[int] = field(default_factory=list)
+    slices: int = 0
 
     def plugins(self, *, per_node):
         def marked(nodes, rows):
@@ -73,6 +74,7 @@ class Case:
 
         def judge(cycle, pod, nodes):
             self.asked += nodes.rows.tolist()
+            self.slices += 1
             yield unschedulable(marked(nodes, self.rejected), "rejected")
             yield unresolvable(marked(nodes, self.rejected & self.erring), "and for good")
             erring = marked(nodes, self.erring - self.rejected)
@@ -92,14 +94,17 @@ class Case:
             yield SimpleNamespace(name="Names", pre_filter=lambda *_: names)
         yield ANY
 
-    def find(self, *, per_node):
-        """What is found, and where the next search would begin."""
+    def find(self, searches, *, per_node):
+        """What is found by two searches in a row, and where the next one would begin."""
         extenders = SimpleNamespace(can_filter=True, can_prioritize=True) if self.extended else None
         scheduler = Scheduler(
             rng=random.Random(1), percentage_of_nodes_to_score=10, extenders=extenders
         )
         scheduler.next_start_node_index = self.start
         framework = make_framework(*self.plugins(per_node=per_node), promised=self.promised)
+        return [self._search(scheduler, framework) for _ in range(searches)]
+
+    def _search(self, scheduler, framework):
         cycle = CycleState()
         pod = make_pod(nominated="" if self.nominated is None else f"n{self.nominated}")
         search = scheduler.prepare(cycle, framework, pod, NODES, SimpleNamespace(signature=None))
@@ -170,7 +175,7 @@ none_but_few = st.builds(lambda spared: frozenset(range(SIZE)) - spared, few)
 # As many as wanted in the first slice, and after the last of them an error.
 @example(Case(rejected=frozenset(range(13)), erring=frozenset({113})))
 def test_what_is_found_is_the_same(case):
-    assert case.find(per_node=True) == case.find(per_node=False)
+    assert case.find(2, per_node=True) == case.find(2, per_node=False)
 
 
 @pytest.mark.parametrize(
@@ -186,9 +191,22 @@ def test_what_is_found_is_the_same(case):
     ],
 )
 def test_no_more_nodes_are_asked_about_than_needed(case, asked):
-    case.find(per_node=True)
+    case.find(1, per_node=True)
     assert len(case.asked) == len(set(case.asked))
     assert len(case.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("every", "slices"),
+    [
+        pytest.param(3, 3, id="as many as were needed last time, at once"),
+        pytest.param(1, 4, id="not all at once because nobody passed last time"),
+    ],
+)
+def test_the_next_search_goes_by_the_last_one(every, slices):
+    case = Case(rejected=frozenset(range(0, SIZE, every)))
+    case.find(2, per_node=True)
+    assert case.slices == slices
 
 
 def test_a_plugin_that_fails_fails_once_in_an_attempt():
