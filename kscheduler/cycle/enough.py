@@ -20,7 +20,7 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 # A slice is this part larger than it should have to be: a second one costs more.
-SPARE = 8
+SPARE = 32
 
 
 def filter_all(cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes) -> Filtered:
