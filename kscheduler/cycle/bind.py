@@ -130,6 +130,8 @@ class Binder:
             status = await self._pre_bind(attempt)
             if status is not None:
                 return Failure(status)
+        else:
+            framework.has_nothing_to_pre_bind()
         async with self._slots:
             await self._writer.settle(pod.uid)
             status = await self._write(attempt)

@@ -80,6 +80,10 @@ class Binding:
         self._pre_bind_point.took(status, started)
         return status
 
+    def has_nothing_to_pre_bind(self) -> None:
+        """PreBind counts all the same."""
+        self._pre_bind_point.took(None, perf_counter())
+
     def _called_off(self, pod: PodInfo, plugin: str) -> Status | None:
         """The error to fail with if preemption, and nobody else, cancelled the work."""
         entry = self._pods_in_pre_bind.get(pod.uid)

@@ -90,6 +90,7 @@ class Framework:
         )
         self.run_pre_bind_pre_flight = binding.run_pre_bind_pre_flight
         self.run_pre_bind = binding.run_pre_bind
+        self.has_nothing_to_pre_bind = binding.has_nothing_to_pre_bind
         self.run_bind = binding.run_bind
         self.run_post_bind = binding.run_post_bind
 

@@ -216,7 +216,12 @@ class TestMakingRoom:
                 id="done",
             ),
             pytest.param(PostFilterResult(failed("no luck")), "no luck", None, id="fails"),
-            pytest.param(ValueError("boom"), "boom", None, id="raises"),
+            pytest.param(
+                ValueError("boom"),
+                'running PostFilter plugin "Preempts": ValueError: boom',
+                None,
+                id="raises",
+            ),
         ],
     )
     async def test_the_attempt_ends_when_the_room_is_made(
@@ -247,6 +252,9 @@ class TestRunning:
         rig.add("late")
         await until(lambda: len(rig.events) == 4)
         assert {event[3] for event in rig.events} == {"Scheduled"}
+        # Though no plugin had anything to do there.
+        took = rig.metrics.framework_extension_point_duration_seconds
+        assert took.labels("PreBind", "Success", "default-scheduler").count == 4
         assert rig.metrics.goroutines.labels("binding").value == 0
 
     async def test_an_idle_loop_does_nothing(self, make_rig, running):

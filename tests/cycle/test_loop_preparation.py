@@ -59,7 +59,8 @@ async def test_an_exception_costs_the_pod_its_attempt_and_nothing_else(prepared)
         raise RuntimeError("a bug")
 
     rig = await prepared(work)
-    assert failure_of(rig) == [("event", "FailedScheduling", REFUSED + "a bug")]
+    told = REFUSED + 'running PostFilter plugin "Promises": RuntimeError: a bug'
+    assert failure_of(rig) == [("event", "FailedScheduling", told)]
     assert "uid-p" not in rig.queue.in_flight
 
 
