@@ -173,10 +173,6 @@ class Nodes:
     def pods(self, position: int) -> Sequence[PodInfo]:
         return self.occupancy.pods(int(self.rows[position]))
 
-    def pvc_users(self, position: int, claim: str) -> int:
-        """How often pods on this node name the claim `namespace/name`."""
-        return sum(pod.claims.count(claim) for pod in self.pods(position) if pod.claims)
-
     def label(self, key: str) -> Codes:
         """The label's value as a small number, -1 where it is absent."""
         return self._gather(self._table.labels.column(key).codes)
