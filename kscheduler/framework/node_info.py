@@ -103,7 +103,7 @@ class NodeInfos:
             return [NodeInfo(table, row) for row in asked.rows.tolist()]
         self._follow(asked.whole, log)
         infos = self._infos
-        return infos if asked.whole is asked else [infos[row] for row in asked.rows.tolist()]
+        return infos if asked.whole is asked else [*map(infos.__getitem__, asked.rows.tolist())]
 
     def _follow(self, whole: Nodes, log: ChangeLog[int]) -> None:
         """May be interrupted at any time by whoever watches plugins: then it is done again."""
