@@ -6,9 +6,11 @@ and each has a clock of its own. Afterwards everybody who placed pods is judged.
 """
 
 import asyncio
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import ceil, floor
 from pathlib import Path
 from typing import NamedTuple
@@ -18,19 +20,24 @@ from tests.bench.images import API_SERVER, ETCD, administration, started
 from tests.bench.judgement import BrokenRuleError, judge
 from tests.bench.pace import disturbed, paced
 from tests.bench.processes import Usage
-from tests.bench.quick_client import RefusedError
+from tests.bench.quick_client import RefusedError, Request, Server
 from tests.bench.results import STEADY, STOCK_LIMITS, Entry, Figures
-from tests.bench.scenarios import SCENARIOS, Size, named
+from tests.bench.scenarios import MEASURED, PODS, SCENARIOS, Size, named
 from tests.bench.sightings import Sightings, sightings
 from tests.controlplane.plane import ControlPlane, ControlPlaneError
 
 LOOK_SECONDS = 0.5
+# After that it is time to ask whether there is anybody left: a preemptor may have evicted a pod
+# that was on its way to a node.
+SILENCE_SECONDS = 3.0
 # Between two bindings. Many preemptors evict for minutes before the first of them is bound.
 STALL_SECONDS = 240.0
 LAST_LINES = 15
 WARM_UP = 999_999
+WAITING = f"{PODS}?labelSelector={MEASURED}&fieldSelector=spec.nodeName%3D&limit=1"
 
 Tell = Callable[[int], None]
+Ask = Callable[[], Awaitable[bool]]
 
 
 class MeasurementError(Exception):
@@ -39,6 +46,16 @@ class MeasurementError(Exception):
 
 # What may go wrong in a measurement without being a mistake of this program.
 FAILURES = (MeasurementError, BrokenRuleError, RefusedError, ControlPlaneError, OSError, EOFError)
+
+
+async def always() -> bool:
+    return True
+
+
+async def someone_waits(server: Server) -> bool:
+    """Whether a measured pod has no node yet."""
+    async with server.connection() as connection:
+        return bool(json.loads(await connection.demand(Request("GET", WAITING)))["items"])
 
 
 class Reading(NamedTuple):
@@ -59,14 +76,16 @@ class Bench:
         self._pids = (one.process.pid, *servers)
         self.started = time.monotonic()
 
-    async def bound(self, count: int) -> Reading:
-        """Taken at the moment when so many pods are."""
+    async def bound(self, count: int, someone_waits: Ask = always) -> Reading:
+        """Taken at the moment when so many pods are, or when the last was that still waited."""
         last, changed = -1, time.monotonic()
         while not await self._seen.reached(count, LOOK_SECONDS):
             now, number = time.monotonic(), len(self._seen.at)
             self._tell(number)
             if number != last:
                 last, changed = number, now
+            elif now - changed > SILENCE_SECONDS and not await someone_waits():
+                return self._read()._replace(at=max(self._seen.at.values()))
             self._check(f"{number:,} of {count:,} pods were bound", now - changed)
         return self._read()
 
@@ -100,10 +119,11 @@ async def backlog(plane: ControlPlane, entry: Entry, tell: Tell) -> Figures:
             bench = Bench(plane, one, seen, tell)
             first = await bench.bound(1)
             async with disturbed(server, disturbances, Size(case.nodes, case.pods)):
-                last = await bench.bound(case.pods)
+                waits = partial(someone_waits, server) if disturbances else always
+                last = await bench.bound(case.pods, waits)
     await judge(server)
     # The first one is what the clock starts with.
-    return figures(case.pods - 1, bench.started, first, last)
+    return figures(len(seen.at) - 1, bench.started, first, last)
 
 
 async def steady(plane: ControlPlane, entry: Entry, per_second: float, tell: Tell) -> Figures:

@@ -90,9 +90,11 @@ async def test_whoever_has_placed_all_pods_is_judged(tmp_path, monkeypatch):
 
     @asynccontextmanager
     async def sightings(server):
-        yield Sightings()
+        seen = Sightings()
+        seen.at.update({f"p{number}": float(number) for number in range(11)})
+        yield seen
 
-    async def bound(self, count):
+    async def bound(self, count, someone_waits=None):
         return reading(float(count), 1.0, 1.0, 1.0, 1.0)
 
     async def judge(server):
@@ -150,6 +152,20 @@ async def test_readings_are_taken_when_enough_pods_are_bound(tmp_path, monkeypat
             seen.see(name, float(moment))
             await asyncio.sleep(0)
     assert read.result() == {"a": 0.0, "b": 2.0}
+
+
+async def test_pods_that_were_evicted_on_their_way_are_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(measurement, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(measurement, "SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr(Bench, "_read", lambda self: reading(9.0, 1.0, 1.0, 1.0, 1.0))
+    waiting, seen = [True, True, False], Sightings()
+
+    async def someone_waits():
+        return waiting.pop(0)
+
+    seen.see("a", 4.0)
+    found = await bench(contestant(tmp_path), seen).bound(2, someone_waits)
+    assert (found.at, waiting) == (4.0, [])
 
 
 def test_failures_come_out_of_groups_of_tasks():
