@@ -20,7 +20,7 @@ from tests.bench.images import API_SERVER, ETCD, administration, started
 from tests.bench.judgement import BrokenRuleError, judge
 from tests.bench.pace import disturbed, paced
 from tests.bench.processes import Usage
-from tests.bench.quick_client import RefusedError, Request, Server
+from tests.bench.quick_client import JSON, RefusedError, Request, Server
 from tests.bench.results import STEADY, STOCK_LIMITS, Entry, Figures
 from tests.bench.scenarios import MEASURED, PODS, SCENARIOS, Size, named
 from tests.bench.sightings import Sightings, sightings
@@ -55,7 +55,7 @@ async def always() -> bool:
 async def someone_waits(server: Server) -> bool:
     """Whether a measured pod has no node yet."""
     async with server.connection() as connection:
-        return bool(json.loads(await connection.demand(Request("GET", WAITING)))["items"])
+        return bool(json.loads(await connection.demand(Request("GET", WAITING), JSON))["items"])
 
 
 class Reading(NamedTuple):
