@@ -33,7 +33,7 @@ class UnmarkedPageError(Exception):
 def section(results: Results, picture: str) -> str:
     found = standings(results.measured)
     parts = [
-        *(about(run) for run in results.runs[-1:]),
+        *([about(results.runs)] if results.runs else []),
         loads(results.measured),
         f"![pods per second]({picture})",
         *map(tables.for_page, tables.sheets(found)),
@@ -42,12 +42,15 @@ def section(results: Results, picture: str) -> str:
     return "\n\n".join(part.strip() for part in parts)
 
 
-def about(run: Run) -> str:
+def about(runs: Sequence[Run]) -> str:
+    """Where the last of them was made, and which states of this program they are about."""
+    run = runs[-1]
     versions = ", ".join(f"{who} {version.split()[-1]}" for who, version in run.versions.items())
+    states = dict.fromkeys(run.commit or "an unknown state" for run in runs)
     return (
         f"Measured on {run.at[:10]}: {run.cores} cores ({run.processor}), "
         f"{run.memory_gigabytes:.0f} GB, {run.system}, Python {run.python}; {versions}; "
-        f"this program at {run.commit or 'an unknown state'}."
+        f"this program at {', '.join(states)}."
     )
 
 
