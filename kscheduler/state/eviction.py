@@ -9,9 +9,9 @@ Like a fork, an eviction never writes to its base and is good while its base doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from kscheduler.state.columns import Matrix, wrap_int64
 from kscheduler.state.fork import ForkedPodIndex
 from kscheduler.state.generations import next_generation
+from kscheduler.state.late_columns import LateColumns, WorkedOutBy
 from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.occupancy import Occupancy
 from kscheduler.state.pod_info import PodInfo
 
 Rows = NDArray[np.intp]
@@ -82,7 +82,7 @@ class Eviction:
         return self._shown
 
 
-class _Thinned(Occupancy):
+class _Thinned(LateColumns):
     def __init__(self, nodes: Nodes, eviction: _Numbered) -> None:
         self._base = base = nodes.occupancy
         self._eviction = eviction
@@ -109,8 +109,7 @@ class _Thinned(Occupancy):
             self._shift_ports(which.tolist(), by)
         if self._with_disks:
             self._shift_disks(self._with_disks.intersection(which.tolist()), by)
-        for outdated in _WHEN_ASKED_FOR:
-            self.__dict__.pop(outdated, None)
+        self._forget_late_columns()
         self.generation = next_generation()
 
     def _shift_ports(self, which: Iterable[int], by: int) -> None:
@@ -126,16 +125,6 @@ class _Thinned(Occupancy):
         for number in which:
             for use in self._eviction.pods[number].disks:
                 move(use, int(self._eviction.row_of_pod[number]))
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Called for a column that nobody asked for since the last change."""
-            work_out = _WHEN_ASKED_FOR.get(name)
-            if work_out is None:
-                raise AttributeError(name)
-            column = self.__dict__[name] = work_out(self)
-            return column
 
     def pods(self, row: int) -> Sequence[PodInfo]:
         pods = self._base.pods(row)
@@ -177,11 +166,10 @@ class _Thinned(Occupancy):
             index.remove(pod, row)
         return index
 
-
-_WHEN_ASKED_FOR: Mapping[str, Callable[[_Thinned], object]] = {
-    "nonzero_requested": _Thinned._nonzero_requested,
-    "index": _Thinned._index,
-}
+    worked_out_by: ClassVar[WorkedOutBy] = {
+        "nonzero_requested": _nonzero_requested,
+        "index": _index,
+    }
 
 
 def _requests(pods: Sequence[PodInfo], columns: Mapping[str, int], width: int) -> Amounts:

@@ -7,8 +7,8 @@ are. What is seldom asked for (ports, disks, claims, the index) is worked out wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from kscheduler.state.disks import Disks
 from kscheduler.state.fork import ForkedPodIndex
 from kscheduler.state.generations import next_generation
 from kscheduler.state.host_ports import HostPorts
+from kscheduler.state.late_columns import LateColumns, WorkedOutBy
 from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.occupancy import Occupancy
 from kscheduler.state.pod_info import PodInfo
 
 Amounts = NDArray[np.int64]  # [rows]
@@ -66,22 +66,12 @@ class Promised:
         return nodes.occupied_by(_Joined(nodes, self))
 
 
-class _Joined(Occupancy):
+class _Joined(LateColumns):
     def __init__(self, nodes: Nodes, promised: Promised) -> None:
         self._base = nodes.occupancy
         self._columns = nodes.resources
         self._promised = promised
         self.generation = next_generation()
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Called for a column that nobody asked for yet."""
-            work_out = _WHEN_ASKED_FOR.get(name)
-            if work_out is None:
-                raise AttributeError(name)
-            column = self.__dict__[name] = work_out(self)
-            return column
 
     def pods(self, row: int) -> Sequence[PodInfo]:
         return [*self._base.pods(row), *self._promised.pods.get(row, ())]
@@ -136,12 +126,11 @@ class _Joined(Occupancy):
             joined.add(pod, row)
         return joined
 
-
-_WHEN_ASKED_FOR: Mapping[str, Callable[[_Joined], object]] = {
-    "requested": _Joined._requested,
-    "nonzero_requested": _Joined._nonzero_requested,
-    "pod_count": _Joined._pod_count,
-    "ports": _Joined._ports,
-    "disks": _Joined._disks,
-    "index": _Joined._index,
-}
+    worked_out_by: ClassVar[WorkedOutBy] = {
+        "requested": _requested,
+        "nonzero_requested": _nonzero_requested,
+        "pod_count": _pod_count,
+        "ports": _ports,
+        "disks": _disks,
+        "index": _index,
+    }
