@@ -18,7 +18,7 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.pod_template import PodTemplate
 
-# At 5,000 nodes each takes up to 2 MB.
+# Each may hold a finding for every node.
 MAX_TEMPLATES = 4
 
 

@@ -215,7 +215,7 @@ def pinned(number: int, size: Size) -> Iterator[Request]:
 
 # Preemption: four pods on each node leave 400m of its CPU; a preemptor needs a node for itself. All
 # of them evict before the first is bound, so a small pod before all others starts the clock. They
-# are as many as upstream has; with one for each of 5,000 nodes its own benchmark does not end.
+# are as many as upstream has; upstream does not run one for each of 5,000 nodes because that fails.
 
 
 def full_nodes(size: Size) -> Iterator[Request]:
