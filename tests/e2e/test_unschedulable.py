@@ -84,6 +84,11 @@ async def test_an_event_that_repeats_becomes_a_series(cluster):
         events = await cluster.events("p1", "FailedScheduling")
         return sorted((event.get("series") or {}).get("count", 1) for event in events)
 
+    await cluster.refusal_of("p1")
+    # A later pod that is placed shows that the scheduler has seen how it changed the first one.
+    await cluster.create_pods(pod("later", **on_node("n2")))
+    await cluster.node_of("later")
+
     # Room is what the pod lacked, so it is tried again; but it may not use this one.
     for cpu, wanted in (("9", [1]), ("10", [1, 1]), ("11", [1, 2])):
         await becomes(counts, wanted)
