@@ -11,12 +11,13 @@ from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
 from kscheduler.sandbox import ApiServer, node_manifest
 
-# As short as a lease can be.
-QUICK = (
-    "--leader-elect-lease-duration=1s",
-    "--leader-elect-renew-deadline=500ms",
+# Looked at often, but not lost because this machine stood still for a while.
+ELECTED = (
+    "--leader-elect-lease-duration=60s",
+    "--leader-elect-renew-deadline=30s",
     "--leader-elect-retry-period=50ms",
 )
+PATIENCE_SECONDS = 60.0
 
 
 class Lines:
@@ -55,8 +56,8 @@ def set_up(api):
     """`async with set_up(*flags) as made`"""
 
     def make(*flags, election=False, serving=False, plugins=NO_PLUGINS):
-        flags = [f"--master={api.url}", "--kube-api-qps=-1", *flags]
-        flags += QUICK if election else ["--leader-elect=false"]
+        elected = ELECTED if election else ["--leader-elect=false"]
+        flags = [f"--master={api.url}", "--kube-api-qps=-1", *elected, *flags]
         flags += ["--bind-address=127.0.0.1"] if serving else ["--secure-port=0"]
         options, _ = parse(flags)
         return app.setup(options, options.gates(), out_of_tree=plugins)
@@ -77,7 +78,7 @@ def running(set_up):
                 yield daemon, task
             finally:
                 daemon.stopping.set()
-                await asyncio.wait({task}, timeout=10)
+                await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
                 assert task.done()
                 task.exception()
 
@@ -86,8 +87,8 @@ def running(set_up):
 
 @pytest.fixture(scope="session")
 def until():
-    async def wait(condition, seconds=10):
-        for _ in range(int(seconds * 100)):
+    async def wait(condition):
+        for _ in range(int(PATIENCE_SECONDS * 100)):
             if condition():
                 return
             await asyncio.sleep(0.01)

@@ -15,6 +15,7 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
 LEASE = ("leases.coordination.k8s.io", "kube-scheduler", "kube-system")
 SYNC = "sched-handler-sync"
 HOUR_LONG = {"holderIdentity": "thief", "leaseDurationSeconds": 3600}
+SOON_LOST = "--leader-elect-renew-deadline=1s"
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def config(tmp_path):
 
 
 async def code_of(task):
-    return await asyncio.wait_for(task, 15)
+    return await asyncio.wait_for(task, 60)
 
 
 def steal(api):
@@ -86,11 +87,9 @@ class TestEnds:
         assert holder(api) == "thief"
 
     async def test_the_lease_is_lost(self, running, until, api, log):
-        async with running(election=True) as (daemon, task):
+        async with running(SOON_LOST, election=True) as (daemon, task):
             await until(lambda: daemon.elector.is_leader)
-            api.objects.update(
-                LEASE[0], LEASE[1], lambda it: it["spec"].update(HOUR_LONG), LEASE[2]
-            )
+            steal(api)
             assert await code_of(task) == 1
         assert holder(api) == "thief"
         assert log.having("renew lease", "lost") == [

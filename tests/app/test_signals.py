@@ -52,9 +52,9 @@ async def test_a_signal_during_setup_ends_it(log, until):
     port = server.sockets[0].getsockname()[1]
     options, _ = parse([f"--master=http://127.0.0.1:{port}", "--secure-port=0"])
     main = asyncio.create_task(app._main(options, options.gates(), NO_PLUGINS))
-    await asyncio.wait_for(connected.wait(), 10)
+    await asyncio.wait_for(connected.wait(), 60)
     send(signal.SIGTERM)
-    assert await asyncio.wait_for(main, 10) == 0
+    assert await asyncio.wait_for(main, 60) == 0
     assert log.lines[-1] == '"Requested to terminate, exiting"'
     server.close()
     await server.wait_closed()
@@ -68,7 +68,7 @@ async def test_a_signal_ends_what_runs_by_the_daemons_rules(api, log, until):
     send(signal.SIGUSR2)
     await until(lambda: log.having("Dump of scheduling queue"))
     send(signal.SIGTERM)
-    assert await asyncio.wait_for(main, 15) == 0
+    assert await asyncio.wait_for(main, 60) == 0
 
 
 async def test_cache_and_queue_are_told(running, until, api, pod, log):
