@@ -24,12 +24,15 @@ def log_lines():
     logs.configure(logs.Logging())
 
 
+PATIENCE_SECONDS = 30.0
+
+
 async def hello(request):
     return web.Response(text="hello")
 
 
-async def reads(reader, limit=5.0, size=100):
-    async with asyncio.timeout(limit):
+async def reads(reader, size=100):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         return await reader.read(size)
 
 
@@ -62,7 +65,7 @@ async def test_a_connection_serves_several_requests(serving):
         reader, writer = await client.connect()
         for _ in range(3):
             writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-            await asyncio.wait_for(reader.readuntil(b"hello"), 5)
+            await asyncio.wait_for(reader.readuntil(b"hello"), PATIENCE_SECONDS)
 
 
 async def test_a_silent_client_is_let_go(serving, monkeypatch):
@@ -77,7 +80,7 @@ async def test_a_client_that_takes_its_time_with_the_first_byte_is_waited_for(se
         reader, writer = await client.connect()
         assert (await client.ask())[0] == 200  # and keeps nobody else waiting
         writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        await asyncio.wait_for(reader.readuntil(b"hello"), 5)
+        await asyncio.wait_for(reader.readuntil(b"hello"), PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("spoken", [b"G", b"GET / HTTP/1.1\r\nHost: ", b"\r\n"])
@@ -91,11 +94,11 @@ async def test_a_request_that_never_ends_is_given_up(serving, monkeypatch, spoke
 
 
 async def test_a_slow_second_request_is_given_up_too(serving, monkeypatch):
-    monkeypatch.setattr(connection_module, "HEADER_SECONDS", 0.02)
     async with serving(hello) as client:
         reader, writer = await client.connect()
         writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        await asyncio.wait_for(reader.readuntil(b"hello"), 5)
+        await asyncio.wait_for(reader.readuntil(b"hello"), PATIENCE_SECONDS)
+        monkeypatch.setattr(connection_module, "HEADER_SECONDS", 0.02)
         writer.write(b"GET / HTTP/1.1\r\n")
         assert await gone(reader)
 
@@ -105,7 +108,7 @@ async def test_a_client_with_nothing_more_to_ask_is_let_go(serving, monkeypatch)
     async with serving(hello) as client:
         reader, writer = await client.connect()
         writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        await asyncio.wait_for(reader.readuntil(b"hello"), 5)
+        await asyncio.wait_for(reader.readuntil(b"hello"), PATIENCE_SECONDS)
         assert await gone(reader)
 
 
@@ -121,7 +124,7 @@ async def test_a_client_that_does_not_take_its_answer_is_let_go(serving, monkeyp
     async with serving(huge) as client:
         _, writer = await client.connect()
         writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        await asyncio.wait_for(dropped.wait(), 5)
+        await asyncio.wait_for(dropped.wait(), PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +154,9 @@ async def test_a_body_that_nobody_wants_does_not_stay(serving):
     async with serving(hello) as client:
         reader, writer = await client.connect()
         writer.write(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000000\r\n\r\n")
-        await asyncio.wait_for(reader.readuntil(b"hello"), 5)
+        await asyncio.wait_for(reader.readuntil(b"hello"), PATIENCE_SECONDS)
         with suppress(ConnectionError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while not reader.at_eof():
                     writer.write(b"x" * 65536)
                     await writer.drain()
@@ -210,7 +213,7 @@ async def test_who_keeps_us_waiting_longest_makes_room(serving, monkeypatch, spo
             reader, writer = await client.connect()
             writer.write(spoken)
             readers.append(reader)
-        assert (await asyncio.wait_for(client.ask(), 5))[0] == 200
+        assert (await asyncio.wait_for(client.ask(), PATIENCE_SECONDS))[0] == 200
         assert await gone(readers[0])
 
 
@@ -228,12 +231,12 @@ async def test_requests_under_way_are_not_made_to_leave(serving, monkeypatch):
     async with serving(slow) as client:
         first = [asyncio.ensure_future(client.ask()) for _ in range(2)]
         for _ in first:
-            await asyncio.wait_for(entered.acquire(), 5)
+            await asyncio.wait_for(entered.acquire(), PATIENCE_SECONDS)
         third = asyncio.ensure_future(client.ask())
         done, _ = await asyncio.wait({third, *first}, timeout=0.1)
         assert not done
         leave.set()
-        answers = await asyncio.wait_for(asyncio.gather(*first, third), 5)
+        answers = await asyncio.wait_for(asyncio.gather(*first, third), PATIENCE_SECONDS)
         assert [answer[2] for answer in answers] == ["done"] * 3
 
 
@@ -260,7 +263,7 @@ async def test_running_out_of_descriptors_is_survived(serving, monkeypatch, log_
 
 
 async def closed(listener):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while listener.fileno() != -1:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -275,7 +278,7 @@ async def test_requests_under_way_are_finished_on_the_way_out(serving, log_lines
 
     async with serving(slow) as client:
         asking = asyncio.ensure_future(client.ask())
-        await asyncio.wait_for(entered.wait(), 5)
+        await asyncio.wait_for(entered.wait(), PATIENCE_SECONDS)
         await client.connect()  # and says nothing
         client.server.cancel()
         await closed(client.listener)
@@ -283,7 +286,7 @@ async def test_requests_under_way_are_finished_on_the_way_out(serving, log_lines
             await client.connect()
         assert not client.server.done()
         leave.set()
-        assert (await asyncio.wait_for(asking, 5))[2] == "done"
+        assert (await asyncio.wait_for(asking, PATIENCE_SECONDS))[2] == "done"
     assert log_lines() == [
         f"Serving without encryption on 127.0.0.1:{client.port}",
         '"[graceful-termination] plain server has stopped listening"',
@@ -301,10 +304,10 @@ async def test_the_way_out_does_not_wait_for_ever(serving, monkeypatch):
 
     async with serving(stuck) as client:
         asking = asyncio.ensure_future(client.ask())
-        await asyncio.wait_for(entered.wait(), 5)
+        await asyncio.wait_for(entered.wait(), PATIENCE_SECONDS)
         client.server.cancel()
-        done, _ = await asyncio.wait({client.server}, timeout=5)
+        done, _ = await asyncio.wait({client.server}, timeout=PATIENCE_SECONDS)
         assert done
-    await asyncio.wait({asking}, timeout=5)
+    await asyncio.wait({asking}, timeout=PATIENCE_SECONDS)
     assert asking.done()
     asking.exception()
