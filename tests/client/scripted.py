@@ -171,7 +171,7 @@ def bookmark(version: str | int, *, initial_end: bool = False) -> dict[str, obje
     return event("BOOKMARK", item)
 
 
-async def eventually(condition: Callable[[], object], *, seconds: float = 5.0) -> None:
+async def eventually(condition: Callable[[], object], *, seconds: float = 30.0) -> None:
     """Returns as soon as the condition holds; fails if it never does."""
     async with asyncio.timeout(seconds):
         for _ in count():

@@ -55,7 +55,7 @@ async def serving(tls=None):
 
 
 @asynccontextmanager
-async def asking(url, tls=None, seconds=10.0):
+async def asking(url, tls=None, seconds=30.0):
     wire = ExtenderHttp(url, tls or TlsConfig(), timeout_seconds=seconds)
     try:
         yield wire
@@ -115,7 +115,7 @@ async def test_silence_is_waited_for_only_so_long():
     async def answer(request):
         await asyncio.sleep(3600)
 
-    async with serving() as (extender, url), asking(url, seconds=0.1) as wire:
+    async with serving() as (extender, url), asking(url, seconds=1.0) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError) as told:
             await wire.ask("filter", QUESTION, repeatable=True, enough=never)
@@ -137,7 +137,7 @@ async def test_an_answer_that_does_not_end_is_waited_for_only_so_long():
         await response.write(b"{")
         await asyncio.sleep(3600)
 
-    async with serving() as (extender, url), asking(url, seconds=0.2) as wire:
+    async with serving() as (extender, url), asking(url, seconds=2.0) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError) as told:
             await wire.ask("filter", QUESTION, repeatable=True, enough=never)

@@ -232,10 +232,10 @@ def test_recording_costs_microseconds():
     async def record_many(count):
         broadcaster = EventBroadcaster(client=None, queue_size=count)
         recorder = broadcaster.recorder("default-scheduler")
-        started = time.perf_counter()
+        started = time.thread_time()
         for _ in range(count):
             recorder.record(REGARDING, type="Normal", reason="r", action="a", note="n")
-        return (time.perf_counter() - started) / count
+        return (time.thread_time() - started) / count
 
     micros = asyncio.run(record_many(5000)) * 1e6
     print(f"record: {micros:.1f} us per event")
