@@ -6,7 +6,7 @@ import time
 from contextlib import asynccontextmanager
 
 
-async def eventually(condition, seconds=5.0):
+async def eventually(condition, seconds=30.0):
     """Wait until `condition()` is true; its last value is returned."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -72,7 +72,7 @@ class Rest:
         started = asyncio.Event()
         task = asyncio.create_task(read())
         try:
-            await asyncio.wait_for(started.wait(), 5)
+            await asyncio.wait_for(started.wait(), 30)
             yield Events(events)
         finally:
             task.cancel()
@@ -86,7 +86,7 @@ class Events:
         self._queue = queue
 
     async def next(self):
-        return await asyncio.wait_for(self._queue.get(), 5)
+        return await asyncio.wait_for(self._queue.get(), 30)
 
     async def names(self, count):
         """(type, name) of the next events."""

@@ -126,7 +126,7 @@ async def test_bookmarks_tell_how_far_a_watch_has_come():
     async with ApiServer(bookmark_seconds=0.02) as server, aiohttp.ClientSession() as session:
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "1"}
         async with session.get(server.url + "/api/v1/nodes", params=query) as answer:
-            line = await asyncio.wait_for(answer.content.readline(), 5)
+            line = await asyncio.wait_for(answer.content.readline(), 30)
     assert line.startswith(b'{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1"')
 
 

@@ -230,9 +230,9 @@ async def test_delete_takes_a_namespace_with_all_in_it(kubectl, objects):
 
 async def test_watch_prints_changes_as_they_come(kubectl, server, objects):
     process = await kubectl.start("get", "pods", "--watch", "--no-headers", "-o", "name")
-    await eventually(lambda: server.open_watches == 1, seconds=20)
+    await eventually(lambda: server.open_watches == 1)
     objects.create(pod_manifest("p"))
-    line = await asyncio.wait_for(process.stdout.readline(), 10)
+    line = await asyncio.wait_for(process.stdout.readline(), 30)
     assert line == b"pod/p\n"
     process.terminate()
     await process.communicate()
@@ -284,7 +284,7 @@ async def test_scale_replace_and_edit(kubectl, objects, tmp_path):
 
 async def test_wait_and_events(kubectl, objects, nodes):
     objects.create(pod_manifest("p", nodeName=nodes[0]))
-    await kubectl("wait", "pod/p", "--for=condition=Ready", "--timeout=10s")
+    await kubectl("wait", "pod/p", "--for=condition=Ready", "--timeout=30s")
     code, out, err = await kubectl.attempt("events", "--for", "pod/none")
     assert (code, out, err) == (0, "", "No events found in default namespace.\n")
 

@@ -210,4 +210,4 @@ async def test_a_thousand_nodes_run_five_thousand_pods(kubelets, objects):
         if number % 500 == 0:
             await asyncio.sleep(0)
     running = {"field_selector": "status.phase=Running"}
-    await eventually(lambda: objects.count("pods", **running) == 5000, seconds=30)
+    await eventually(lambda: objects.count("pods", **running) == 5000, seconds=120)

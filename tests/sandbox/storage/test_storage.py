@@ -71,7 +71,7 @@ async def cluster(server):
     assert task.cancelled()
 
 
-async def until(condition, seconds=5):
+async def until(condition, seconds=30):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
