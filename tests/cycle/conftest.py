@@ -308,9 +308,9 @@ def _new_pod():
 
 @pytest.fixture(scope="session")
 def until():
-    """Waits for a condition that work under way brings about, a few seconds at most."""
+    """Waits for a condition that work under way brings about, a minute at most."""
 
-    async def wait(condition, patience=500):
+    async def wait(condition, patience=6000):
         for turn in range(patience):
             if condition():
                 return

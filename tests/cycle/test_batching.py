@@ -1,6 +1,7 @@
 """Opportunistic batching: when a pod inherits, what it gets, and when it does not."""
 
 import random
+from time import perf_counter
 
 import msgspec
 import pytest
@@ -30,6 +31,13 @@ profiles:
   - name: PodTopologySpread
     args: {defaultingType: List}
 """
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch):
+    """An inheritance expires soon; on a machine that stands still, before the next pod comes."""
+    now = perf_counter()
+    monkeypatch.setattr("kscheduler.cycle.batching.perf_counter", lambda: now)
 
 
 class Nobody:
