@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import time
 import timeit
 from types import SimpleNamespace
 
@@ -187,7 +188,7 @@ async def test_buffered_lines_are_flushed_regularly(stderr):
     flushed = asyncio.Event()
     stderr.flush = flushed.set
     logs.configure(Logging(flush_frequency_seconds=0.001), stderr=stderr)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         task = asyncio.create_task(logs.flush_regularly())
         await flushed.wait()
     task.cancel()
@@ -228,8 +229,11 @@ def test_a_full_disk_costs_the_lines_only():
 
 
 def test_a_silent_level_is_cheap():
-    best = min(timeit.repeat(lambda: log.v(5).info("Message", pod=1), number=10_000, repeat=20))
-    assert best / 10_000 < 1e-6  # 0.15 µs measured; the bound leaves room for a busy machine
+    def ask():
+        log.v(5).info("Message", pod=1)
+
+    best = min(timeit.repeat(ask, timer=time.thread_time, number=10_000, repeat=20))
+    assert best / 10_000 < 1e-6  # 0.15 µs measured; the bound leaves room for a slow machine
 
 
 @given(st.text())
