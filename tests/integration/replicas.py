@@ -1,7 +1,7 @@
 """Replicas of the scheduler as processes, told apart by the name under which each calls the server.
 
 A replica can be stopped in three ways: killed, stopped by the system (SIGSTOP), or by a loop that
-stands still (SIGUSR1 makes it sleep for `STALL_SECONDS`). Its wall clock can be set: SIGHUP puts it
+stands still (SIGUSR1); SIGCONT ends the latter two. Its wall clock can be set: SIGHUP puts it
 forward by an hour, SIGWINCH back by one.
 """
 
@@ -18,20 +18,18 @@ from typing import Any
 from kscheduler.sandbox import Exchange
 from tests.integration.cluster import Cluster
 
-LEASE_SECONDS = 3.0
+LEASE_SECONDS = 5.0
 RETRY_SECONDS = 0.4
 ELECTED = {
     "leaderElect": True,
-    "leaseDuration": "3s",
-    "renewDeadline": "2s",
+    "leaseDuration": "5s",
+    "renewDeadline": "4s",
     "retryPeriod": "400ms",
 }
-# After its last renewal, which the heir may have seen a poll later; and a poll until it looks.
 MOST_POLL_SECONDS = RETRY_SECONDS * 2.2
-TAKEOVER_SECONDS = LEASE_SECONDS + 2 * MOST_POLL_SECONDS
 
 PROGRAM = """
-import os, signal, time
+import signal, time
 wall, wall_ns, ahead = time.time, time.time_ns, [0]
 time.time = lambda: wall() + ahead[0]
 time.time_ns = lambda: wall_ns() + ahead[0] * 10**9
@@ -39,7 +37,8 @@ def put(seconds):
     ahead[0] += seconds
 signal.signal(signal.SIGHUP, lambda *_: put(3600))
 signal.signal(signal.SIGWINCH, lambda *_: put(-3600))
-signal.signal(signal.SIGUSR1, lambda *_: time.sleep(float(os.environ["STALL_SECONDS"])))
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCONT])
+signal.signal(signal.SIGUSR1, lambda *_: signal.sigwait([signal.SIGCONT]))
 from kscheduler.cli import main
 main()
 """
@@ -53,6 +52,7 @@ class Replica:
     process: asyncio.subprocess.Process
     renewed_at: float = 0.0
     polls: int = 0  # of the lease
+    looks: list[float] = field(default_factory=list)  # at the lease, as somebody who stands by
     bindings: list[tuple[float, Exchange]] = field(default_factory=list)
 
     def signal(self, number: int) -> None:
@@ -71,7 +71,6 @@ async def replica(
     cluster: Cluster,
     host: str,
     *,
-    stall_seconds: float = 0.0,
     flags: tuple[str, ...] = (),
     **config: Any,
 ) -> AsyncIterator[Replica]:
@@ -82,11 +81,7 @@ async def replica(
         PROGRAM,
         *cluster.arguments(host=host, args=flags, leaderElection=ELECTED, **config),
         stderr=asyncio.subprocess.DEVNULL,
-        env={
-            **os.environ,
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "STALL_SECONDS": str(stall_seconds),
-        },
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     started = Replica(host, process)
 
@@ -96,6 +91,8 @@ async def replica(
             started.bindings.append((time.monotonic(), exchange))
         if called == host and exchange.path.endswith("/leases/kube-scheduler"):
             started.polls += 1
+            if exchange.method == "GET":
+                started.looks.append(time.monotonic())
             if exchange.method == "PUT" and exchange.status == 200:
                 started.renewed_at = time.monotonic()
 

@@ -7,8 +7,14 @@ import weakref
 from tests.integration.checker import binding_violations
 from tests.integration.cluster import node, pod, program, until
 
-QUICK = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "400ms"}
-ELECTED = {"leaderElect": True, **QUICK}
+# Not lost because this machine stood still for a while.
+ELECTED = {
+    "leaderElect": True,
+    "leaseDuration": "60s",
+    "renewDeadline": "30s",
+    "retryPeriod": "400ms",
+}
+SOON_LOST = {**ELECTED, "leaseDuration": "6s", "renewDeadline": "4s"}
 
 
 def holder(cluster):
@@ -31,7 +37,7 @@ def count(cluster, method, suffix):
 async def test_one_replica_schedules_and_another_takes_over_when_it_is_killed(cluster):
     cluster.create(node("n1"))
     bindings = count(cluster, "POST", "/binding")
-    config = {"leaderElection": ELECTED}
+    config = {"leaderElection": SOON_LOST}
     async with (
         program(cluster.arguments(host="127.0.0.1", **config)) as one,
         program(cluster.arguments(host="localhost", **config)) as other,
@@ -70,7 +76,7 @@ async def test_standby_with_a_delayed_cache_follows_nothing_until_it_leads(clust
 
 async def test_leader_that_loses_its_lease_ends_with_an_error(cluster, log):
     cluster.create(node("n1"))
-    async with cluster.scheduler(leaderElection=ELECTED) as running:
+    async with cluster.scheduler(leaderElection=SOON_LOST) as running:
         await until(lambda: holder(cluster))
         steal(cluster)
         assert await running.ended() == 1
@@ -104,7 +110,7 @@ async def test_leader_keeps_its_lease_through_an_outage_shorter_than_the_deadlin
 async def test_leader_that_rejoins_forgets_what_it_knew_and_is_elected_again(cluster, log):
     cluster.create(node("n1"), pod("early"), pod("too-big", cpu="9"))
     flags = ["--leader-elect-rejoin"]
-    async with cluster.scheduler(args=flags, leaderElection=ELECTED) as running:
+    async with cluster.scheduler(args=flags, leaderElection=SOON_LOST) as running:
         await until(lambda: cluster.place("early") and cluster.complaint("too-big"))
         daemon = running.daemon
         first = weakref.ref(daemon.scheduler.cache)
