@@ -105,7 +105,7 @@ async def test_no_pod_is_lost_and_none_bound_twice(cluster, impatience):
         arriving = asyncio.create_task(arrive())
         await chaos.run()
         await arriving
-        await until(lambda: not cluster.waiting(), seconds=40)
+        await until(lambda: not cluster.waiting(), seconds=120)
     assert violations(cluster.nodes(), cluster.pods()) == []
     assert binding_violations(cluster.sent, cluster.pods(), ["default-scheduler"]) == []
     assert [name for name in cluster.places() if cluster.complaint(name)] == []

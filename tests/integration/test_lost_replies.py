@@ -41,6 +41,7 @@ async def test_room_that_an_unanswered_binding_took_is_not_given_away(cluster):
         network.deaf = False
         pods = running.daemon.scheduler.following.pods
         await until(lambda: pods.get("default/first").spec.node_name)
+        await until(lambda: cluster.events("first"))
     assert cluster.places() == {"first": "n1", "second": None}
     assert violations(cluster.nodes(), cluster.pods()) == []
     assert not cluster.complaint("first")

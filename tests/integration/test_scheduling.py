@@ -43,7 +43,8 @@ async def test_each_profile_places_its_own_pods_by_its_own_rules(cluster):
         cluster.create(pod("p1", schedulerName="spread"))
         await until(lambda: cluster.place("p1"))
         cluster.create(pod("p2", schedulerName="pack"), pod("p3"))
-        await until(lambda: cluster.place("p2") and cluster.events("p2"))
+        await until(lambda: cluster.place("p2"))
+        await until(lambda: cluster.events("p1") and cluster.events("p2"))
     assert cluster.places() == {"base": "n1", "p1": "n2", "p2": "n1", "p3": None}
     told = cluster.api.objects.list("events")
     assert {one["involvedObject"]["name"]: one["reportingComponent"] for one in told} == {
