@@ -194,9 +194,9 @@ async def _run(before, rounds, streams):
                 for fault in then:
                     cluster.fault(fault)
                 if wait:
-                    await eventually(lambda: followed.state == cluster.state, seconds=3)
+                    await eventually(lambda: followed.state == cluster.state)
             cluster.change("last", "put")
-            await eventually(lambda: followed.state == cluster.state, seconds=3)
+            await eventually(lambda: followed.state == cluster.state)
             consistent(followed.story.calls)
     finally:
         await runner.cleanup()
