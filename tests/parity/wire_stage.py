@@ -18,7 +18,16 @@ from aiohttp import web
 from wire_extender import RecordedExtender
 from wire_scenario import FOLLOW, SHORT_LEASE, Request, Scenario
 
-from kscheduler.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kscheduler.api.resources import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    STORAGE_CLASSES,
+)
 from kscheduler.app.daemon import Daemon, build
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
@@ -61,6 +70,18 @@ PLURALS = {
     "PodDisruptionBudget": "poddisruptionbudgets.policy",
 }
 NAMESPACES = {"Lease": "kube-system"}
+# Of what steps are about, all that schedulers follow; changes of two collections reach them in
+# either order.
+FOLLOWED = (
+    PODS,
+    NODES,
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    CSI_DRIVERS,
+    POD_DISRUPTION_BUDGETS,
+)
 # What admission adds on a server that keeps volumes from being deleted while in use.
 PROTECTED = {
     "PersistentVolume": "kubernetes.io/pv-protection",
@@ -93,9 +114,9 @@ class RunningScheduler:
         following = scheduler.following
         return (
             all(
-                _versions(api.objects.list(resource.plural))
+                _versions(api.objects.list(f"{resource.plural}.{resource.group}".rstrip(".")))
                 == _known(following.lister(resource.struct))
-                for resource in (PODS, NODES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS)
+                for resource in FOLLOWED
             )
             and not scheduler.queue.ready
             and not list(scheduler.queue.in_flight)
