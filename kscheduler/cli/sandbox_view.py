@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -24,8 +23,10 @@ from kscheduler.state.nodes_view import Nodes
 REFRESHES_PER_SECOND = 4
 RECENT = 10
 REASONS_SHOWN = 6
-# How long nothing may move before the backlog counts as dealt with.
+# How long nothing may move before the backlog counts as dealt with, and how often one looks
+# meanwhile: time in which the process stood still counts as one look, whatever its length.
 QUIET_SECONDS = 0.5
+QUIET_LOOKS = 5
 BAR_WIDTH = 12
 # Beyond this many, putting names in order costs more than it tells.
 SORTED_NODES = 2000
@@ -52,15 +53,15 @@ class View:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._recent: deque[tuple[str, str]] = deque(maxlen=RECENT)
-        self._moved_at = time.monotonic()
+        self._moved = True
         self._lines = not console.is_terminal
         scheduler.following.pods.add_handler(self)
 
     def on_add(self, item: Pod, *, is_initial: bool) -> None:
-        self._moved_at = time.monotonic()
+        self._moved = True
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        self._moved_at = time.monotonic()
+        self._moved = True
         if new.spec.node_name and not old.spec.node_name:
             self._recent.append((new.key, new.spec.node_name))
             if self._lines:
@@ -69,7 +70,7 @@ class View:
             console.print(f"{new.key} waits: {_refusal(new)}", soft_wrap=True)
 
     def on_delete(self, item: Pod, *, final_state_unknown: bool) -> None:
-        self._moved_at = time.monotonic()
+        self._moved = True
 
     @contextlib.asynccontextmanager
     async def shown(self) -> AsyncIterator[None]:
@@ -94,12 +95,14 @@ class View:
 
     async def settled(self, stop: asyncio.Event) -> None:
         """Return when nothing moves and nobody is about to be tried, or when told to stop."""
+        looks = 0
         while not stop.is_set():
-            quiet = time.monotonic() - self._moved_at > QUIET_SECONDS
-            if quiet and self._scheduler.in_sync and self._nobody_next():
+            looks = 0 if self._moved else looks + 1
+            self._moved = False
+            if looks > QUIET_LOOKS and self._scheduler.in_sync and self._nobody_next():
                 return
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(QUIET_SECONDS / 5):
+                async with asyncio.timeout(QUIET_SECONDS / QUIET_LOOKS):
                     await stop.wait()
 
     def _nobody_next(self) -> bool:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -285,7 +286,7 @@ def test_a_signal_ends_it_well(tmp_path, number):
         if line.startswith("Ctrl-C ends it"):
             break
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (0, "")
 
 
@@ -312,7 +313,7 @@ def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
 def read_until(terminal, text):
     """What the terminal shows up to this text."""
     shown = ""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while text not in shown and time.monotonic() < deadline:
         try:
             shown += os.read(terminal, 65536).decode(errors="replace")
@@ -320,6 +321,26 @@ def read_until(terminal, text):
             break
     assert text in shown, shown[-3000:]
     return shown
+
+
+async def test_time_in_which_the_process_stood_still_is_not_quiet(monkeypatch):
+    monkeypatch.setattr(sandbox_view, "QUIET_SECONDS", 0.1)
+    nothing = SimpleNamespace(active=(), backoff=())
+    scheduler = SimpleNamespace(
+        following=SimpleNamespace(pods=SimpleNamespace(add_handler=lambda handler: None)),
+        in_sync=True,
+        cache=SimpleNamespace(node_count=1, assumed_pod_count=0),
+        queue=SimpleNamespace(pending=lambda: nothing, in_flight=()),
+    )
+    view = sandbox_view.View(scheduler)
+    settling = asyncio.create_task(view.settled(asyncio.Event()))
+    await asyncio.sleep(0)
+    time.sleep(0.3)  # noqa: ASYNC251 - that is what it is about
+    # News that came meanwhile are read a turn or two later.
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not settling.done()
+    await asyncio.wait_for(settling, 30)
 
 
 async def test_work_that_fails_ends_what_it_belongs_to():
