@@ -132,7 +132,7 @@ async def test_who_is_cancelled_by_others_stays_cancelled(
 
 
 async def test_a_plugin_may_bound_its_own_waiting_as_often_as_it_likes(
-    guarded, make_framework, cycle, pod, faults
+    guarded, make_framework, cycle, pod, faults, limits
 ):
     async def bind(self, cycle, pod, node):
         for _ in range(3):
@@ -142,6 +142,7 @@ async def test_a_plugin_may_bound_its_own_waiting_as_often_as_it_likes(
             except TimeoutError:
                 continue
 
-    framework = make_framework(guarded(bind=bind))
+    patient = type(limits)(call_seconds=60, wait_seconds=60)
+    framework = make_framework(guarded(bind=bind, limits=patient))
     assert await framework.run_bind(cycle, pod, "n0") is None
     assert faults() == {}
