@@ -231,7 +231,7 @@ class Rig:
 
     async def bind(self, attempt):
         assert isinstance(attempt, Attempt)
-        await asyncio.wait_for(self.binder.run(attempt), 5)
+        await asyncio.wait_for(self.binder.run(attempt), 30)
 
     async def placed(self, name="p", **fields):
         """A pod from its arrival to the end of its binding cycle."""

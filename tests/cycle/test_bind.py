@@ -131,7 +131,7 @@ class TestPermit:
         assert not binding.done()
         assert pod.metadata.uid in rig.queue.in_flight
         rig.waiting_pods.get(pod.metadata.uid).allow("Holds")
-        await asyncio.wait_for(binding, 5)
+        await asyncio.wait_for(binding, 30)
         assert rig.told[-2:] == [("Binds", "bind"), BOUND]
 
     async def test_a_pod_rejected_while_it_waits_is_told_so_like_a_decision(
@@ -142,7 +142,7 @@ class TestPermit:
         binding = asyncio.create_task(rig.binder.run(rig.schedule()))
         await until(lambda: rig.api.patches)
         rig.waiting_pods.get(pod.metadata.uid).reject("Holds", "not today")
-        await asyncio.wait_for(binding, 5)
+        await asyncio.wait_for(binding, 30)
         assert rig.told[-2:] == [
             ("R", "unreserve"),
             ("event", "FailedScheduling", "0/1 nodes are available: 1 not today."),
@@ -170,7 +170,7 @@ class TestPermit:
         await until(lambda: rig.api.patches)
         del rig.pods[pod.key]
         assert rig.waiting_pods.reject(pod.metadata.uid)
-        await asyncio.wait_for(binding, 5)
+        await asyncio.wait_for(binding, 30)
         assert rig.told[-1] == (
             "event",
             "FailedScheduling",
@@ -184,7 +184,7 @@ class TestPermit:
         binding = asyncio.create_task(rig.binder.run(rig.schedule()))
         await until(lambda: rig.api.patches)
         rig.waiting_pods.get(pod.metadata.uid).preempt("Holds", "make room")
-        await asyncio.wait_for(binding, 5)
+        await asyncio.wait_for(binding, 30)
         assert rig.told[-1][2] == "waiting on permit for pod: make room"
         assert rig.where == {"backoff": ["p"]}
 
@@ -343,9 +343,9 @@ class TestPreemptionInPreBind:
         rig = make_rig(scripted("W", pre_bind=lambda *_: work()))
         pod = rig.add()
         binding = asyncio.create_task(rig.binder.run(rig.schedule()))
-        await asyncio.wait_for(started.wait(), 5)
+        await asyncio.wait_for(started.wait(), 30)
         assert rig.in_pre_bind.get(pod.metadata.uid).cancel("make room")
-        await asyncio.wait_for(binding, 5)
+        await asyncio.wait_for(binding, 30)
         assert rig.told[-1] == (
             "event",
             "FailedScheduling",
@@ -395,7 +395,7 @@ class TestRoom:
         assert rig.plugins[0].steps == ["bind", "bind"]
         assert not room.done()
         leave.set()
-        await asyncio.wait_for(asyncio.gather(room, *bindings), 5)
+        await asyncio.wait_for(asyncio.gather(room, *bindings), 30)
 
     @pytest.mark.parametrize("stage", ["permit", "pre_bind"])
     async def test_pods_that_are_held_back_take_no_room(
@@ -414,7 +414,7 @@ class TestRoom:
         attempts = [rig.schedule() for _ in range(3)]
         bindings = [asyncio.create_task(rig.binder.run(attempt)) for attempt in attempts]
         await until(lambda: plugin.steps.count(stage) == 3)
-        await asyncio.wait_for(rig.binder.caught_up(), 5)
+        await asyncio.wait_for(rig.binder.caught_up(), 30)
         for binding in bindings:
             binding.cancel()
         await asyncio.wait(bindings)

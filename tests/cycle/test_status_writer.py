@@ -229,7 +229,7 @@ class TestSettling:
                 await asyncio.sleep(0)
             assert not settling.done()
             leave.set()
-            await asyncio.wait_for(settling, 5)
+            await asyncio.wait_for(settling, 30)
 
     async def test_who_gives_up_waiting_does_not_disturb_the_write(self, rig, until):
         pod = rig.add()
@@ -243,10 +243,10 @@ class TestSettling:
             settling.cancel()
             await asyncio.wait({settling})
             leave.set()
-            await asyncio.wait_for(rig.writer.settle(pod.uid), 5)
+            await asyncio.wait_for(rig.writer.settle(pod.uid), 30)
 
     async def test_a_failed_write_settles_too(self, rig):
         pod = rig.add()
         rig.api.hindrance = InternalError("no luck")
         await rig.writer.write(StatusReport(pod, refused(), ""))
-        await asyncio.wait_for(rig.writer.settle(pod.uid), 5)
+        await asyncio.wait_for(rig.writer.settle(pod.uid), 30)
