@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.fixtures import control_plane, locked, run_folder
+from tests.e2e.api import RefusedError, eventually
 from tests.e2e.cluster import Cluster, open_cluster
+from tests.e2e.objects import pod
 
 __all__ = ["control_plane", "run_folder"]
 
@@ -64,6 +66,21 @@ async def priorities(cluster) -> AsyncIterator[dict[str, dict[str, str]]]:
     names = {short: f"{cluster.namespace}-{short}" for short in classes}
     for short, body in classes.items():
         await cluster.api.create("priorityclasses", {"metadata": {"name": names[short]}, **body})
-    yield {short: {"priorityClassName": name} for short, name in names.items()}
+    fields = {short: {"priorityClassName": name} for short, name in names.items()}
+
+    async def admitted() -> bool:
+        try:
+            body = pod("probe", **fields["polite"])
+            where = f"api/v1/namespaces/{cluster.namespace}/pods"
+            await cluster.api.send("POST", where, body, dryRun="All")
+        except RefusedError as error:
+            if "no PriorityClass with name" not in str(error):
+                raise
+            return False
+        return True
+
+    # A server learns of classes in the order of their making, but not at once.
+    await eventually(admitted, "the last class is known")
+    yield fields
     for name in names.values():
         await cluster.api.delete("priorityclasses", name)

@@ -18,7 +18,7 @@ from pathlib import Path
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.e2e.api import Api, Json, RefusedError
+from tests.e2e.api import Api, Json, RefusedError, eventually
 
 RULES_VARIABLE = "KSCHEDULER_E2E_RULES"
 WITHOUT_VARIABLE = "KSCHEDULER_E2E_WITHOUT_RULE"
@@ -40,12 +40,54 @@ async def establish(api: Api, server: Path, folder: Path) -> Path:
     """
     await _create_once(api, "namespaces", {"metadata": {"name": NAMESPACE}})
     await _create_once(api, "serviceaccounts", {"metadata": {"name": ACCOUNT}}, NAMESPACE)
-    for document in (*granted_rules(), *_foreign_needs()):
-        resource = document["kind"].lower() + "s"
-        await _create_once(api, resource, document, document["metadata"].get("namespace", ""))
+    await _grant(api)
     if (server / STATIC).exists():
         return server / STATIC
     return write_kubeconfig(server, folder / "daemon.kubeconfig", {"token": await new_token(api)})
+
+
+async def _grant(api: Api) -> None:
+    """Returns when the server goes by the rules."""
+    documents = granted_rules()
+    roles = {document["metadata"]["name"]: document for document in documents if _rules(document)}
+    bound = [one for one in documents if one.get("roleRef", {}).get("name") in roles]
+    # Those that can be asked about come last, so that the others are known as well.
+    others = (one for one in documents if one not in bound)
+    for document in (*_foreign_needs(), *others, *bound):
+        resource = document["kind"].lower() + "s"
+        await _create_once(api, resource, document, document["metadata"].get("namespace", ""))
+    for binding in bound:
+        await becomes_allowed(api, _question(roles[binding["roleRef"]["name"]]))
+
+
+async def becomes_allowed(api: Api, question: Json) -> None:
+    """A server learns of rules as everybody does, some time after they were written."""
+
+    async def allowed() -> bool:
+        where = "apis/authorization.k8s.io/v1/subjectaccessreviews"
+        return bool((await api.send("POST", where, {"spec": question}))["status"]["allowed"])
+
+    await eventually(allowed, f"it is allowed: {question}")
+
+
+def _question(role: Json) -> Json:
+    """Whether the daemon may do something that this role is for."""
+    rule = _rules(role)[0]
+    resource, _, subresource = rule["resources"][0].partition("/")
+    asked = {
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": resource,
+        "subresource": subresource,
+        "namespace": role["metadata"].get("namespace", ""),
+        "name": next(iter(rule.get("resourceNames", ())), ""),
+    }
+    return {"user": USER, "groups": list(GROUPS), "resourceAttributes": asked}
+
+
+def _rules(document: Json) -> list[Json]:
+    rules: list[Json] = document.get("rules", [])
+    return rules
 
 
 async def new_token(api: Api) -> str:

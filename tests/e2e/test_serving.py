@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.e2e.api import eventually
+from tests.e2e.identity import becomes_allowed
 from tests.serving.minting import DAY, NOW, mint, mint_authority
 
 RBAC = "rbac.authorization.k8s.io"
@@ -39,6 +40,8 @@ async def visitor(cluster):
     subjects = [{"kind": "User", "name": USER, "apiGroup": RBAC}]
     binding = about | {"roleRef": role, "subjects": subjects}
     await cluster.api.create("clusterrolebindings", binding)
+    asked = {"path": PATHS[0], "verb": "get"}
+    await becomes_allowed(cluster.api, {"user": USER, "nonResourceAttributes": asked})
     yield USER
     await cluster.api.delete("clusterrolebindings", name)
     await cluster.api.delete("clusterroles", name)
