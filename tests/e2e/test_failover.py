@@ -4,8 +4,8 @@ FAILOVER_ROUNDS=20 pytest tests/e2e/test_failover.py -s
 """
 
 import os
-import time
 from collections import Counter
+from datetime import datetime
 
 from tests.e2e.api import eventually
 from tests.e2e.identity import LEASE, NAMESPACE
@@ -14,13 +14,15 @@ from tests.e2e.objects import node, pod
 ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
 PODS_PER_ROUND = 40
 NODES = 8
-LEASE_SECONDS = 3.0
+LEASE_SECONDS = 8.0
 RETRY_SECONDS = 0.4
+# What a machine with other work to do may add; less than another lease would.
+BUSY_SECONDS = 5.0
 # After its last renewal, which the heir may have seen a poll later; and a poll until it looks.
-TAKEOVER_SECONDS = LEASE_SECONDS + 2 * 2.2 * RETRY_SECONDS
+TAKEOVER_SECONDS = LEASE_SECONDS + 2 * 2.2 * RETRY_SECONDS + BUSY_SECONDS
 FLAGS = (
-    "--leader-elect-lease-duration=3s",
-    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-lease-duration=8s",
+    "--leader-elect-renew-deadline=6s",
     "--leader-elect-retry-period=400ms",
     f"--leader-elect-resource-name={LEASE}",
     f"--leader-elect-resource-namespace={NAMESPACE}",
@@ -42,26 +44,25 @@ async def test_heirs_of_killed_leaders_take_over_in_time_and_finish_their_work(c
         waits.append(await kill_in_the_middle_of_its_work(cluster, leader, number))
         leader, heir = heir, await standby(cluster)
     print(f"{ROUNDS} rounds, took over after {min(waits):.2f}-{max(waits):.2f} s")
+    assert min(waits) >= LEASE_SECONDS
     assert max(waits) < TAKEOVER_SECONDS
-    lease = await cluster.api.get("leases", LEASE, NAMESPACE)
-    assert lease["spec"]["leaseTransitions"] == ROUNDS
+    assert (await lease(cluster))["leaseTransitions"] == ROUNDS
     pods = await cluster.api.list("pods", cluster.namespace)
     assert Counter(p["spec"]["nodeName"] for p in pods) == {f"n{n}": room for n in range(NODES)}
     assert set((await told_as_bound(cluster)).values()) == {1}
 
 
 async def kill_in_the_middle_of_its_work(cluster, leader, number):
-    """How long it took until somebody else led; its work is done by then."""
+    """How long it took from its last renewal until somebody else led; its work is done by then."""
     names = [f"r{number}-{n}" for n in range(PODS_PER_ROUND)]
     await cluster.create_pods(*(pod(name, cpu="1") for name in names))
     await eventually(lambda: bound(cluster, number, at_least=8), "some pods are bound")
-    first = await holder(cluster)
     await leader.kill()
-    killed = time.monotonic()
-    await eventually(lambda: is_followed(cluster, first), "somebody else leads")
-    took = time.monotonic() - killed
+    last = await lease(cluster)
+    heirs = await eventually(lambda: followed(cluster, last), "somebody else leads")
     await eventually(lambda: bound(cluster, number, at_least=PODS_PER_ROUND), "all are bound")
-    return took
+    took = datetime.fromisoformat(heirs["acquireTime"]) - datetime.fromisoformat(last["renewTime"])
+    return took.total_seconds()
 
 
 async def standby(cluster):
@@ -70,13 +71,14 @@ async def standby(cluster):
     return daemon
 
 
-async def holder(cluster):
-    lease = await cluster.api.get("leases", LEASE, NAMESPACE)
-    return lease["spec"].get("holderIdentity", "")
+async def lease(cluster):
+    return (await cluster.api.get("leases", LEASE, NAMESPACE))["spec"]
 
 
-async def is_followed(cluster, first):
-    return await holder(cluster) not in ("", first)
+async def followed(cluster, last):
+    """The lease of whoever holds it after this one."""
+    now = await lease(cluster)
+    return now if now.get("holderIdentity") not in (None, "", last["holderIdentity"]) else None
 
 
 async def bound(cluster, number, *, at_least):

@@ -14,7 +14,7 @@ async def test_a_killed_daemon_is_followed_by_one_that_finishes(cluster):
     await cluster.create_pods(*(pod(f"p{n}", cpu="1") for n in range(BACKLOG)))
     # Slow enough to be killed in time.
     first = await cluster.launch_daemon(
-        "--leader-elect=false", "--kube-api-qps=20", "--kube-api-burst=20"
+        "--leader-elect=false", "--kube-api-qps=8", "--kube-api-burst=20"
     )
 
     await eventually(lambda: bound_pods(cluster, at_least=5), "some pods are bound")
