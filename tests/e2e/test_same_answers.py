@@ -4,6 +4,8 @@ What is compared is what a client reads: fields without a value and fields that 
 the same to it, identities and times differ by nature.
 """
 
+import asyncio
+import itertools
 import json
 import re
 import uuid
@@ -12,7 +14,7 @@ import pytest
 
 from tests.controlplane.fixtures import locked
 from tests.controlplane.plane import ADMIN
-from tests.e2e.api import Api
+from tests.e2e.api import Api, eventually, path
 from tests.e2e.conftest import REAL, SANDBOX
 from tests.e2e.objects import ZONE, node, pod
 
@@ -91,6 +93,7 @@ async def pair(control_plane, sandbox, run_folder):
                 await api.close()
 
 
+PROBES = itertools.count()
 PODS, EVENTS = "{ns}/pods", "apis/events.k8s.io/v1/namespaces/{name}/events"
 LEASES = "apis/coordination.k8s.io/v1/namespaces/{name}/leases"
 
@@ -153,6 +156,7 @@ async def test_about_gates(pair):
 
 async def test_about_bindings(pair):
     await pair.agree("POST", "api/v1/nodes", node("n1", labels={ZONE: "a"}))
+    await eventually(lambda: bound_pods_get_labels_of(pair, "n1"), "both know the node")
     for name in ("p1", "p2"):
         await pair.agree("POST", PODS, pod(name))
     await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n1", uid="another"))
@@ -168,6 +172,17 @@ async def test_about_bindings(pair):
     await pair.agree("GET", f"{PODS}/p1")
     await pair.agree("DELETE", f"{PODS}/p1", {"gracePeriodSeconds": 0})
     await pair.agree("GET", f"{PODS}/p1")
+
+
+async def bound_pods_get_labels_of(pair, name):
+    """Of a node that it has not heard of yet, a server cannot hand them on."""
+    probe = f"probe-{next(PROBES)}"
+    for api in pair.apis.values():
+        await api.create("pods", pod(probe), pair.namespace)
+        await api.send("POST", path("pods", pair.namespace, probe, "binding"), binding(probe, name))
+        if ZONE not in (await api.get("pods", probe, pair.namespace))["metadata"]["labels"]:
+            return False
+    return True
 
 
 async def test_about_status(pair):
@@ -305,12 +320,10 @@ async def test_about_watches(pair, query):
     for name in ("p1", "p2"):
         await pair.agree("POST", PODS, pod(name))
     seen = {}
-    for server, api in pair.apis.items():
-        code, text = await api.exchange(
-            "GET", pair.path(PODS), query={**query, "watch": "true", "timeoutSeconds": "1"}
-        )
-        lines = [essence(json.loads(line)) for line in text.splitlines()]
-        seen[server] = (code, lines)
+    watched = {**query, "watch": "true", "timeoutSeconds": "2"}
+    asked = (api.exchange("GET", pair.path(PODS), query=watched) for api in pair.apis.values())
+    for server, (code, text) in zip(pair.apis, await asyncio.gather(*asked), strict=True):
+        seen[server] = code, [essence(json.loads(line)) for line in text.splitlines()]
     assert seen[SANDBOX] == seen[REAL]
 
 
