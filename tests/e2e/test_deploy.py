@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 
 from tests.controlplane.binaries import program
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.api import eventually
+from tests.e2e.api import PATIENCE_SECONDS, POLL_SECONDS, eventually
 from tests.e2e.identity import DEPLOYED, NAMESPACE
 
 DEPLOY = DEPLOYED.parents[1]
+MONITORING = "monitoring.coreos.com"
 CUSTOM = (("servicemonitors", "ServiceMonitor"), ("prometheusrules", "PrometheusRule"))
 READER = "kscheduler-metrics-reader"
 
@@ -44,18 +46,27 @@ def custom_resource(plural: str, kind: str) -> dict:
         "storage": True,
         "schema": {"openAPIV3Schema": anything},
     }
-    group = "monitoring.coreos.com"
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
+        "metadata": {"name": f"{plural}.{MONITORING}"},
         "spec": {
-            "group": group,
+            "group": MONITORING,
             "scope": "Namespaced",
             "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
             "versions": [version],
         },
     }
+
+
+def wait_until_served(plane: ControlPlane, names: set[str]) -> None:
+    """That a kind is established is known before it can be found."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not names <= set(
+        kubectl(plane, "api-resources", f"--api-group={MONITORING}", "-o", "name").split()
+    ):
+        assert time.monotonic() < deadline, f"not served: {names}"
+        time.sleep(POLL_SECONDS)
 
 
 @pytest.mark.parametrize("overlay", ["single", "ha"])
@@ -71,8 +82,7 @@ def test_monitoring_is_accepted_where_its_operator_is(own_plane):
     kubectl(own_plane, "apply", "-k", str(DEPLOY / "overlays" / "single"))
     for plural, kind in CUSTOM:
         kubectl(own_plane, "apply", "-f", "-", given=json.dumps(custom_resource(plural, kind)))
-        name = f"crd/{plural}.monitoring.coreos.com"
-        kubectl(own_plane, "wait", "--for=condition=Established", name, "--timeout=60s")
+    wait_until_served(own_plane, {f"{plural}.{MONITORING}" for plural, _ in CUSTOM})
 
     told = kubectl(own_plane, "apply", "-k", str(DEPLOY / "monitoring"))
 
