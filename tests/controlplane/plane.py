@@ -15,6 +15,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -222,9 +223,20 @@ def answers(request: str | urllib.request.Request, context: ssl.SSLContext | Non
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody else is given before a server listens on it, nor while that is away.
+
+    Where a port can be bound twice as long as nobody listens, which is on Linux, it stays bound
+    until this process ends.
+    """
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    port = int(probe.getsockname()[1])
+    if sys.platform == "linux":
+        probe.detach()
+    else:
+        probe.close()
+    return port
 
 
 def alive(pid: int) -> bool:

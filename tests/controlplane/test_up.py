@@ -158,7 +158,7 @@ def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(tmp_path):
     down.end(tmp_path)
     assert bystander.poll() is None
     assert not (tmp_path / "etcd.pid").exists()
-    bystander.communicate(b"\n", timeout=10)
+    bystander.communicate(b"\n", timeout=PATIENCE_SECONDS)
 
 
 TESTS = """
