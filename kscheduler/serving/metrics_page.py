@@ -66,13 +66,14 @@ class MetricsPage:
         return web.Response(body=body, headers=headers)
 
     def _page(self, *, protobuf: bool) -> _Printed:
-        started = time.monotonic()
         kept = self._printed.get(protobuf)
-        if kept is not None and started < kept.good_until:
+        if kept is not None and time.monotonic() < kept.good_until:
             return kept
+        # What this thread worked: a process that was stopped meanwhile would serve an old page.
+        started = time.thread_time()
         body = (as_protobuf if protobuf else as_text)(self._collect())
-        ended = time.monotonic()
-        printed = _Printed(body, ended + REUSE_FACTOR * (ended - started))
+        worked = time.thread_time() - started
+        printed = _Printed(body, time.monotonic() + REUSE_FACTOR * worked)
         self._printed[protobuf] = printed
         return printed
 

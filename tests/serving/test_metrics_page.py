@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import time
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
@@ -168,6 +169,15 @@ async def test_many_scrapes_share_a_page(serving, monkeypatch):
         assert len(bodies) == len(printed) == 1
         assert (await client.ask("/metrics", "DELETE"))[2] == "metrics reset\n"
         assert (await client.ask("/metrics"))[2].endswith("m 1\n")  # and not what was before
+
+
+def test_a_page_whose_printing_was_interrupted_is_good_no_longer_for_that():
+    def collect():
+        time.sleep(0.2)
+        return [family(7)]
+
+    printed = MetricsPage(collect, lambda: None)._page(protobuf=False)
+    assert printed.good_until < time.monotonic() + 1
 
 
 async def test_a_page_is_printed_anew_before_it_is_old(serving, monkeypatch):
