@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -20,6 +21,18 @@ PODS_PER_ROUND = 30
 # What a round may leave behind: less than any of the attacks would, did it stay in memory.
 MOST_GROWTH_BYTES = 24 << 20
 PAGE_BYTES = 4096
+
+
+def held_port() -> Iterator[int]:
+    """A port that nobody else is given meanwhile; who asks for it by its number gets it."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+free_port = pytest.fixture(held_port, name="free_port")
+another_port = pytest.fixture(held_port, name="another_port")
 
 
 class Port:
@@ -109,8 +122,8 @@ class Port:
     ],
     ids=lambda attack: attack.__name__,
 )
-async def test_scheduling_goes_on_and_memory_stays_flat(cluster, attack):
-    port = Port(free_port())
+async def test_scheduling_goes_on_and_memory_stays_flat(cluster, free_port, attack):
+    port = Port(free_port)
     cluster.create(*(node(f"n{number}", pods="1000") for number in range(5)))
     async with program(arguments(cluster, port.number)) as daemon:
         await becomes_ready(port)
@@ -127,8 +140,8 @@ async def test_scheduling_goes_on_and_memory_stays_flat(cluster, attack):
     assert sizes[-1] - sizes[1] < MOST_GROWTH_BYTES, sizes
 
 
-async def test_plain_listeners_answer_probes_and_scrapers(cluster):
-    health, metrics = free_port(), free_port()
+async def test_plain_listeners_answer_probes_and_scrapers(cluster, free_port, another_port):
+    health, metrics = free_port, another_port
     flags = (f"--health-listen={health}", f"--metrics-listen=127.0.0.1:{metrics}")
     async with cluster.scheduler(args=flags), aiohttp.ClientSession() as session:
         for port, path, status in (
@@ -169,9 +182,3 @@ async def becomes_ready(port: Port) -> None:
 
 def resident_bytes(process: int) -> int:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE_BYTES
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
