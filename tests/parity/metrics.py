@@ -34,6 +34,7 @@ from kscheduler.sandbox import ApiServer, User
 RECORDING = Path(__file__).parent / "cases" / "metrics.json"
 SCHEDULER = User("system:kube-scheduler").authenticated()
 PATIENCE_SECONDS = 60.0
+POLL_SECONDS = 0.2
 HELP, TYPE = "# HELP ", "# TYPE "
 SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -209,10 +210,23 @@ async def compare(recording: dict[str, Any]) -> tuple[list[str], str]:
             found = [f"at the start, {one}" for one in differences(at_start, first)]
             found += values_at_start(recording["values_at_start"], first)
             await play(api, recording["objects"])
-            # A page that was printed a moment ago is shown again.
-            await asyncio.sleep(0.5)
-            page = await scrape(daemon, api.token)
-            found += differences([*families, *gated], read(page))
+            late, page = await settled(daemon, api.token, [*families, *gated])
+    return found + late, page
+
+
+async def settled(
+    daemon: Daemon, token: str, families: list[dict[str, Any]]
+) -> tuple[list[str], str]:
+    """What still differs when all should be told, and where.
+
+    A page that was printed a moment ago is shown again, and what a bound pod took is told when the
+    answer to its binding has come.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while found := list(differences(families, read(page := await scrape(daemon, token)))):
+        if time.monotonic() > deadline:
+            break
+        await asyncio.sleep(POLL_SECONDS)
     return found, page
 
 
