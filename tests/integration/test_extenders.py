@@ -1,7 +1,9 @@
 """Extenders take part in scheduling: asked in turn, obeyed, ignored, and waited for."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
 
 from tests.integration.cluster import node, pod, until
@@ -360,6 +362,17 @@ class TestBind:
             assert running.daemon.scheduler.cache.assumed_pod_count == 0
 
 
+@asynccontextmanager
+async def watching(cluster, resource):
+    """What anybody who watches is told."""
+    url = f"{cluster.api.url}/api/v1/{resource}"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(url, params={"watch": "true"}) as answer,
+    ):
+        yield answer.content
+
+
 class TestWaiting:
     async def test_what_happens_meanwhile_is_seen_afterwards(self, cluster, extender):
         cluster.create(node("n1"), node("n2"))
@@ -375,10 +388,12 @@ class TestWaiting:
             following = running.daemon.scheduler.following
             cluster.create(pod("p1"))
             await until(lambda: extender.calls)
-            for number in range(2000):
-                cluster.create(node(f"late-{number}"))
-            cluster.create(pod("p2"))
-            await asyncio.sleep(0.2)
+            async with watching(cluster, "pods") as news:
+                for number in range(2000):
+                    cluster.create(node(f"late-{number}"))
+                cluster.create(pod("p2"))
+                while b'"p2"' not in await asyncio.wait_for(news.readline(), 60):
+                    pass  # Until others have heard of it.
             assert (len(following.nodes), len(following.pods)) == (2, 1)
             answered.set()
             await until(lambda: cluster.place("p1") and cluster.place("p2"))
