@@ -83,6 +83,16 @@ class Cluster:
         for node in nodes:
             await self.api.create("nodes", node)
 
+    async def change_node(self, name: str, body: Json) -> None:
+        """Patch a node; whatever is done next the daemons hear of later."""
+        await self.known("nodes", await self.api.patch("nodes", name, body))
+
+    async def known(self, resource: str, changed: Json) -> None:
+        """The daemons have seen what the server has made of this object."""
+        for daemon in self.daemons:
+            if daemon.running:
+                await daemon.knows(resource, changed["metadata"]["resourceVersion"])
+
     async def create_pods(self, *pods: Json) -> None:
         for pod in pods:
             await self.api.create("pods", pod, self.namespace)

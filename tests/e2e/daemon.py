@@ -17,6 +17,7 @@ from tests.e2e.identity import PROGRAM_VARIABLE
 END_SECONDS = 30.0
 # Information, warnings, and the further lines of a value that takes several.
 HARMLESS = re.compile(r"[IW]\d{4} |\s|$")
+KNOWN_VERSION = "informer_store_resource_version"
 FLAGS = ("--bind-address=127.0.0.1", "-v=3")
 
 
@@ -80,17 +81,17 @@ class Daemon:
 
     async def metric(self, line: str) -> float | None:
         """The value of `name{label="value"}` as served now; None while there is no such line."""
+        return (await self._samples()).get(line)
+
+    async def _samples(self) -> dict[str, float]:
         async with (
             aiohttp.ClientSession(headers=self._headers) as session,
             session.get(f"{self.url}/metrics", ssl=False) as answer,
         ):
             answer.raise_for_status()
             text = await answer.text()
-        for sample in text.splitlines():
-            name, _, value = sample.rpartition(" ")
-            if name == line:
-                return float(value)
-        return None
+        pairs = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in pairs}
 
     async def shows(self, line: str, value: float) -> None:
         """Wait until a metric has this value; one that is absent counts as zero."""
@@ -99,6 +100,20 @@ class Daemon:
             return (await self.metric(line) or 0) == value
 
         await eventually(shown, f"{line} is {value}")
+
+    async def knows(self, resource: str, version: str) -> None:
+        """Wait until it has seen a collection up to this version. What happens in one collection it
+        sees in order; of two, either may come first.
+        """
+
+        async def seen() -> bool:
+            return any(
+                value >= int(version)
+                for name, value in (await self._samples()).items()
+                if name.startswith(f"{KNOWN_VERSION}{{") and f'resource="{resource}"' in name
+            )
+
+        await eventually(seen, f"{resource} are known up to {version}")
 
     async def kill(self) -> None:
         self.process.kill()

@@ -168,7 +168,7 @@ async def test_four_pods_with_a_skew_of_one_are_evenly_distributed_into_two_node
     await cluster.create_nodes(node("n1"), node("n2"), node("n3"))
     await cluster.start_daemon()
     for name in ("n1", "n2"):
-        await cluster.api.patch("nodes", name, {"metadata": {"labels": {"dedicated": name}}})
+        await cluster.change_node(name, {"metadata": {"labels": {"dedicated": name}}})
     spread = {
         "maxSkew": 1,
         "topologyKey": "dedicated",
@@ -198,7 +198,8 @@ async def test_pods_of_a_service_are_spread_across_zones(cluster):
         "metadata": {"name": "web"},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
     }
-    await cluster.api.create("services", service, cluster.namespace)
+    made = await cluster.api.create("services", service, cluster.namespace)
+    await cluster.known("services", made)
     for number in range(6):
         await cluster.create_pods(pod(f"p{number}", labels={"app": "web"}))
         await cluster.node_of(f"p{number}")

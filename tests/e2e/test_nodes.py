@@ -6,7 +6,7 @@ from tests.e2e.objects import node, on_node, pod
 async def test_a_cordoned_node_gets_nothing_more(cluster):
     await cluster.create_nodes(node("n1"), node("n2"))
     daemon = await cluster.start_daemon()
-    await cluster.api.patch("nodes", "n1", {"spec": {"unschedulable": True}})
+    await cluster.change_node("n1", {"spec": {"unschedulable": True}})
     await cluster.create_pods(pod("kept-off", **on_node("n1")))
     await cluster.refusal_of("kept-off")
     names = [f"p{number}" for number in range(4)]
@@ -23,6 +23,8 @@ async def test_a_deleted_node_is_forgotten(cluster):
     await cluster.node_of("stays")
 
     await cluster.api.delete("nodes", "n1")
+    # Seen after the deletion.
+    await cluster.change_node("n2", {"metadata": {"labels": {"alone": "yes"}}})
     # Its pod is still bound to it, so the cache keeps a place without a node.
     await cluster.create_pods(pod("p1"), pod("p2", **on_node("n1")))
 

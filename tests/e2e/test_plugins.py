@@ -59,7 +59,7 @@ async def test_nodes_are_scored_by_what_is_written_on_them(cluster):
     await cluster.start_daemon(cluster.config("loads", LOADS), NODE_LOAD)
     await cluster.create_pods(pod("first"))
     assert await cluster.node_of("first") == "idle"
-    await cluster.api.patch("nodes", "idle", {"metadata": {"annotations": {LOAD: "100"}}})
+    await cluster.change_node("idle", {"metadata": {"annotations": {LOAD: "100"}}})
     await cluster.create_pods(pod("second"))
     assert await cluster.node_of("second") == "unknown"
 

@@ -127,7 +127,7 @@ async def test_changes_that_cannot_help_wake_nobody(cluster):
     await cluster.create_nodes(node("n1", cpu="1"), node("n2", cpu="1"))
     daemon = await refused(cluster, pod("p1", cpu="2"))
 
-    await cluster.api.patch("nodes", "n1", {"metadata": {"labels": {"colour": "blue"}}})
+    await cluster.change_node("n1", {"metadata": {"labels": {"colour": "blue"}}})
     await cluster.create_pods(pod("marker", **on_node("n1")))
     await cluster.node_of("marker")
     await daemon.shows('scheduler_cache_size{type="pods"}', 1)

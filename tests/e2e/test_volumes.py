@@ -26,7 +26,7 @@ class Storage:
     """Volumes, and the parts that controllers have."""
 
     def __init__(self, cluster):
-        self.api, self.namespace = cluster.api, cluster.namespace
+        self.api, self.namespace, self.known = cluster.api, cluster.namespace, cluster.known
 
     def named(self, name):
         """Unlike any other test's."""
@@ -94,7 +94,7 @@ class Storage:
                 "source": {"persistentVolumeName": self.named(volume)},
             },
         }
-        await self.api.create("volumeattachments", body)
+        await self.known("volumeattachments", await self.api.create("volumeattachments", body))
 
     async def detach(self, volume):
         await self.api.delete("volumeattachments", self.named(volume))
