@@ -21,6 +21,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,16 @@ USERS = {
     "kube-scheduler": ("system:kube-scheduler", ""),
     "kscheduler": ("kscheduler", ""),
 }
+# What is answered when the server is ready, has heard of the roles and bindings that it has made
+# itself, and has told by whose certificates to believe clients.
+READY_FOR = (
+    (ADMIN, "/readyz"),
+    ("kube-scheduler", "/api/v1/pods?limit=1"),
+    (
+        "kube-scheduler",
+        "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
+    ),
+)
 # The one who comes with a client certificate instead.
 CERTIFIED = "certified"
 CERTIFIED_USER = "system:kube-scheduler"
@@ -88,10 +99,10 @@ class ControlPlane:
         """Under the same address as before, if it has run before."""
         self._run("kube-apiserver", *self._api_server_flags(self.etcd_url))
         context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
-        ready = urllib.request.Request(
-            f"{self.url}/readyz", headers={"Authorization": f"Bearer {self.tokens[ADMIN]}"}
-        )
-        self._wait("kube-apiserver", lambda: answers(ready, context))
+        for user, path in READY_FOR:
+            bearer = {"Authorization": f"Bearer {self.tokens[user]}"}
+            request = urllib.request.Request(f"{self.url}{path}", headers=bearer)
+            self._wait("kube-apiserver", partial(answers, request, context))
 
     def kill_api_server(self) -> None:
         """Gone without a word to anybody; etcd keeps what it has written."""
