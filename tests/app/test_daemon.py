@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 
 import aiohttp
 import pytest
@@ -10,21 +9,13 @@ import pytest
 from kscheduler.app import daemon as daemon_module
 from kscheduler.app.daemon import build
 from kscheduler.errors import KschedulerError
+from tests.ports import free_port
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 LEASE = ("leases.coordination.k8s.io", "kube-scheduler", "kube-system")
 SYNC = "sched-handler-sync"
 HOUR_LONG = {"holderIdentity": "thief", "leaseDurationSeconds": 3600}
 SOON_LOST = "--leader-elect-renew-deadline=1s"
-
-
-@pytest.fixture
-def free_port():
-    """A port that nobody else is given meanwhile; who asks for it by its number gets it."""
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        yield holder.getsockname()[1]
 
 
 @pytest.fixture
@@ -106,22 +97,22 @@ class TestEnds:
             f"{identity} stopped leading",
         ]
 
-    async def test_the_order_of_the_end(self, running, until, api, log, free_port):
+    async def test_the_order_of_the_end(self, running, until, api, log):
         """The loop, the lease, the port; and then the last word."""
-        order = []
+        order, port = [], free_port()
 
         async def note(request):
             if request.method == "PUT" and "/leases/" in request.path:
                 body = json.loads(await request.text())
                 if not body["spec"]["holderIdentity"]:
                     order.append("released")
-                    order.append(f"ready {await readyz(free_port)}")
+                    order.append(f"ready {await readyz(port)}")
 
-        flags = (f"--secure-port={free_port}",)
+        flags = (f"--secure-port={port}",)
         async with running(*flags, election=True, serving=True) as (daemon, task):
             await until(lambda: daemon.elector.is_leader)
             await until(lambda: daemon.synced)
-            assert await readyz(free_port) == 200
+            assert await readyz(port) == 200
             run = daemon.scheduler.loop._queue.close
             daemon.scheduler.loop._queue.close = lambda: (order.append("queue closed"), run())
             api.interceptors.append(note)

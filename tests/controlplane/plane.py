@@ -12,10 +12,8 @@ import json
 import os
 import secrets
 import signal
-import socket
 import ssl
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -29,6 +27,7 @@ import yaml
 
 from tests.controlplane.binaries import program
 from tests.controlplane.certificates import certificate_of, write_certificates, write_private
+from tests.ports import free_port
 
 ADMIN = "admin"
 # Name of the token → user and groups it stands for.
@@ -231,23 +230,6 @@ def answers(request: str | urllib.request.Request, context: ssl.SSLContext | Non
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-def free_port() -> int:
-    """A port that nobody else is given before a server listens on it, nor while that is away.
-
-    Where a port can be bound twice as long as nobody listens, which is on Linux, it stays bound
-    until this process ends.
-    """
-    probe = socket.socket()
-    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    probe.bind(("127.0.0.1", 0))
-    port = int(probe.getsockname()[1])
-    if sys.platform == "linux":
-        probe.detach()
-    else:
-        probe.close()
-    return port
 
 
 def alive(pid: int) -> bool:

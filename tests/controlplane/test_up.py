@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from tests.controlplane import binaries, down
-from tests.controlplane.plane import alive, free_port
+from tests.controlplane.plane import alive
+from tests.ports import free_port
 
 UP = binaries.HERE / "up.py"
 PATIENCE_SECONDS = 60.0

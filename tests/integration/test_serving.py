@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -12,6 +11,7 @@ import pytest
 
 from kscheduler.sandbox import User
 from tests.integration.cluster import node, pod, program, until
+from tests.ports import free_port
 
 TOKEN = "scraper-token"
 SCRAPES = 500
@@ -21,18 +21,6 @@ PODS_PER_ROUND = 30
 # What a round may leave behind: less than any of the attacks would, did it stay in memory.
 MOST_GROWTH_BYTES = 24 << 20
 PAGE_BYTES = 4096
-
-
-def held_port() -> Iterator[int]:
-    """A port that nobody else is given meanwhile; who asks for it by its number gets it."""
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        yield holder.getsockname()[1]
-
-
-free_port = pytest.fixture(held_port, name="free_port")
-another_port = pytest.fixture(held_port, name="another_port")
 
 
 class Port:
@@ -122,8 +110,8 @@ class Port:
     ],
     ids=lambda attack: attack.__name__,
 )
-async def test_scheduling_goes_on_and_memory_stays_flat(cluster, free_port, attack):
-    port = Port(free_port)
+async def test_scheduling_goes_on_and_memory_stays_flat(cluster, attack):
+    port = Port(free_port())
     cluster.create(*(node(f"n{number}", pods="1000") for number in range(5)))
     async with program(arguments(cluster, port.number)) as daemon:
         await becomes_ready(port)
@@ -140,8 +128,8 @@ async def test_scheduling_goes_on_and_memory_stays_flat(cluster, free_port, atta
     assert sizes[-1] - sizes[1] < MOST_GROWTH_BYTES, sizes
 
 
-async def test_plain_listeners_answer_probes_and_scrapers(cluster, free_port, another_port):
-    health, metrics = free_port, another_port
+async def test_plain_listeners_answer_probes_and_scrapers(cluster):
+    health, metrics = free_port(), free_port()
     flags = (f"--health-listen={health}", f"--metrics-listen=127.0.0.1:{metrics}")
     async with cluster.scheduler(args=flags), aiohttp.ClientSession() as session:
         for port, path, status in (

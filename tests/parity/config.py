@@ -30,9 +30,12 @@ import yaml
 from kscheduler import app, cli
 from kscheduler.cli import daemon
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parent))
 import config_api_server
 import config_output as output
+
+from tests.ports import free_port
 
 PRELOADED = (app, daemon)
 
@@ -179,12 +182,6 @@ def _exit_code(child: int) -> int:
 def _content(file) -> str:
     file.seek(0)
     return file.read().decode()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager

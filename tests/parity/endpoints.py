@@ -17,7 +17,6 @@ import contextlib
 import gzip
 import json
 import re
-import socket
 import ssl
 import sys
 import tempfile
@@ -38,6 +37,9 @@ from kscheduler.cli.flags import GROUPS, OWN
 from kscheduler.errors import KschedulerError
 from kscheduler.sandbox import ApiServer, User
 from kscheduler.sandbox.access.certificates import Authority, KeyPair
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.ports import free_port
 
 CASES = Path(__file__).parent / "cases" / "endpoints.jsonl.gz"
 PATIENCE_SECONDS = 30.0
@@ -449,12 +451,6 @@ def insecure_context() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 if __name__ == "__main__":

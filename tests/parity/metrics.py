@@ -10,7 +10,6 @@ import asyncio
 import io
 import json
 import re
-import socket
 import ssl
 import sys
 import tempfile
@@ -30,6 +29,9 @@ from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.plugins import NOT_BUILT
 from kscheduler.sandbox import ApiServer, User
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.ports import free_port
 
 RECORDING = Path(__file__).parent / "cases" / "metrics.json"
 SCHEDULER = User("system:kube-scheduler").authenticated()
@@ -169,12 +171,6 @@ def _trusting() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 async def play(api: ApiServer, objects: list[dict[str, Any]]) -> None:
