@@ -222,15 +222,16 @@ def compare(nodes: int, percentage: int, pods: int, rounds: int) -> Iterator[Cos
 def table(costs: list[Cost]) -> Table:
     without, *rules = costs
     more = {cost.rule: cost.all_cpu_us - without.all_cpu_us for cost in rules}
-    title = f"µs per decision on {without.nodes:,} nodes, {PERCENTAGES[without.percentage]}"
-    table = Table(title=title)
+    title = f"CPU µs per decision on {without.nodes:,} nodes, {PERCENTAGES[without.percentage]}"
+    caption = "rule: both, beyond a decision without it; x: an extender's, told these"
+    table = Table(title=title, caption=caption)
     table.add_column("rule", no_wrap=True)
-    for name in ("CPU", "extender's", "waited", "CPU for the rule", "told nodes", "told names"):
-        table.add_column(name, justify="right")
+    for name in ("scheduler", "extender", "rule", "nodes", "names"):
+        table.add_column(name, justify="right", no_wrap=True)
     for cost in rules:
-        figures = (cost.cpu_us, cost.other_cpu_us, cost.waited_us, more[cost.rule])
+        figures = (cost.cpu_us, cost.other_cpu_us, more[cost.rule])
         times = (more[other] / more[cost.rule] for other in (TO_NODES, TO_NAMES))
-        told = (*(f"{figure:,.0f}" for figure in figures), *(f"x {one:.1f}" for one in times))
+        told = (*map("{:,.0f}".format, figures), *map("x {:,.1f}".format, times))
         table.add_row(cost.rule, *told)
     return table
 
