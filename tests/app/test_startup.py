@@ -1,7 +1,5 @@
 """Start-up: what is made, and in which order things are found to be wrong."""
 
-import socket
-
 import pytest
 import yaml
 
@@ -9,6 +7,7 @@ from kscheduler import app
 from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
 from kscheduler.errors import ConfigError
+from tests.ports import free_port
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -140,9 +139,7 @@ async def test_outside_plugins_join_the_catalog_but_do_not_replace_it(kubeconfig
 
 
 async def test_the_port_is_held_while_set_up_and_free_again_after(kubeconfig):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     flags = ("--kubeconfig", kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={port}")
     async with started(*flags) as made:
         listener = made.serving.port.listener

@@ -16,6 +16,7 @@ from kscheduler.client.recorder import EventBroadcaster, reference_to
 from kscheduler.client.resources import KubeClient
 from kscheduler.client.transport import Transport
 from tests.client.scripted import Broken, Reply, Stream, eventually, failing, settle
+from tests.ports import free_port
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 POD = Pod(metadata=ObjectMeta(name="p1", namespace="default", uid="u1", resource_version="7"))
@@ -147,10 +148,8 @@ async def test_broken_connection_is_tried_again_until_it_works(server, client, l
 
 
 async def test_twelve_tries_are_enough(logged):
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    async with Transport(RestConfig(url), agent="x") as transport:
+    closed = f"http://127.0.0.1:{free_port()}"
+    async with Transport(RestConfig(closed), agent="x") as transport:
         broadcaster = EventBroadcaster(KubeClient(transport), retry_seconds=0)
         async with running(broadcaster):
             say(broadcaster)

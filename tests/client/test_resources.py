@@ -1,5 +1,4 @@
 import json
-import socket
 
 import pytest
 
@@ -19,6 +18,7 @@ from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.client.resources import MERGE_PATCH, KubeClient
 from kscheduler.client.transport import Transport
 from tests.client.scripted import Broken, Reply, failing
+from tests.ports import free_port
 
 POD = Pod(metadata=ObjectMeta(name="p1", namespace="default", uid="u1", resource_version="7"))
 BINDING = "/api/v1/namespaces/default/pods/p1/binding"
@@ -138,10 +138,8 @@ async def test_refused_connection_is_tried_four_times(monkeypatch):
     monkeypatch.setattr(
         "kscheduler.client.resources.brief_retries", lambda: pauses.append(0) or [0.0] * 3
     )
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    async with Transport(RestConfig(url), agent="x") as transport:
+    closed = f"http://127.0.0.1:{free_port()}"
+    async with Transport(RestConfig(closed), agent="x") as transport:
         with pytest.raises(ConnectionRefused):
             await KubeClient(transport).bind(POD, "n1")
     assert len(pauses) == 1

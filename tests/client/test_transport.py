@@ -21,6 +21,7 @@ from kscheduler.client.tls import TlsConfig
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.metrics import Metrics
 from tests.client.scripted import CUT, HOLD, Broken, Reply, Stream, failing
+from tests.ports import free_port
 
 PATH = "/api/v1/namespaces/default/pods/p1"
 
@@ -138,9 +139,7 @@ async def test_broken_get_is_sent_again_and_broken_write_is_not(server, connect)
 
 
 async def test_refused_connection_names_the_server_and_a_remedy():
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
+    port = free_port()
     async with Transport(RestConfig(f"http://127.0.0.1:{port}"), agent="x") as transport:
         with pytest.raises(ConnectionRefused) as raised:
             await transport.request("PATCH", "/x")

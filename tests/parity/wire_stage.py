@@ -114,7 +114,7 @@ class RunningScheduler:
         following = scheduler.following
         return (
             all(
-                _versions(api.objects.list(f"{resource.plural}.{resource.group}".rstrip(".")))
+                _versions(api.objects.list(resource.group_resource))
                 == _known(following.lister(resource.struct))
                 for resource in FOLLOWED
             )

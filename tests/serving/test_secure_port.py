@@ -9,13 +9,12 @@ import pytest
 from kscheduler.config.options import CertKey, Options
 from kscheduler.errors import ConfigError
 from kscheduler.serving.secure_port import generate_certificate, listen, open_port
+from tests import ports
 
 
 @pytest.fixture
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return ports.free_port()
 
 
 def lines(capfd):

@@ -1,12 +1,12 @@
 """Claims get volumes, ephemeral volumes get claims, and nodes get what their pods use."""
 
 import asyncio
-import time
 
 import pytest
 
 from kscheduler.sandbox.storage import Storage, default_class
 from tests.sandbox.manifests import node_manifest, pod_manifest
+from tests.sandbox.rest import eventually
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -71,20 +71,15 @@ async def cluster(server):
     assert task.cancelled()
 
 
-async def until(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
-
-
 async def settled(objects, name="c"):
     """The claim, when all that was asked for has been done."""
     objects.create(volume("for-last", claimRef={"namespace": "default", "name": "last"}))
     objects.create(claim("last"))
-    await until(lambda: phase(objects, "last") == "Bound")
+    await eventually(lambda: phase(objects, "last") == "Bound")
     objects.delete("persistentvolumeclaims", "last")
-    await until(lambda: objects.get("persistentvolumes", "for-last")["status"]["phase"] != "Bound")
+    await eventually(
+        lambda: objects.get("persistentvolumes", "for-last")["status"]["phase"] != "Bound"
+    )
     objects.delete("persistentvolumes", "for-last")
     return objects.get("persistentvolumeclaims", name)
 
@@ -95,7 +90,7 @@ def phase(objects, name):
 
 
 async def bound(objects, name="c"):
-    await until(lambda: phase(objects, name) == "Bound")
+    await eventually(lambda: phase(objects, name) == "Bound")
     return objects.get("persistentvolumeclaims", name)
 
 
@@ -184,14 +179,16 @@ class TestBinding:
         cluster.create(claim())
         await bound(cluster)
         cluster.delete("persistentvolumeclaims", "c")
-        await until(lambda: cluster.get("persistentvolumes", "pv")["status"]["phase"] == "Released")
+        await eventually(
+            lambda: cluster.get("persistentvolumes", "pv")["status"]["phase"] == "Released"
+        )
 
     async def test_a_claim_whose_volume_is_gone_is_lost(self, cluster):
         cluster.create(volume())
         cluster.create(claim())
         await bound(cluster)
         cluster.delete("persistentvolumes", "pv")
-        await until(lambda: phase(cluster, "c") == "Lost")
+        await eventually(lambda: phase(cluster, "c") == "Lost")
 
 
 class TestProvisioning:
@@ -205,7 +202,7 @@ class TestProvisioning:
         assert made["spec"]["capacity"] == {"storage": "5Gi"}
         assert "nodeAffinity" not in made["spec"]
         cluster.delete("persistentvolumeclaims", "c")
-        await until(lambda: not cluster.list("persistentvolumes"))
+        await eventually(lambda: not cluster.list("persistentvolumes"))
 
     async def test_where_a_node_was_selected(self, cluster):
         cluster.create(node_manifest("n", labels={"zone": "a", "rack": "r"}))
@@ -265,8 +262,8 @@ class TestEphemeral:
         [reference] = found["metadata"]["ownerReferences"]
         assert (reference["uid"], reference["controller"]) == (owner["metadata"]["uid"], True)
         cluster.delete("pods", "p", grace_period_seconds=0)
-        await until(lambda: not cluster.list("persistentvolumeclaims"))
-        await until(lambda: not cluster.list("persistentvolumes"))
+        await eventually(lambda: not cluster.list("persistentvolumeclaims"))
+        await eventually(lambda: not cluster.list("persistentvolumes"))
 
     async def test_somebody_else_s_claim_stays(self, cluster):
         cluster.create(claim("p-v"))
@@ -292,29 +289,29 @@ class TestAttachments:
         await bound(cluster)
         assert self.attached(cluster) == set()
         cluster.bind("p", "n")
-        await until(lambda: self.attached(cluster) == {("n", "pv")})
+        await eventually(lambda: self.attached(cluster) == {("n", "pv")})
         cluster.create(using("c", name="q", nodeName="n"))
         cluster.delete("pods", "p", grace_period_seconds=0)
         await settled(cluster)
         assert self.attached(cluster) == {("n", "pv")}
         cluster.delete("pods", "q", grace_period_seconds=0)
-        await until(lambda: self.attached(cluster) == set())
+        await eventually(lambda: self.attached(cluster) == set())
 
     async def test_when_the_claim_is_bound_after_the_pod(self, cluster):
         cluster.create(claim())
         cluster.create(using("c", nodeName="n"))
         cluster.create(volume())
-        await until(lambda: self.attached(cluster) == {("n", "pv")})
+        await eventually(lambda: self.attached(cluster) == {("n", "pv")})
 
     async def test_not_for_pods_that_have_ended(self, cluster):
         cluster.create(volume())
         cluster.create(claim())
         cluster.create(using("c", nodeName="n"))
-        await until(lambda: self.attached(cluster) == {("n", "pv")})
+        await eventually(lambda: self.attached(cluster) == {("n", "pv")})
         cluster.update(
             "pods", "p", lambda pod: pod["status"].update(phase="Failed"), subresource="status"
         )
-        await until(lambda: self.attached(cluster) == set())
+        await eventually(lambda: self.attached(cluster) == set())
 
     async def test_not_by_drivers_that_have_nothing_to_attach(self, cluster):
         cluster.create(
