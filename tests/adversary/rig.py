@@ -1,0 +1,214 @@
+"""A scheduler in this process, fed by watch lines: every part is the daemon's but the network.
+
+Objects come as the bytes that an API server would send; bindings and patches go to a server that
+agrees to everything, and the rig sends back what a server would: the bound pod. Nothing happens by
+itself, so that the work of each step can be counted; that of the rig itself is not.
+"""
+
+import asyncio
+import io
+import json
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from kscheduler import logs
+from kscheduler.api.resources import PODS, RESOURCES
+from kscheduler.app.scheduler import Assembler, plugin_names, without
+from kscheduler.client.recorder import EventBroadcaster
+from kscheduler.client.resources import KubeClient
+from kscheduler.client.watch_lines import DELETED, Lines, understand
+from kscheduler.config.catalog import IN_TREE as POINTS
+from kscheduler.config.defaults import default_config
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.profiles import complete
+from kscheduler.cycle.bind import Attempt
+from kscheduler.cycle.loop import Preparing
+from kscheduler.metrics import Metrics
+from kscheduler.plugins import IN_TREE, NOT_BUILT
+from kscheduler.queue.queued_pod import QueuedPod
+from tests.adversary.inputs import INNOCENT, NAMESPACE, Json, encoded, feature_labels, pod
+from tests.adversary.work import Work, work_of
+from tests.bench.workloads import node
+
+RESOURCE_OF_KIND = {resource.kind: resource for resource in RESOURCES if resource.kind != "Event"}
+DEFAULTS = {"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "enableServiceLinks": True}
+# What must never be logged, whatever a tenant creates.
+TROUBLE = ("failed unexpectedly", "Event handler failed", "Traceback", "Background work failed")
+
+
+class AgreeingServer:
+    """In place of a transport: remembers who was bound where, and says yes."""
+
+    busy = False
+
+    def __init__(self) -> None:
+        self.bound: dict[str, str] = {}
+
+    async def request(self, method: str, path: str, *, body: bytes = b"", **_: Any) -> bytes:
+        if path.endswith("/binding"):
+            *_, namespace, _, name, _ = path.split("/")
+            self.bound[f"{namespace}/{name}"] = json.loads(body)["target"]["name"]
+        return b"{}"
+
+
+class Rig:
+    """`log` has all that the scheduler has said."""
+
+    def __init__(self, nodes: int = 50) -> None:
+        self.log = io.BytesIO()
+        logs.configure(logs.Logging(), stderr=self.log)
+        self._runner = asyncio.Runner()
+        self._server = AgreeingServer()
+        self._serial = 0
+        self._work: Work | None = None
+        self._objects: dict[tuple[str, str], Json] = {}
+        self._runner.run(self._assemble())
+        self.nodes = [f"node-{number:05d}" for number in range(nodes)]
+        for number in range(nodes):
+            made = node(number)
+            made["metadata"]["labels"] |= feature_labels(number)
+            self.put(made)
+        for name in (NAMESPACE, INNOCENT):
+            self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    async def _assemble(self) -> None:
+        gates = FeatureGates.defaults()
+        completed = complete(default_config(gates), POINTS, gates=gates)
+        client: Any = KubeClient(self._server)  # type: ignore[arg-type]
+        self.scheduler = Assembler(
+            completed=without(completed, NOT_BUILT),
+            reads_for=plugin_names(completed),
+            registry=IN_TREE,
+            gates=gates,
+            client=client,
+            # Nobody sends events here, so only the first few are kept.
+            broadcaster=EventBroadcaster(client, queue_size=16),
+            metrics=Metrics(),
+            max_unschedulable_seconds=300.0,
+            rng=random.Random(1),
+        ).assemble()
+
+    def count(self, act: Callable[[], object]) -> Work:
+        """The scheduler's part of what happens meanwhile."""
+        self._work = Work(0, 0)
+        try:
+            act()
+            return self._work
+        finally:
+            self._work = None
+
+    def _do(self, step: Callable[[], object]) -> None:
+        """A step that is the scheduler's."""
+        if self._work is None:
+            step()
+        else:
+            lines, allocated = work_of(step)
+            self._work = Work(self._work.lines + lines, self._work.bytes + allocated)
+
+    def close(self) -> None:
+        self._runner.close()
+        logs.configure(logs.Logging())
+
+    @property
+    def trouble(self) -> list[str]:
+        said = self.log.getvalue().decode(errors="replace")
+        return [line for line in said.splitlines() if any(text in line for text in TROUBLE)]
+
+    def put(self, item: Json) -> None:
+        """Creates or changes an object."""
+        key = _key(item)
+        metadata = item["metadata"]
+        self._serial += 1
+        kind = "MODIFIED" if key in self._objects else "ADDED"
+        metadata |= {
+            "resourceVersion": str(self._serial),
+            "uid": metadata.get("uid", f"00000000-0000-0000-0000-{self._serial:012d}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        }
+        if item["kind"] == "Pod":
+            item["spec"] = {**DEFAULTS, **item["spec"]}
+            item.setdefault("status", {"phase": "Pending", "qosClass": "Burstable"})
+        self._objects[key] = item
+        self._deliver(kind, item)
+
+    def delete(self, item: Json) -> None:
+        self._deliver(DELETED, self._objects.pop(_key(item)))
+
+    def _deliver(self, kind: str, item: Json) -> None:
+        following, resource = self.scheduler.following, RESOURCE_OF_KIND[item["kind"]]
+        informer = following.pods if resource is PODS else following.lister(resource.struct)
+        line = b'{"type":"%s","object":%s}\n' % (kind.encode(), encoded(item))
+        self._do(lambda: _take(informer, line))
+
+    def popped(self, name: str) -> QueuedPod:
+        """This pod, when its turn has come; others that come before are tried meanwhile."""
+        while (queued := self.scheduler.queue.pop()) is not None:
+            if queued.pod.name == name:
+                return queued
+            self.attempt(queued)
+        raise AssertionError(f"{name} is not in the queue")
+
+    def attempt(self, queued: QueuedPod) -> None:
+        """One scheduling attempt with all that follows, until the server has been told."""
+        self._do(lambda: self._runner.run(self._attempt(queued)))
+
+    async def _attempt(self, queued: QueuedPod) -> None:
+        loop = self.scheduler.loop
+        match loop.schedule(queued):
+            case Attempt() as attempt:
+                await loop._binder.run(attempt)
+            case Preparing() as preparing:
+                await loop._prepare(preparing)
+        while self.scheduler.writer._unsent:
+            await self.scheduler.writer._write(self.scheduler.writer._next())  # type: ignore[arg-type]
+
+    def confirm(self) -> None:
+        """Tells the scheduler of the pods that it has bound."""
+        for key, where in self._server.bound.items():
+            known = self._objects.get(("Pod", key))
+            if known is not None:
+                self.put({**known, "spec": {**known["spec"], "nodeName": where}})
+        self._server.bound.clear()
+
+    def node_of(self, item: Json) -> str:
+        """Where a pod was bound, confirmed or not."""
+        kind, key = _key(item)
+        known: Json = self._objects[kind, key]
+        return self._server.bound.get(key) or known["spec"].get("nodeName", "")
+
+    def come(self, before: Iterable[Json], pods: Sequence[Json]) -> None:
+        """A scene from its first object to the last decision; gated pods are not decided."""
+        for item in before:
+            self.put(item)
+        for item in pods:
+            self.put(item)
+            if "schedulingGates" not in item["spec"]:
+                self.attempt(self.popped(item["metadata"]["name"]))
+        self.confirm()
+
+    def go(self, items: Iterable[Json]) -> None:
+        for item in items:
+            self.delete(item)
+
+    def innocent(self, name: str) -> Json:
+        return pod(name, namespace=INNOCENT, metadata={"labels": {"app": "innocent"}})
+
+
+def _take(informer: Any, line: bytes) -> None:
+    """As a reflector does it; an object that cannot be decoded is left out."""
+    for whole in Lines().feed(line):
+        kind, _, item, _ = structs.astuple(understand(whole, informer._shape))
+        if item is None:
+            continue
+        if kind == DELETED:
+            informer.remove(informer._shape.key(item), item)
+        else:
+            informer.put(informer._shape.key(item), item)
+
+
+def _key(item: Json) -> tuple[str, str]:
+    metadata = item["metadata"]
+    return item["kind"], f"{metadata.get('namespace', '')}/{metadata['name']}".lstrip("/")
