@@ -49,11 +49,15 @@ JSON = "application/json"
 MAX_RETRIES = 10
 # How long a GET whose connection broke waits before it is sent again.
 BROKEN_PAUSE_SECONDS = 1
+# Whatever a server says, it is asked again after so long.
+MAX_PAUSE_SECONDS = 3600
 # A wait for our own rate limit that is worth a line at -v=3.
 LONG_WAIT_SECONDS = 0.05
 
 # What may stand in a request line, and what may not stand in a header.
 _TARGET = re.compile(r"[!-~]+")
+# Leading zeros are of no use to anyone, so they need not be many.
+_RETRY_AFTER = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
 _BREAKS_HEADERS = re.compile(r"[\r\n\0]")
 
 _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
@@ -370,5 +374,9 @@ def _retry_after(response: Response) -> int | None:
 
 
 def _retry_seconds(response: Response) -> int | None:
-    text = response.text_of(b"retry-after")
-    return int(text) if text.isascii() and text.isdecimal() else None
+    """Seconds as Go's Atoi reads them; None for a date, and for what 64 bits do not hold."""
+    found = _RETRY_AFTER.fullmatch(response.text_of(b"retry-after"))
+    if found is None:
+        return None
+    seconds = int(found[0])
+    return min(max(seconds, 0), MAX_PAUSE_SECONDS) if abs(seconds) < 1 << 63 else None
