@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from kscheduler import logs
 from kscheduler.api.duration import SECOND, format_duration
 from kscheduler.client.connections import Connections
-from kscheduler.client.credentials import credentials_for
+from kscheduler.client.credentials import NOT_IN_VALUE, credentials_for
 from kscheduler.client.dialling import Route
 from kscheduler.client.errors import (
     ConnectionReset,
@@ -54,11 +54,10 @@ MAX_PAUSE_SECONDS = 3600
 # A wait for our own rate limit that is worth a line at -v=3.
 LONG_WAIT_SECONDS = 0.05
 
-# What may stand in a request line, and what may not stand in a header.
+# What may stand in a request line.
 _TARGET = re.compile(r"[!-~]+")
 # Leading zeros are of no use to anyone, so they need not be many.
 _RETRY_AFTER = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
-_BREAKS_HEADERS = re.compile(r"[\r\n\0]")
 
 _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
@@ -350,7 +349,7 @@ class Transport:
 
 def _lines(*headers: tuple[str, str]) -> str:
     for name, value in headers:
-        if _BREAKS_HEADERS.search(value):
+        if NOT_IN_VALUE.search(value):
             raise ValueError(f"net/http: invalid header field value for {quote(name)}")
     return "".join(f"{name}: {value}\r\n" for name, value in headers)
 

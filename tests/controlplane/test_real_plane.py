@@ -1,10 +1,15 @@
 """What the real control plane promises to those who test on it."""
 
+import json
 import os
 import uuid
 
 import pytest
+import yaml
 
+from kscheduler.client.errors import Forbidden
+from kscheduler.client.kubeconfig import load_rest_config
+from kscheduler.client.transport import Transport
 from tests.controlplane.binaries import ASSETS_VARIABLE, HERE
 from tests.controlplane.build import KUBERNETES
 from tests.e2e import objects
@@ -60,3 +65,25 @@ async def test_admission_is_a_default_clusters(api, namespace):
         await api.create("pods", pod("p2", priorityClassName="bogus"), namespace)
     with pytest.raises(RefusedError, match="not found"):
         await api.create("pods", pod("p3"), "nowhere")
+
+
+async def test_client_acts_as_whom_its_kubeconfig_names(control_plane, tmp_path):
+    text = (control_plane / "kubeconfig").read_text()
+    kubeconfig = yaml.safe_load(text)
+    extra = {"acme.com/Team": ["red", "green"], "50%": ["x"]}
+    for entry in kubeconfig["users"]:
+        entry["user"] |= {"as": "jane", "as-uid": "u7", "as-groups": ["g"], "as-user-extra": extra}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    config = load_rest_config(str(tmp_path / "kubeconfig"))
+    async with Transport(config, agent="x") as transport:
+        review = b'{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}'
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        answer = json.loads(await transport.request("POST", path, body=review))
+        with pytest.raises(Forbidden, match='User "jane" cannot list resource'):
+            await transport.request("GET", "/api/v1/pods")
+    assert answer["status"]["userInfo"] == {
+        "username": "jane",
+        "uid": "u7",
+        "groups": ["g", "system:authenticated"],
+        "extra": {"acme.com/team": ["red", "green"], "50%": ["x"]},
+    }
