@@ -124,14 +124,16 @@ class Transport:
     ) -> None:
         self.host = config.host
         self._server = config.server
-        self._tls = TlsContexts(config.tls) if config.secure else None
+        self._observer = observer or Unobserved()
+        self._tls = None
+        if config.secure:
+            self._tls = TlsContexts(config.tls, self._observer.reloaded_authority)
         self._credentials = credentials_for(
             config.identity, has_certificate=config.tls.has_certificate
         )
         self._route = Route(config.server, proxy=config.proxy, server_name=config.tls.server_name)
         self._bucket = bucket_for(qps, burst)
         self._timeout_seconds = timeout_seconds
-        self._observer = observer or Unobserved()
         self._reachability = reachability or Reachability()
         self._headers = _lines(
             ("Host", self._route.host_header),
