@@ -1,7 +1,6 @@
 """resource.k8s.io/v1: claims, slices, classes and taint rules of dynamic resource allocation."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import field
 
@@ -190,9 +189,12 @@ class DeviceConstraint(ApiStruct):
 
 
 class OpaqueDeviceConfiguration(ApiStruct):
+    """Without `parameters`, an object of the driver's own that may be nested as deeply as it likes.
+
+    Whoever copies it into an allocation takes it from the claim's JSON, as text.
+    """
+
     driver: str = ""
-    # The driver's own object: carried from class and claim into the allocation unread.
-    parameters: Any = None
 
 
 class DeviceClaimConfiguration(ApiStruct):
@@ -249,13 +251,13 @@ class ResourceClaimConsumerReference(ApiStruct):
 
 
 class AllocatedDeviceStatus(ApiStruct):
+    """Without `data` and `networkData`: the driver's words to others."""
+
     driver: str = ""
     pool: str = ""
     device: str = ""
     share_id: str | None = field(name="shareID", default=None)
     conditions: tuple[Condition, ...] | None = None
-    data: Any = None
-    network_data: Any = None
 
 
 class ResourceClaimStatus(ApiStruct):

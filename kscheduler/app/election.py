@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.core import ObjectReference
+from kscheduler.api.decode import UNREADABLE
 from kscheduler.api.duration import format_duration
 from kscheduler.api.resources import LEASES
-from kscheduler.client.errors import ApiError, NotFound
+from kscheduler.client.errors import MalformedAnswer, NotFound
 from kscheduler.client.recorder import Recorder
 from kscheduler.client.transport import Transport
 from kscheduler.config.model import LeaderElectionConfiguration
@@ -73,8 +74,8 @@ class KubeLease:
         )
         try:
             self._last = msgspec.json.decode(answer, type=RawLease)
-        except msgspec.DecodeError as error:
-            raise ApiError(f"{subject}: {error}") from error
+        except UNREADABLE as error:
+            raise MalformedAnswer(f"{subject}: {error}") from error
         return self._last
 
     @property

@@ -5,6 +5,7 @@ Mirrors client-go's transport round trippers. An `Identity` says what there is,
 """
 
 import base64
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ from kscheduler.client.exec_plugin import Exec, ExecPlugin
 from kscheduler.errors import ConfigError
 
 log = logs.logger(__name__)
+
+# What Go does not send as a header's value.
+NOT_IN_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_NOT_IN_KEY = re.compile(rb"[^!#$&'*+.^_`|~0-9A-Za-z-]")
 
 # A token file is read again after a minute, a little early so that no request meets the change.
 TOKEN_FILE_SECONDS = 50.0
@@ -37,11 +42,20 @@ class Impersonation:
         headers += [("Impersonate-Uid", self.uid)] if self.uid else []
         headers += [("Impersonate-Group", group) for group in self.groups]
         headers += [
-            (f"Impersonate-Extra-{key}", value)
+            (f"Impersonate-Extra-{_header_key(key)}", value)
             for key, values in self.extra.items()
             for value in values
         ]
         return headers
+
+
+def _header_key(key: str) -> str:
+    """A key as the rest of a header's name: the server reads it in lower case, without escapes.
+
+    In Go's spelling, which has capitals at the beginning of each word.
+    """
+    escaped = _NOT_IN_KEY.sub(lambda byte: b"%%%02X" % ord(byte[0]), key.encode()).decode()
+    return "-".join(word[:1].upper() + word[1:].lower() for word in escaped.split("-"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 import asyncio
 import base64
+import os
 import socket
 import ssl
-import urllib.request
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -12,12 +12,17 @@ from aiohappyeyeballs import start_connection
 
 from kscheduler.client.http_connection import Connection
 from kscheduler.client.http_response import Response
+from kscheduler.client.proxies import PORTS, proxy_for
+from kscheduler.client.socks import SocksError, go_through
+from kscheduler.errors import ConfigError
 
+# Opening a connection takes no longer than these together: one dial, at most two handshakes, and
+# what a proxy needs to reach the server.
 DIAL_SECONDS = 30.0
 TLS_SECONDS = 10.0
+TUNNEL_SECONDS = 60.0
 # A host with addresses of both families is tried by the next one when the first takes so long.
 NEXT_ADDRESS_SECONDS = 0.25
-PORTS = {"http": 80, "https": 443}
 # A peer that vanished without a word is noticed after about 75 s: 30 s of silence, three probes.
 _SOCKET_OPTIONS = (
     (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
@@ -53,7 +58,11 @@ class Route:
 
     def __init__(self, server: str, *, proxy: str = "", server_name: str = "") -> None:
         self._server = urlsplit(server)
-        found = proxy or _proxy_of_environment(self._server)
+        self._problem = ""
+        try:
+            found = proxy or proxy_for(self._server, os.environ)
+        except (ConfigError, ValueError) as error:
+            found, self._problem = "", str(error)
         self._proxy = urlsplit(found) if found else None
         self._server_name = server_name or self._server.hostname or ""
 
@@ -75,14 +84,20 @@ class Route:
 
     async def open(self, context: ssl.SSLContext | None) -> Connection:
         """A new connection; `context` is None for a server without TLS."""
-        first_hop = self._proxy or self._server
-        connection = await self._dial(first_hop, context)
+        if self._problem:
+            raise ValueError(self._problem)
+        opened = await self._dial(self._proxy or self._server)
+        if self._has_socks:
+            await self._go_through_socks(opened)
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(lambda: Connection(context), sock=opened)
         try:
             if self._proxy is not None and self._proxy.scheme == "https":
                 trusted = context or ssl.create_default_context()
                 await _secure(connection, trusted, self._proxy.hostname or "")
-            if self._proxy is not None and not self._is_relayed:
-                await self._tunnel(connection)
+            if self._proxy is not None and not self._is_relayed and not self._has_socks:
+                async with asyncio.timeout(TUNNEL_SECONDS):
+                    await self._tunnel(connection)
             if context is not None:
                 await _secure(connection, context, self._server_name)
         except BaseException:
@@ -91,10 +106,14 @@ class Route:
         return connection
 
     @property
-    def _is_relayed(self) -> bool:
-        return self._proxy is not None and self._server.scheme == "http"
+    def _has_socks(self) -> bool:
+        return self._proxy is not None and self._proxy.scheme in ("socks5", "socks5h")
 
-    async def _dial(self, hop: SplitResult, context: ssl.SSLContext | None) -> Connection:
+    @property
+    def _is_relayed(self) -> bool:
+        return self._proxy is not None and self._server.scheme == "http" and not self._has_socks
+
+    async def _dial(self, hop: SplitResult) -> socket.socket:
         loop = asyncio.get_running_loop()
         host, port = hop.hostname or "", hop.port or PORTS.get(hop.scheme, 0)
         try:
@@ -102,13 +121,30 @@ class Route:
                 raise OSError(f"unsupported scheme {hop.scheme}")
             async with asyncio.timeout(DIAL_SECONDS):
                 found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                opened = await start_connection(
+                return await start_connection(
                     found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, socket_factory=_open_socket
                 )
-            return (await loop.create_connection(lambda: Connection(context), sock=opened))[1]
         except OSError as error:
             is_proxy = hop is self._proxy
             raise DialError(host, _address(hop, port), error, is_proxy=is_proxy) from error
+
+    async def _go_through_socks(self, opened: socket.socket) -> None:
+        proxy, server = self._proxy, self._server
+        assert proxy is not None
+        port = server.port or PORTS[server.scheme]
+        login = None
+        if proxy.username is not None:
+            login = unquote(proxy.username), unquote(proxy.password or "")
+        try:
+            async with asyncio.timeout(TUNNEL_SECONDS):
+                await go_through(opened, server.hostname or "", port, login)
+        except SocksError as error:
+            opened.close()
+            way = f"{_address(proxy, PORTS[proxy.scheme])}->{_address(server, port)}"
+            raise ProxyRefusedError(f"socks connect tcp {way}: {error}") from error
+        except BaseException:
+            opened.close()
+            raise
 
     async def _tunnel(self, connection: Connection) -> None:
         server = self._server
@@ -147,13 +183,3 @@ def _open_socket(address: tuple[Any, ...]) -> socket.socket:
 def _address(hop: SplitResult, port: int) -> str:
     host = hop.hostname or ""
     return f"[{host}]:{hop.port or port}" if ":" in host else f"{host}:{hop.port or port}"
-
-
-def _proxy_of_environment(server: SplitResult) -> str:
-    """As Go understands it."""
-    host = server.hostname or ""
-    if host == "localhost" or host.startswith("127.") or host == "::1":
-        return ""
-    if urllib.request.proxy_bypass(server.netloc):
-        return ""
-    return urllib.request.getproxies_environment().get(server.scheme, "")

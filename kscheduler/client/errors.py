@@ -7,6 +7,7 @@ ApiError
 │   ├── AlreadyExists  Conflict  Gone  Expired  Invalid  RequestEntityTooLarge
 │   ├── UnsupportedMediaType  TooManyRequests  ServerTimeout  Timeout
 │   └── InternalError  ServiceUnavailable
+├── MalformedAnswer         the server answered yes, and what it sent is no such object
 └── TransportError          there was no answer
     ├── ConnectionRefused  ConnectionReset  HostNotFound
     └── TlsError  DeadlineExceeded  CredentialsError  Withheld
@@ -19,6 +20,7 @@ from typing import ClassVar
 
 import msgspec
 
+from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.meta import Status, StatusCause
 from kscheduler.errors import KschedulerError, MissingError
 
@@ -128,6 +130,12 @@ class ServiceUnavailable(StatusError):
     reason = "ServiceUnavailable"
 
 
+class MalformedAnswer(ApiError):
+    """The answer to a request that succeeded is not the object it should be."""
+
+    remedy = "something between us and the API server changes its answers; check for a proxy"
+
+
 class TransportError(ApiError):
     """No answer came; `cause` is the failure without the request it belongs to."""
 
@@ -209,7 +217,7 @@ _BY_CODE: dict[int, tuple[type[StatusError], str]] = {
     ),
 }
 
-_decode_status = msgspec.json.Decoder(Status).decode
+_decode_status = decoder_for(Status)
 
 
 def from_status(status: Status) -> StatusError:
@@ -254,7 +262,7 @@ def _status_in(body: bytes) -> Status | None:
     """The Status object the body is, if it is one that reports a failure."""
     try:
         status = _decode_status(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DecodeError:
         return None
     return status if status.kind == "Status" and status.status != "Success" else None
 

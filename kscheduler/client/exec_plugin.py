@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.client import files
 from kscheduler.errors import ConfigError
 
@@ -51,16 +52,16 @@ class _Issued(NamedTuple):
     expires_at: float
 
 
-class _ExecStatus(msgspec.Struct, frozen=True, rename="camel"):
+class ExecStatus(msgspec.Struct, frozen=True, rename="camel"):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
-    expiration_timestamp: datetime | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
-class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
+class ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
-    status: _ExecStatus | None = None
+    status: ExecStatus | None = None
 
 
 class ExecPlugin:
@@ -138,8 +139,8 @@ class ExecPlugin:
 
     def _understood(self, output: bytes) -> _Issued:
         try:
-            credential = msgspec.json.decode(output, type=_ExecCredential)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            credential = decoder_for(ExecCredential)(output)
+        except DecodeError as error:
             raise ConfigError(f"decoding stdout: {error}") from error
         if credential.api_version != self._config.api_version:
             raise ConfigError(
@@ -151,7 +152,7 @@ class ExecPlugin:
         return _issued(credential.status)
 
 
-def _issued(status: _ExecStatus) -> _Issued:
+def _issued(status: ExecStatus) -> _Issued:
     pair = (status.client_certificate_data.encode(), status.client_key_data.encode())
     if not status.token and not any(pair):
         raise ConfigError("exec plugin didn't return a token or cert/key pair")

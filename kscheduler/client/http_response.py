@@ -14,8 +14,13 @@ MAX_CHUNK_LINE_BYTES = 1 << 10
 MAX_INTERIM = 5
 # Nobody holds more of a body at a time: a list of all pods of the largest cluster is smaller.
 MAX_HELD_BYTES = 1 << 30
+# A refusal is a Status or a proxy's page.
+MAX_REFUSAL_BYTES = 16 << 20
 MAX_LENGTH_DIGITS = 15
+# Pieces below this size are put together as they come: each would take 40 bytes more than it holds.
+SMALL_BYTES = 4 << 10
 
+_JOINED_BYTES = 64 << 10
 _BEGINNING = b"HTTP/1."
 _HEAD = re.compile(
     rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: ([^\r\n\0]*))?"
@@ -65,7 +70,7 @@ class Response:
         # What has not been understood yet begins at this place of these bytes.
         self._unread = b""
         self._at = 0
-        self._body: list[bytes] = []
+        self._body: list[bytes | bytearray] = []
         self._left = 0
         # Each step understands something and says whether the next may find enough to go on.
         # Plain functions: bound ones would make of every answer a cycle for the collector.
@@ -92,7 +97,7 @@ class Response:
         body = self._body
         data = body[0] if len(body) == 1 else b"".join(body)
         self._body, self.held_bytes = [], 0
-        return data
+        return data if isinstance(data, bytes) else bytes(data)
 
     def text_of(self, name: bytes) -> str:
         """A header's value, or nothing."""
@@ -115,6 +120,8 @@ class Response:
         self.reason, self.headers = reason or b"", _fields(fields)
         closes = b"close" in self.headers.get(b"connection", b"").lower()
         self.keeps_alive = minor == b"1" and not closes
+        if status >= b"300":
+            self._most_bytes = min(self._most_bytes, MAX_REFUSAL_BYTES)
         self._begin_body(int(status))
         self.status = int(status)
         return True
@@ -213,7 +220,13 @@ class Response:
         self.held_bytes += end - start
         if self.held_bytes > self._most_bytes:
             raise MalformedResponseError(f"an answer of more than {self._most_bytes} bytes")
-        self._body.append(unread[start:end])
+        body, piece = self._body, unread[start:end]
+        if not body or len(piece) >= SMALL_BYTES:
+            body.append(piece)
+        elif isinstance(last := body[-1], bytearray) and len(last) < _JOINED_BYTES:
+            last += piece
+        else:
+            body.append(bytearray(piece))
 
     def _line(self, most_bytes: int) -> bytes | None:
         start = self._at

@@ -15,7 +15,7 @@ import msgspec
 
 from kscheduler import logs
 from kscheduler.client import files
-from kscheduler.client.credentials import Identity, Impersonation
+from kscheduler.client.credentials import NOT_IN_VALUE, Identity, Impersonation
 from kscheduler.client.exec_plugin import Exec
 from kscheduler.client.go_url import Url, parse_url
 from kscheduler.client.kubeconfig_check import check
@@ -131,10 +131,11 @@ def _rest_config(chosen: Chosen) -> RestConfig:
         server = _server_url(cluster.server)
     except ConfigError as error:
         return RestConfig(cluster.server, problem=str(error))
-    config = RestConfig(server, proxy=cluster.proxy_url)
+    config = RestConfig(server, proxy=cluster.proxy_url, problem=_impersonation_problem(user))
     if not config.secure:
-        # Credentials never travel in clear text: clientcmd does not even read them.
-        return config
+        # Credentials never travel in clear text: clientcmd does not even read them. Whom to act as
+        # is none: without it we would have more rights than we were meant to have.
+        return replace(config, identity=Identity(impersonation=_impersonation(user)))
     tls = replace(
         tls,
         cert_file="" if user.client_certificate_data else user.client_certificate,
@@ -142,9 +143,16 @@ def _rest_config(chosen: Chosen) -> RestConfig:
         key_file="" if user.client_key_data else user.client_key,
         key_data=user.client_key_data,
     )
-    if problem := _user_problem(user):
+    if problem := _user_problem(user) or config.problem:
         return replace(config, tls=tls, problem=problem)
     return replace(config, tls=tls, identity=_identity(user, cluster, server))
+
+
+def _impersonation_problem(user: User) -> str:
+    for name, value in _impersonation(user).headers():
+        if NOT_IN_VALUE.search(value):
+            return f"net/http: invalid header field value for {quote(name)}"
+    return ""
 
 
 def _user_problem(user: User) -> str:
@@ -167,9 +175,13 @@ def _identity(user: User, cluster: Cluster, server: str) -> Identity:
         username=user.username,
         password=user.password,
         exec=_exec(user.exec, cluster, server) if user.exec else None,
-        impersonation=Impersonation(
-            user.impersonate, user.impersonate_uid, user.impersonate_groups, user.impersonate_extra
-        ),
+        impersonation=_impersonation(user),
+    )
+
+
+def _impersonation(user: User) -> Impersonation:
+    return Impersonation(
+        user.impersonate, user.impersonate_uid, user.impersonate_groups, user.impersonate_extra
     )
 
 

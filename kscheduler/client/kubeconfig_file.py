@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -133,7 +132,7 @@ def load(path: str) -> Kubeconfig:
         parsed = _parse(files.read(path))
     except ConfigError as error:
         raise ConfigError(f'error loading config file "{path}": {error}') from error
-    return _with_resolved_paths(parsed, Path(path).parent)
+    return _with_resolved_paths(parsed, os.path.abspath(os.path.dirname(path)))
 
 
 def _parse(data: bytes) -> Kubeconfig:
@@ -186,24 +185,29 @@ def _member(node: Node, key: str) -> Node | None:
     return next((value for name, value in reversed(node.members) if name == key), None)
 
 
-def _with_resolved_paths(parsed: Kubeconfig, folder: Path) -> Kubeconfig:
+def _with_resolved_paths(parsed: Kubeconfig, folder: str) -> Kubeconfig:
     """Relative paths start at the kubeconfig's own folder."""
 
     def resolved(part: Any, *names: str) -> Any:
         paths = {name: getattr(part, name) for name in names}
-        changed = {name: str(folder / path) for name, path in paths.items() if path}
+        changed = {
+            name: os.path.normpath(os.path.join(folder, path))
+            for name, path in paths.items()
+            if path and not os.path.isabs(path)
+        }
         return msgspec.structs.replace(part, **changed)
+
+    def resolved_user(user: User) -> Any:
+        # A bare name is looked for in PATH.
+        if user.exec is not None and os.sep in user.exec.command:
+            user = msgspec.structs.replace(user, exec=resolved(user.exec, "command"))
+        return resolved(user, "client_certificate", "client_key", "token_file")
 
     clusters = tuple(
         NamedCluster(entry.name, resolved(entry.cluster, "certificate_authority"))
         for entry in parsed.clusters
     )
-    users = tuple(
-        NamedUser(
-            entry.name, resolved(entry.user, "client_certificate", "client_key", "token_file")
-        )
-        for entry in parsed.users
-    )
+    users = tuple(NamedUser(entry.name, resolved_user(entry.user)) for entry in parsed.users)
     return msgspec.structs.replace(parsed, clusters=clusters, users=users)
 
 

@@ -22,6 +22,9 @@ class Observer(Protocol):
     def held_back(self, verb: str, host: str, seconds: float) -> None:
         """Our own rate limit let a try wait this long; often 0."""
 
+    def reloaded_authority(self, result: str, reason: str) -> None:
+        """The file with the server's authorities was looked at again."""
+
 
 class Unobserved:
     """Nobody looks."""
@@ -31,6 +34,8 @@ class Unobserved:
     def finished(self, verb: str, host: str, seconds: float, sent: int, received: int) -> None: ...
 
     def held_back(self, verb: str, host: str, seconds: float) -> None: ...
+
+    def reloaded_authority(self, result: str, reason: str) -> None: ...
 
 
 class RestClientMetrics:
@@ -57,6 +62,9 @@ class RestClientMetrics:
 
     def held_back(self, verb: str, host: str, seconds: float) -> None:
         self._metrics.rest_client_rate_limiter_duration_seconds.labels(verb, host).observe(seconds)
+
+    def reloaded_authority(self, result: str, reason: str) -> None:
+        self._metrics.rest_client_transport_ca_reload_total.labels(result, reason).inc()
 
 
 class InformerObserver:

@@ -13,8 +13,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import Generic, Protocol, TypeVar
 
-import msgspec
-
 from kscheduler import logs
 from kscheduler.api.decode import DecodeError
 from kscheduler.api.duration import SECOND, format_duration
@@ -40,7 +38,6 @@ from kscheduler.client.watch_lines import (
 )
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 MIN_WATCH_SECONDS = 300
 # kube-apiserver sends a bookmark every minute; three missed ones mean a dead connection.
@@ -56,16 +53,19 @@ log = logs.logger(__name__)
 unhandled = logs.logger(__name__, "UnhandledError")
 
 
-class Sink(Protocol[T_contra]):
+class Sink(Protocol[T]):
     """Where a collection is mirrored to."""
 
-    async def replace(self, items: Mapping[str, T_contra]) -> None:
+    def get(self, key: str) -> T | None:
+        """What was put last under this key and not removed."""
+
+    async def replace(self, items: Mapping[str, T]) -> None:
         """The whole collection, by key, as it is now."""
 
-    def put(self, key: str, item: T_contra) -> None:
+    def put(self, key: str, item: T) -> None:
         """One object is new or has changed."""
 
-    def remove(self, key: str, item: T_contra) -> None:
+    def remove(self, key: str, item: T) -> None:
         """One object is gone; `item` is its last state."""
 
 
@@ -99,7 +99,7 @@ class Reflector(Generic[T]):
         # The version up to which the sink has seen everything, unless the server has forgotten it.
         self._version = ""
         self._version_unavailable = False
-        self._lister = Lister(client, collection, pace)
+        self._lister = Lister(client, collection, pace, sink.get)
 
     @property
     def version(self) -> str:
@@ -157,6 +157,8 @@ class Reflector(Generic[T]):
         async for change in changes:
             count += 1
             item = change.item
+            if item is None and change.type == DELETED:
+                item = sink.get(change.key)
             if item is not None:
                 started = time.perf_counter()
                 if change.type == DELETED:
@@ -183,7 +185,7 @@ class Reflector(Generic[T]):
                         yield understand(line, self._shape)
         except (ConnectionReset, DeadlineExceeded) as error:
             log.v(1).info("Watch closed with unexpected EOF", type=self._shape.name, err=str(error))
-        except (DecodeError, msgspec.DecodeError) as error:
+        except DecodeError as error:
             told = f"unable to decode an event from the watch stream: {error}"
             raise TransportError(f"watch of {self._shape.name}", told) from error
 
@@ -232,12 +234,15 @@ class Reflector(Generic[T]):
             if change.ends_initial_events:
                 await self._take_over(items, change.version)
                 return True
-            if change.item is None:
-                continue
+            item = change.item
+            key = change.key if item is None else key_of(item)
             if change.type == DELETED:
-                items.pop(key_of(change.item), None)
-            else:
-                items[key_of(change.item)] = change.item
+                items.pop(key, None)
+                continue
+            if item is None and key and key not in items:
+                item = self._sink.get(key)
+            if item is not None:
+                items[key] = item
         if silent:
             raise ShortWatchError("the streamed list ended before it began")
         return False

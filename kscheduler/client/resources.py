@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
 
 from kscheduler.api.core import (
     Binding,
@@ -17,7 +18,7 @@ from kscheduler.api.core import (
     Pod,
     PodStatus,
 )
-from kscheduler.api.decode import decoder_for
+from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.resources import (
     BINDINGS,
@@ -34,6 +35,7 @@ from kscheduler.client.errors import (
     DeadlineExceeded,
     Forbidden,
     InternalError,
+    MalformedAnswer,
     NotFound,
     ServerTimeout,
     ServiceUnavailable,
@@ -46,6 +48,8 @@ from kscheduler.client.throttle import Backoff, brief_retries
 from kscheduler.client.transport import Transport
 from kscheduler.client.volume_writes import claim_body, volume_body
 
+T = TypeVar("T")
+
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 DELETE_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1"}'
@@ -55,9 +59,22 @@ RETRIABLE = (InternalError, ServiceUnavailable, ConnectionRefused)
 # Failures after which nobody knows whether the server did what it was asked to.
 UNANSWERED = (ConnectionReset, DeadlineExceeded, ServerTimeout, Timeout)
 
-_decode_pod = decoder_for(Pod)
-_decode_volume = decoder_for(PersistentVolume)
-_decode_claim = decoder_for(PersistentVolumeClaim)
+
+def of_answers(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """The same decoder for what a server answered, so that its failures are the server's."""
+
+    def decoded(answer: bytes) -> T:
+        try:
+            return decode(answer)
+        except DecodeError as error:
+            raise MalformedAnswer(str(error)) from error
+
+    return decoded
+
+
+_decode_pod = of_answers(decoder_for(Pod))
+_decode_volume = of_answers(decoder_for(PersistentVolume))
+_decode_claim = of_answers(decoder_for(PersistentVolumeClaim))
 
 Query = Mapping[str, str]
 

@@ -3,9 +3,9 @@
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kscheduler import logs
 from kscheduler.client import files
@@ -15,6 +15,8 @@ from kscheduler.errors import ConfigError
 # How often certificate files are looked at again.
 CHECK_SECONDS = 60.0
 RETRY_SECONDS = 1.0
+# How often the authority's file is read even if it looks the same; upstream's period.
+RELOAD_SECONDS = 300.0
 
 log = logs.logger(__name__)
 
@@ -43,47 +45,111 @@ class TlsContexts:
     """The context new connections use; a new one as soon as a file behind it has changed.
 
     Connections that are open keep theirs. A file that is broken half-way through its replacement
-    leaves the last good context in use.
+    leaves the last good context in use. `reloaded` hears, as result and reason, of every look at
+    the authority's file.
     """
 
-    def __init__(self, config: TlsConfig) -> None:
+    def __init__(
+        self,
+        config: TlsConfig,
+        reloaded: Callable[[str, str], None] = lambda _result, _reason: None,
+    ) -> None:
+        self._authority = None
+        if config.ca_file and not config.ca_data:
+            self._authority = AuthorityFile(config.ca_file, reloaded)
+            config = replace(config, ca_data=self._authority.data)
         self._config = config
-        self._files = tuple(
-            path for path in (config.ca_file, config.cert_file, config.key_file) if path
-        )
-        self._stamp = self._stamps()
+        self._files = tuple(path for path in (config.cert_file, config.key_file) if path)
+        self._stamp = _stamps(self._files)
         self._context = make_context(config)
         self._check_at = float("-inf")
         self._certificate: tuple[bytes, bytes] | None = None
 
     def context(self, now: float, certificate: tuple[bytes, bytes] | None = None) -> ssl.SSLContext:
         """`certificate` is one that a credential plugin made: certificate and key as PEM."""
-        stamp = self._stamp
+        config, stamp = self._config, self._stamp
         if now >= self._check_at:
             self._check_at = now + CHECK_SECONDS
-            stamp = self._stamps()
-        if stamp != self._stamp or certificate != self._certificate:
-            self._renew(now, stamp, certificate)
+            stamp = _stamps(self._files)
+            if self._authority is not None:
+                config = replace(config, ca_data=self._authority.current(now))
+        if (config, stamp, certificate) != (self._config, self._stamp, self._certificate):
+            self._renew(now, config, stamp, certificate)
         return self._context
 
-    def _renew(self, now: float, stamp: _Stamp, certificate: tuple[bytes, bytes] | None) -> None:
+    def _renew(
+        self,
+        now: float,
+        config: TlsConfig,
+        stamp: _Stamp,
+        certificate: tuple[bytes, bytes] | None,
+    ) -> None:
         try:
-            self._context = make_context(self._config, certificate)
+            self._context = make_context(config, certificate)
         except ConfigError as error:
             log.error(error, "Unable to reload certificates, keeping the last good ones")
             self._check_at = now + RETRY_SECONDS
             return
-        self._stamp, self._certificate = stamp, certificate
+        self._config, self._stamp, self._certificate = config, stamp, certificate
 
-    def _stamps(self) -> _Stamp:
-        stamps = []
-        for path in self._files:
-            try:
-                found = os.stat(path)
-            except OSError:
-                continue
-            stamps.append((found.st_ino, found.st_mtime_ns, found.st_size))
-        return tuple(stamps)
+
+class AuthorityFile:
+    """Authorities in a file, the last good ones; mirrors client-go's rotation of a CA file.
+
+    Differs: a file that looks changed is read at once, not after up to five minutes.
+    """
+
+    def __init__(self, path: str, reloaded: Callable[[str, str], None]) -> None:
+        self.data = files.read(path)
+        self._path = path
+        self._reloaded = reloaded
+        self._stamp = _stamps((path,))
+        # Nobody knows what time it is before the first look.
+        self._reload_at: float | None = None
+
+    def current(self, now: float) -> bytes:
+        stamp = _stamps((self._path,))
+        if self._reload_at is None:
+            self._reload_at = now + RELOAD_SECONDS
+        if self.data and (now >= self._reload_at or stamp != self._stamp):
+            self._stamp, self._reload_at = stamp, now + RELOAD_SECONDS
+            self._reloaded(*self._reload())
+        return self.data
+
+    def _reload(self) -> tuple[str, str]:
+        told = {"caFile": self._path}
+        log.v(4).info("Checking CA file content", **told)
+        try:
+            data = files.read(self._path)
+        except ConfigError as error:
+            log.error(error, "Failed to read CA data from file", **told)
+            return "failure", "read_error"
+        if not data:
+            log.info("CA file empty, skipping transport rotation", **told)
+            return "failure", "empty"
+        if data == self.data:
+            log.v(4).info("CA file unchanged, skipping transport rotation", **told)
+            return "success", "unchanged"
+        log.v(4).info("CA content changed, updating transport", **told)
+        try:
+            check_authority(data)
+        except ConfigError as error:
+            log.error(error, "Failed to parse CA data from file", **told)
+            return "failure", "ca_parse_error"
+        self.data = data
+        log.v(4).info("Transport updated for CA rotation", **told)
+        return "success", "updated"
+
+
+def _stamps(paths: Iterable[str]) -> _Stamp:
+    stamps = []
+    for path in paths:
+        try:
+            found = os.stat(path)
+        except OSError:
+            continue
+        stamps.append((found.st_ino, found.st_mtime_ns, found.st_size))
+    return tuple(stamps)
 
 
 def make_context(

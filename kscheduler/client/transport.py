@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from kscheduler import logs
 from kscheduler.api.duration import SECOND, format_duration
 from kscheduler.client.connections import Connections
-from kscheduler.client.credentials import credentials_for
+from kscheduler.client.credentials import NOT_IN_VALUE, credentials_for
 from kscheduler.client.dialling import Route
 from kscheduler.client.errors import (
     ConnectionReset,
@@ -49,12 +49,15 @@ JSON = "application/json"
 MAX_RETRIES = 10
 # How long a GET whose connection broke waits before it is sent again.
 BROKEN_PAUSE_SECONDS = 1
+# Whatever a server says, it is asked again after so long.
+MAX_PAUSE_SECONDS = 3600
 # A wait for our own rate limit that is worth a line at -v=3.
 LONG_WAIT_SECONDS = 0.05
 
-# What may stand in a request line, and what may not stand in a header.
+# What may stand in a request line.
 _TARGET = re.compile(r"[!-~]+")
-_BREAKS_HEADERS = re.compile(r"[\r\n\0]")
+# Leading zeros are of no use to anyone, so they need not be many.
+_RETRY_AFTER = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
 
 _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
@@ -121,14 +124,16 @@ class Transport:
     ) -> None:
         self.host = config.host
         self._server = config.server
-        self._tls = TlsContexts(config.tls) if config.secure else None
+        self._observer = observer or Unobserved()
+        self._tls = None
+        if config.secure:
+            self._tls = TlsContexts(config.tls, self._observer.reloaded_authority)
         self._credentials = credentials_for(
             config.identity, has_certificate=config.tls.has_certificate
         )
         self._route = Route(config.server, proxy=config.proxy, server_name=config.tls.server_name)
         self._bucket = bucket_for(qps, burst)
         self._timeout_seconds = timeout_seconds
-        self._observer = observer or Unobserved()
         self._reachability = reachability or Reachability()
         self._headers = _lines(
             ("Host", self._route.host_header),
@@ -346,7 +351,7 @@ class Transport:
 
 def _lines(*headers: tuple[str, str]) -> str:
     for name, value in headers:
-        if _BREAKS_HEADERS.search(value):
+        if NOT_IN_VALUE.search(value):
             raise ValueError(f"net/http: invalid header field value for {quote(name)}")
     return "".join(f"{name}: {value}\r\n" for name, value in headers)
 
@@ -370,5 +375,9 @@ def _retry_after(response: Response) -> int | None:
 
 
 def _retry_seconds(response: Response) -> int | None:
-    text = response.text_of(b"retry-after")
-    return int(text) if text.isascii() and text.isdecimal() else None
+    """Seconds as Go's Atoi reads them; None for a date, and for what 64 bits do not hold."""
+    found = _RETRY_AFTER.fullmatch(response.text_of(b"retry-after"))
+    if found is None:
+        return None
+    seconds = int(found[0])
+    return min(max(seconds, 0), MAX_PAUSE_SECONDS) if abs(seconds) < 1 << 63 else None

@@ -8,25 +8,36 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from kscheduler import logs
-from kscheduler.api.decode import DecodeError, decoder_for
-from kscheduler.api.meta import ApiObject, PartialObject, Status, WatchEvent
+from kscheduler.api.decode import UNREADABLE, DecodeError, Json, decoder_for
+from kscheduler.api.meta import ApiObject, ObjectMeta, PartialObject, Status, WatchEvent
+from kscheduler.api.nesting import UnbalancedError, outline
 from kscheduler.api.sharing import sharing_of
 from kscheduler.client.errors import from_status
 
 T = TypeVar("T")
 A = TypeVar("A", bound=ApiObject)
-Json = bytes | memoryview | msgspec.Raw
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
+_TYPES = frozenset((ADDED, MODIFIED, DELETED, BOOKMARK, ERROR))
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 # An object in etcd is at most a few megabytes; a line beyond this is no event.
 MAX_LINE_BYTES = 64 << 20
 
 log = logs.logger(__name__)
 
-_decode_event = msgspec.json.Decoder(WatchEvent).decode
-_decode_metadata = decoder_for(PartialObject)
+_decode_event = decoder_for(WatchEvent)
+_decode_partial = decoder_for(PartialObject)
+_decode_metadata = decoder_for(ObjectMeta)
 _decode_status = decoder_for(Status)
+
+
+class _Numbered(msgspec.Struct, frozen=True):
+    """An object cut off below its members: `metadata` is a part's number."""
+
+    metadata: int
+
+
+_decode_numbered = decoder_for(_Numbered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ def untyped_shape(name: str) -> Shape[dict[str, Any]]:
 def _decode_untyped(data: Json) -> dict[str, Any]:
     try:
         decoded: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DecodeError(f"cannot decode object: {error}") from error
     metadata = decoded.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
@@ -84,12 +95,16 @@ def _untyped_version(item: Mapping[str, Any]) -> str:
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One event, understood. `item` is None for a bookmark and for what could not be decoded."""
+    """One event, understood.
+
+    `item` is None for a bookmark and for what could not be decoded, of which `key` is left.
+    """
 
     type: str
     version: str
     item: T | None = None
     ends_initial_events: bool = False
+    key: str = ""
 
 
 class Lines:
@@ -114,17 +129,20 @@ class Lines:
 
 
 def understand(line: bytes, shape: Shape[T]) -> Change[T]:
-    """The change a line tells of. An ERROR event is raised as the error it holds."""
+    """The change a line tells of; a DecodeError if it does not even tell of which object.
+
+    An ERROR event is raised as the error it holds.
+    """
     kind, body = _taken_apart(line)
     if kind == BOOKMARK:
-        metadata = _decode_metadata(body).metadata
+        metadata = _decode_partial(body).metadata
         ends = metadata.annotations.get(INITIAL_EVENTS_END) == "true"
         return Change(kind, metadata.resource_version, None, ends)
     if kind == ERROR:
         raise from_status(_decode_status(body))
-    item = decoded_or_none(body, shape)
-    if item is None:
-        return Change(kind, _decode_metadata(body).metadata.resource_version)
+    item = decoded(body, shape)
+    if isinstance(item, Undecodable):
+        return Change(kind, item.version, key=item.key)
     return Change(kind, shape.version(item), item)
 
 
@@ -132,22 +150,45 @@ def _taken_apart(line: bytes) -> tuple[str, Json]:
     """Type and object of an event, without looking through the object if the line is as usual."""
     split = line.find(b',"object":', 9, 32)
     if split > 0 and line.startswith(b'{"type":"'):
-        return line[9 : split - 1].decode(), memoryview(line)[split + 10 : -1]
-    event = _decode_event(line)
-    return event.type, event.object
+        kind, body = line[9 : split - 1].decode(errors="replace"), memoryview(line)[split + 10 : -1]
+    else:
+        event = _decode_event(line)
+        kind, body = event.type, memoryview(event.object)
+    if kind not in _TYPES:
+        raise DecodeError(f"got invalid watch event type: {kind}")
+    return kind, body
 
 
-def decoded_or_none(data: Json, shape: Shape[T]) -> T | None:
-    """The object, or None and a line in the log: one broken object must not stop the others."""
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """What is left of an object that could not be decoded; an empty key if it has no name."""
+
+    key: str
+    version: str
+
+
+def decoded(data: Json, shape: Shape[T]) -> T | Undecodable:
+    """The object. Whatever goes wrong costs this one only, is told, and leaves others alone.
+
+    A DecodeError if not even its metadata can be read.
+    """
     try:
         return shape.decode(data)
-    except (DecodeError, msgspec.DecodeError) as error:
-        log.error(error, "Undecodable object skipped", type=shape.name, object=_name_of(data))
-        return None
+    except Exception as error:
+        partial = _partial(data)
+        told = partial.key or "<unnamed>"
+        log.error(error, "Undecodable object skipped", type=shape.name, object=told)
+        return Undecodable(partial.key, partial.metadata.resource_version)
 
 
-def _name_of(data: Json) -> str:
+def _partial(data: Json) -> PartialObject:
+    """Name and version, even of an object that is no JSON behind its metadata."""
     try:
-        return _decode_metadata(data).key or "<unnamed>"
-    except (DecodeError, msgspec.DecodeError):
-        return "<unnamed>"
+        return _decode_partial(data)
+    except DecodeError as error:
+        refused = error
+    try:
+        text, parts = outline(data, depth=1)
+        return PartialObject(metadata=_decode_metadata(parts[_decode_numbered(text).metadata]))
+    except (DecodeError, UnbalancedError, IndexError):
+        raise refused from None

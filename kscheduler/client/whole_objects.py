@@ -13,8 +13,9 @@ import msgspec
 from msgspec import structs
 
 from kscheduler.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from kscheduler.api.decode import Json
 from kscheduler.api.meta import ApiObject
-from kscheduler.client.watch_lines import Json, Shape
+from kscheduler.client.watch_lines import Shape
 
 Wanted = Callable[[Any], bool]
 Kept = Pod | Node | PersistentVolume | PersistentVolumeClaim

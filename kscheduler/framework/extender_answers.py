@@ -69,7 +69,7 @@ def priorities(answer: bytes) -> list[HostPriority]:
     try:
         # Nearly all are spelled like this, and there may be thousands.
         return [HostPriority(one.host, one.score) for one in _decode_scores(answer)]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         said = read(answer, "v1.HostPriorityList") or ()
     return [HostPriority(_text(one, "Host"), _number(one, "Score")) for one in said]
 

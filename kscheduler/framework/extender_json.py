@@ -76,7 +76,7 @@ def read(answer: bytes, kind: str, decode: Decode = msgspec.json.decode) -> Any:
     """
     try:
         return _fitted(decode(answer), kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, ExtenderAnswerError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ExtenderAnswerError):
         # Something is odd about it, which may be all right in Go's eyes.
         return _fitted(_first_value(answer.lstrip(SPACES)), kind)
 

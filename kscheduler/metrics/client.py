@@ -72,6 +72,12 @@ class RequestMetrics(Registry):
             "Clients made, by whether they share a way to the API server: hit or miss.",
             ("result",),
         )
+        self.rest_client_transport_ca_reload_total = self.counters(
+            "rest_client_transport_ca_reload_total",
+            ALPHA,
+            "Looks at the file with the API server's authorities, by result and reason.",
+            ("result", "reason"),
+        )
         self.rest_client_transport_cert_rotation_gc_calls_total = self.counters(
             "rest_client_transport_cert_rotation_gc_calls_total",
             ALPHA,

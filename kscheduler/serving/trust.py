@@ -146,7 +146,7 @@ def headers_in(data: Mapping[str, str]) -> Headers:
     def names(key: str) -> tuple[str, ...]:
         try:
             return tuple(_decode_names(data.get(key) or "[]") or ())
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise ConfigError(f"{key}: {error}") from error
 
     return Headers(

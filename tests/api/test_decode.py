@@ -1,4 +1,5 @@
 import json
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from kscheduler.api.core import Pod, PodSpec, Toleration
 from kscheduler.api.decode import DecodeError, convert, decoder_for, without_nulls
 from kscheduler.api.meta import ObjectList, Status
+from kscheduler.api.resource import DeviceClass, ResourceClaim
 from kscheduler.api.storage import CSINode
 
 decode_pod = decoder_for(Pod)
@@ -65,6 +67,55 @@ def test_anything_else_is_one_clear_error(data, want):
 def test_text_that_is_not_utf8_is_one_clear_error():
     with pytest.raises(DecodeError, match="cannot decode Pod"):
         decode_pod(b'{"metadata":{"name":"\xff"}}')
+
+
+CLAIM = b"""{"metadata":{"name":"c","namespace":"ns","managedFields":%(managed)s},
+"spec":{"devices":{"requests":%(requests)s,
+"config":[{"requests":["r"],"opaque":{"driver":"d","parameters":%(parameters)s}}]}},
+"status":{"devices":[{"driver":"d","data":%(data)s}]}}"""
+TIDY = {b"managed": b"[]", b"requests": b"[]", b"parameters": b"{}", b"data": b"{}"}
+ODD = {
+    "1,500 arrays": b"[" * 1500 + b"]" * 1500,
+    "9,999 arrays": b"[" * 9999 + b"]" * 9999,
+    "1,000,000 arrays": b"[" * 1_000_000 + b"]" * 1_000_000,
+    "5,000 objects": b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    "brackets in strings": b"[" * 1500 + b'"[\\"]}{[\\\\"' + b"]" * 1500,
+    "5,000 digits": b"-" + b"1" * 5000,
+    "beyond any float": b"1e99999",
+    "not UTF-8": b'["\xff\xfe"]',
+    "a million members": b"[" + b"1," * 500_000 + b"1]",
+    "null": b'[null, {"a": null}]',
+}
+
+
+@pytest.mark.parametrize("where", ["managed", "parameters", "data"])
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize("requests", [b"[]", b"null"], ids=["", "beside a null"])
+def test_what_is_not_read_may_be_as_odd_as_it_likes(where, odd, requests):
+    given = {**TIDY, b"requests": requests, where.encode(): odd}
+    decode = decoder_for(ResourceClaim)
+    assert decode(CLAIM % given) == decode(CLAIM % TIDY)
+
+
+def test_deep_nesting_is_no_matter_of_what_the_caller_has_on_its_stack():
+    def deeper(levels):
+        return deeper(levels - 1) if levels else decoder_for(ResourceClaim)(CLAIM % given)
+
+    given = {**TIDY, b"parameters": b"[" * 900 + b"]" * 900}
+    assert deeper(300) == decoder_for(ResourceClaim)(CLAIM % TIDY)
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+def test_where_something_else_is_read_odd_things_are_one_clear_error(odd):
+    with pytest.raises(DecodeError, match="cannot decode Pod"):
+        decode_pod(b'{"spec":{"nodeName":%s}}' % odd)
+
+
+@given(st.binary(max_size=40), st.sampled_from([Pod, ResourceClaim, DeviceClass, Status]))
+def test_whatever_bytes_there_are_they_are_an_object_or_one_clear_error(data, kind):
+    for text in (data, b'{"metadata":{"name":%s}}' % data, b'{"spec":%s,"x":[%s]}' % (data, data)):
+        with suppress(DecodeError):
+            assert isinstance(decoder_for(kind)(text), kind)
 
 
 def test_decoders_are_made_once_per_type():

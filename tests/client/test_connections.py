@@ -370,6 +370,123 @@ async def test_proxy_that_is_not_there_is_told():
     )
 
 
+async def silent(reader, writer):
+    await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+async def test_proxy_that_never_answers_is_given_up(monkeypatch, scheme):
+    monkeypatch.setattr(dialling, "TUNNEL_SECONDS", 0.05)
+    async with serving(silent) as proxy_url:
+        proxy = proxy_url.replace("http:", f"{scheme}:")
+        config = RestConfig("https://api.example", tls=TlsConfig(insecure=True), proxy=proxy)
+        async with Transport(config, agent="x", max_connections=1) as transport:
+            for _ in range(2):
+                with pytest.raises(DeadlineExceeded) as raised:
+                    await transport.request("POST", "/x", body=b"{}")
+    told = 'Post "https://api.example/x": context deadline exceeded'
+    assert str(raised.value) == told
+
+
+async def test_proxy_of_the_environment_is_used_but_for_its_exceptions(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "REQUEST_METHOD"):
+        monkeypatch.delenv(name, raising=False)
+    proxy = Proxy(OK)
+    async with serving(proxy) as proxy_url:
+        monkeypatch.setenv("HTTP_PROXY", proxy_url)
+        monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,*.example:1")
+        async with Transport(RestConfig("http://api.example:2"), agent="x") as transport:
+            assert await transport.request("GET", "/x") == b"ok"
+        assert Route("http://api.example:1").target_prefix == ""
+        assert Route("http://10.96.0.1").target_prefix == ""
+        monkeypatch.setenv("REQUEST_METHOD", "GET")
+        async with Transport(RestConfig("http://api.example:2"), agent="x") as transport:
+            with pytest.raises(TransportError, match="refusing to use HTTP_PROXY value in CGI"):
+                await transport.request("POST", "/x", body=b"{}")
+    assert len(proxy.requests) == 1
+
+
+class Socks:
+    """A SOCKS5 proxy: each answer follows after as many bytes as are to be read before it."""
+
+    def __init__(self, *steps):
+        self.steps = steps
+        self.received = []
+
+    async def __call__(self, reader, writer):
+        try:
+            for size, answer in self.steps:
+                self.received.append(await reader.readexactly(size))
+                writer.write(answer)
+            await read_request(reader)
+            writer.write(OK)
+            await reader.read()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        writer.close()
+
+
+GREETED = (3, b"\x05\x00")
+LET_THROUGH = b"\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50"
+
+
+@pytest.mark.parametrize(
+    ("server", "login", "steps", "received"),
+    [
+        pytest.param(
+            "http://10.1.2.3:81",
+            "",
+            [GREETED, (10, LET_THROUGH)],
+            [b"\5\1\0", b"\5\1\0\1\x0a\1\2\3\0\x51"],
+            id="address",
+        ),
+        pytest.param(
+            "http://[2001:db8::1]",
+            "",
+            [GREETED, (22, b"\5\0\0\4" + bytes(18))],
+            [b"\5\1\0", b"\5\1\0\4\x20\1\x0d\xb8" + bytes(11) + b"\1\0\x50"],
+            id="IPv6",
+        ),
+        pytest.param(
+            "http://api.example",
+            "joe:p%40@",
+            [(4, b"\5\2"), (8, b"\1\0"), (18, b"\5\0\0\3\1a\0\1")],
+            [b"\5\2\0\2", b"\1\3joe\2p@", b"\5\1\0\3\x0bapi.example\0\x50"],
+            id="name and password",
+        ),
+    ],
+)
+async def test_proxy_may_speak_socks(server, login, steps, received):
+    socks = Socks(*steps)
+    async with serving(socks) as url:
+        proxy = url.replace("http://", f"socks5://{login}")
+        async with Transport(RestConfig(server, proxy=proxy), agent="x") as transport:
+            assert await transport.request("GET", "/x") == b"ok"
+    assert socks.received == received
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ([(3, b"\4\0")], "unexpected protocol version 4"),
+        ([(3, b"\5\xff")], "no acceptable authentication methods"),
+        ([GREETED, (10, b"\5\5\0\1")], "unknown error connection refused"),
+        ([GREETED, (10, b"\5\x63\0\1")], "unknown error unknown code: 99"),
+        ([GREETED, (10, b"\5\0\0\7")], "unknown address type 7"),
+        ([GREETED, (10, b"\5\0\1\1")], "non-zero reserved field"),
+    ],
+)
+async def test_socks_proxy_that_refuses_is_told(steps, told):
+    async with serving(Socks(*steps)) as url:
+        config = RestConfig("http://10.1.2.3:81", proxy=url.replace("http", "socks5"))
+        async with Transport(config, agent="x") as transport:
+            with pytest.raises(TransportError) as raised:
+                await transport.request("POST", "/x", body=b"{}")
+    way = f"{url.removeprefix('http://')}->10.1.2.3:81"
+    assert str(raised.value) == f'Post "http://10.1.2.3:81/x": socks connect tcp {way}: {told}'
+
+
 async def test_server_name_of_the_configuration_is_the_one_to_prove(authority, tmp_path):
     certificate, key = authority.issue("elsewhere.example", host="elsewhere.example")
     (tmp_path / "server.pem").write_bytes(certificate + key)
@@ -385,11 +502,6 @@ async def test_server_name_of_the_configuration_is_the_one_to_prove(authority, t
 
 async def test_handshake_that_takes_for_ever_is_given_up(monkeypatch):
     monkeypatch.setattr(dialling, "TLS_SECONDS", 0.05)
-
-    async def silent(reader, writer):
-        await reader.read()
-        writer.close()
-
     async with serving(silent) as url:
         config = RestConfig(url.replace("http:", "https:"), tls=TlsConfig(insecure=True))
         async with Transport(config, agent="x") as transport:

@@ -1,3 +1,4 @@
+import tracemalloc
 from contextlib import suppress
 from itertools import pairwise
 
@@ -175,6 +176,33 @@ def test_heads_and_trailers_have_an_end():
         fed([CHUNKED, b"0\r\n", endless])
     with pytest.raises(MalformedResponseError, match="trailer is too long"):
         fed([CHUNKED, b"0\r\n", b"A: 1\r\n" * http_response.MAX_HEAD_BYTES])
+
+
+def test_a_refusal_beyond_its_own_limit_is_refused(monkeypatch):
+    monkeypatch.setattr(http_response, "MAX_REFUSAL_BYTES", 9)
+    assert fed([b"HTTP/1.1 206 OK\r\nContent-Length: 10\r\n\r\n0123456789"]).complete
+    with pytest.raises(MalformedResponseError, match="more than 9 bytes"):
+        fed([b"HTTP/1.1 302 Found\r\nContent-Length: 10\r\n\r\n0123456789"])
+
+
+def test_a_body_in_tiny_pieces_takes_no_more_memory_than_in_one():
+    response, piece = Response(), b"1\r\nx\r\n"
+    response.feed(CHUNKED)
+    tracemalloc.start()
+    try:
+        for _ in range(200_000):
+            response.feed(piece)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 * 200_000
+    response.feed(b"3\r\nend\r\n0\r\n\r\n")
+    assert response.take() == b"x" * 200_000 + b"end"
+
+
+def test_small_and_large_pieces_keep_their_order():
+    parts = [b"%d" % i * size for i, size in enumerate((1, 1, 9000, 1, 5000, 9000, 1, 1, 70000, 1))]
+    assert fed([CHUNKED, *(chunked([part])[:-5] for part in parts)]).take() == b"".join(parts)
 
 
 def test_a_body_beyond_the_limit_is_refused():

@@ -3,6 +3,7 @@ import errno
 
 import pytest
 
+from kscheduler.client.credentials import credentials_for
 from kscheduler.client.kubeconfig import check_usable, in_cluster_config, load_rest_config
 from kscheduler.errors import ConfigError
 
@@ -309,6 +310,70 @@ def test_relative_files_start_at_the_kubeconfigs_folder(load, tmp_path):
     (tmp_path / "token").write_text("from file\n")
     found = load(config(user="tokenFile: token"))
     assert found.identity.token_file == str(tmp_path / "token")
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("./bin/login", "@DIR@/bin/login"),
+        ("../login", "@PARENT@/login"),
+        ("bin/../login", "@DIR@/login"),
+        ("login", "login"),
+        ("/usr/bin/../bin/login", "/usr/bin/../bin/login"),
+    ],
+)
+def test_plugin_named_by_a_path_is_looked_for_at_the_kubeconfigs_folder(
+    load, tmp_path, command, run
+):
+    version = "client.authentication.k8s.io/v1beta1"
+    found = load(config(user=f"exec: {{command: {command}, apiVersion: {version}}}"))
+    want = run.replace("@DIR@", str(tmp_path)).replace("@PARENT@", str(tmp_path.parent))
+    assert found.identity.exec.command == want
+
+
+async def test_plugin_is_run_from_the_kubeconfigs_folder_whatever_ours_is(
+    load, tmp_path, monkeypatch
+):
+    answer = '{"apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t"}}'
+    script = tmp_path / "bin" / "login"
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    script.chmod(0o755)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    version = "client.authentication.k8s.io/v1"
+    user = f"exec: {{command: ./bin/login, apiVersion: {version}, interactiveMode: Never}}"
+    (tmp_path / "kc").write_text(config(user=user))
+    found = load_rest_config("../kc", environ={})
+    assert await credentials_for(found.identity).authorization() == "Bearer t"
+
+
+IMPERSONATING = (
+    "token: t, as: jane, as-uid: u7, as-groups: [a, 'b c'], "
+    "as-user-extra: {Scopes: [view, edit], 'acme.com/Team-x%': [red], none: []}"
+)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_whom_to_act_as_is_told_with_every_request(load, scheme):
+    found = load(config(cluster=f"server: '{scheme}://a'", user=IMPERSONATING))
+    assert found.identity.impersonation.headers() == [
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Uid", "u7"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b c"),
+        ("Impersonate-Extra-Scopes", "view"),
+        ("Impersonate-Extra-Scopes", "edit"),
+        ("Impersonate-Extra-Acme.com%2fteam-X%25", "red"),
+    ]
+    assert found.identity.token == ("t" if scheme == "https" else "")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_user_that_no_header_can_name_is_refused_when_a_client_is_made(load, scheme):
+    found = load(config(cluster=f"server: '{scheme}://a'", user='token: t, as: "a\\nb"'))
+    with pytest.raises(ConfigError, match="invalid header field value for"):
+        check_usable(found)
 
 
 def test_exec_plugin_is_told_about_the_cluster_if_it_asks(load):

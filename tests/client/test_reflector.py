@@ -1,4 +1,5 @@
 import asyncio
+import json
 import time
 
 import pytest
@@ -366,6 +367,90 @@ async def test_undecodable_object_in_a_list_does_not_hide_the_others(server, cli
         await followed.informer.wait_for_sync()
         assert followed.state == {"a": "1", "c": "3"}
     assert 'object="default/broken"' in logged.text
+
+
+def broken(name, version):
+    """A pod that cannot be decoded."""
+    return pod(name, version, nodeName={"not": "a string"})
+
+
+async def test_undecodable_change_leaves_the_last_good_state_until_the_object_goes(server, client):
+    go_on = asyncio.Event()
+    stream = Stream(
+        *initial(pod("a", 3), pod("b", 3)),
+        event("MODIFIED", broken("a", 4)),
+        event("MODIFIED", broken("b", 5)),
+        event("MODIFIED", pod("c", 6)),
+        go_on,
+        event("DELETED", broken("a", 7)),
+        event("MODIFIED", pod("b", 8)),
+        HOLD,
+    )
+    server.on("GET", PATH, stream)
+    async with following(client) as followed:
+        await eventually(lambda: "c" in followed.state)
+        assert followed.state == {"a": "3", "b": "3", "c": "6"}
+        go_on.set()
+        await eventually(lambda: followed.state == {"b": "8", "c": "6"})
+        assert followed.story.calls[-2:] == [("delete", "a", "3"), ("update", "b", "8")]
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_undecodable_object_is_not_taken_for_deleted_by_a_relist(server, client, streamed):
+    items = [broken("a", 12), pod("b", 13), broken("new", 14)]
+    relist = [Stream(*initial(*items), HOLD)]
+    if not streamed:
+        page = {"metadata": {"resourceVersion": "15"}, "items": items}
+        relist = [failing(422, "Invalid"), Reply(200, page), Stream(HOLD)]
+    first = initial(pod("a", 3), pod("b", 4), pod("gone", 5))
+    expired = event("ERROR", status_body(410, "Expired", "too old"))
+    server.on("GET", PATH, Stream(*first, expired), *relist)
+    async with following(client) as followed:
+        await eventually(lambda: followed.state == {"a": "3", "b": "13"})
+        assert ("lost", "gone", "5") in followed.story.calls
+
+
+NESTED = b"[" * 5000 + b"]" * 5000
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param(b'{"metadata":{"name":"x"},"spec":%s}' % NESTED, id="nested"),
+        pytest.param(b'{"metadata":{"name":"x"},"spec":NaN}', id="not a number"),
+        pytest.param(b'{"metadata":{"name":"x\\ud800"}}', id="half a character in its name"),
+        pytest.param(b'"[{"', id="a string"),
+        pytest.param(b"null", id="null"),
+        pytest.param(b'{"metadata":{"name":"\xff"}}', id="not UTF-8"),
+        pytest.param(NESTED, id="no object"),
+    ],
+)
+async def test_one_odd_item_does_not_hide_the_rest_of_the_list(server, client, logged, odd):
+    a, c = (json.dumps(pod(name, 1)).encode() for name in "ac")
+    page = b'{"metadata":{"resourceVersion":"9"},"items":[%s,%s,%s]}' % (a, odd, c)
+    server.on("GET", PATH, failing(422, "Invalid"), Reply(200, page), Stream(HOLD))
+    async with following(client) as followed:
+        await followed.informer.wait_for_sync()
+        assert followed.state == {"a": "1", "c": "1"}
+    assert "Undecodable object skipped" in logged.text
+
+
+async def test_nested_answer_that_is_no_list_is_told_and_asked_for_again(server, client, logged):
+    good = Reply(200, {"metadata": {"resourceVersion": "9"}, "items": [pod("a", 1)]})
+    refused = failing(422, "Invalid")
+    server.on("GET", PATH, refused, Reply(200, NESTED), refused, good, Stream(HOLD))
+    async with following(client) as followed:
+        await eventually(lambda: followed.state == {"a": "1"})
+    assert "malformed list: cannot decode" in logged.text
+
+
+async def test_nested_object_that_nobody_reads_into_is_followed_like_others(server, client):
+    odd = pod("a", 3)
+    text = json.dumps(event("ADDED", odd)).encode().replace(b'{"f:spec": {}}', NESTED)
+    server.on("GET", PATH, Stream(text + b"\n", *initial(pod("b", 4)), HOLD))
+    async with following(client) as followed:
+        await followed.informer.wait_for_sync()
+        assert followed.state == {"a": "3", "b": "4"}
 
 
 async def test_managed_fields_are_never_kept(server, client):

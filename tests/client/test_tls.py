@@ -1,13 +1,17 @@
+import asyncio
 import os
 import ssl
+from contextlib import suppress
 
 import pytest
 from aiohttp import web
 
 from kscheduler.client.errors import TlsError
 from kscheduler.client.kubeconfig import RestConfig
+from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.tls import (
     CHECK_SECONDS,
+    RELOAD_SECONDS,
     TlsConfig,
     TlsContexts,
     check_authority,
@@ -15,6 +19,7 @@ from kscheduler.client.tls import (
 )
 from kscheduler.client.transport import Transport
 from kscheduler.errors import ConfigError
+from kscheduler.metrics import Metrics
 from tests.client.authority import Authority
 
 
@@ -184,6 +189,74 @@ def test_certificate_replaced_by_rubbish_leaves_the_last_good_one(files, tmp_pat
     assert contexts.context(CHECK_SECONDS + 1) is not first
 
 
+@pytest.fixture
+def bundle(tmp_path):
+    """The authority's file, to be replaced as `mv` does."""
+    path = tmp_path / "ca.crt"
+
+    def written(data):
+        fresh = tmp_path / "ca.new"
+        fresh.write_bytes(data)
+        os.replace(fresh, path)
+        return TlsConfig(ca_file=str(path))
+
+    return written
+
+
+def test_authority_that_stays_is_looked_at_as_often_as_upstream_does(authority, bundle):
+    heard = []
+    contexts = TlsContexts(bundle(authority.pem), lambda *told: heard.append(told))
+    first = contexts.context(0.0)
+    for now in range(0, int(2.5 * RELOAD_SECONDS), 10):
+        assert contexts.context(float(now)) is first
+    assert heard == [("success", "unchanged")] * 2
+
+
+def test_replaced_authority_is_picked_up_at_the_next_look(authority, bundle):
+    heard = []
+    contexts = TlsContexts(bundle(authority.pem), lambda *told: heard.append(told))
+    first = contexts.context(0.0)
+    bundle(Authority("other").pem)
+    assert contexts.context(CHECK_SECONDS - 1) is first
+    second = contexts.context(CHECK_SECONDS)
+    assert second is not first
+    assert contexts.context(2 * CHECK_SECONDS) is second
+    assert heard == [("success", "updated")]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "told"),
+    [
+        (b"", "empty", "CA file empty, skipping transport rotation"),
+        (b"rubbish", "ca_parse_error", "Failed to parse CA data from file"),
+        (None, "read_error", "Failed to read CA data from file"),
+    ],
+)
+def test_authority_replaced_by_nothing_good_stays(
+    authority, bundle, tmp_path, logged, data, reason, told
+):
+    heard = []
+    contexts = TlsContexts(bundle(authority.pem), lambda *told: heard.append(told))
+    first = contexts.context(0.0)
+    if data is None:
+        (tmp_path / "ca.crt").unlink()
+    else:
+        bundle(data)
+    assert contexts.context(CHECK_SECONDS) is first
+    assert heard == [("failure", reason)]
+    assert f'"{told}"' in logged.text
+    assert f'caFile="{tmp_path / "ca.crt"}"' in logged.text
+    bundle(Authority("other").pem)
+    assert contexts.context(2 * CHECK_SECONDS) is not first
+    assert heard == [("failure", reason), ("success", "updated")]
+
+
+def test_only_an_authority_in_a_file_is_looked_at(authority):
+    contexts = TlsContexts(TlsConfig(ca_data=authority.pem), lambda *told: pytest.fail(str(told)))
+    for now in (0.0, 1000.0, 2000.0):
+        contexts.context(now)
+
+
 def test_plugins_certificate_makes_a_context_of_its_own(authority):
     contexts = TlsContexts(TlsConfig(ca_data=authority.pem))
     bare = contexts.context(0.0)
@@ -200,3 +273,43 @@ async def test_rotated_certificate_is_used_without_a_restart(secure_server, file
         assert await transport.request("GET", "/who") == b"one"
         files("two")
         assert await transport.request("GET", "/who") == b"two"
+
+
+async def test_rotated_authority_and_server_are_trusted_without_a_restart(
+    bundle, tmp_path, monkeypatch
+):
+    """The file is replaced, and the server's certificate with it, under a client at work."""
+    monkeypatch.setattr("kscheduler.client.tls.CHECK_SECONDS", 0.0)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+
+    def issue(authority):
+        certificate, key = authority.issue("server", address="127.0.0.1")
+        (tmp_path / "server.pem").write_bytes(certificate + key)
+        context.load_cert_chain(tmp_path / "server.pem")
+
+    async def answer(reader, writer):
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        writer.close()
+
+    old, new = Authority("old"), Authority("new")
+    issue(old)
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    metrics = Metrics()
+    config = RestConfig(url, tls=bundle(old.pem))
+    async with Transport(config, agent="x", observer=RestClientMetrics(metrics)) as transport:
+        assert await transport.request("GET", "/") == b"ok"
+        issue(new)
+        # What is open goes on, but a new connection does not trust the server any more.
+        assert await transport.request("GET", "/") == b"ok"
+        async with Transport(config, agent="x") as another:
+            with pytest.raises(TlsError, match="certificate signed by unknown authority"):
+                await another.request("GET", "/")
+            bundle(new.pem)
+            assert await another.request("GET", "/") == b"ok"
+        assert await transport.request("GET", "/") == b"ok"
+    server.close()
+    reloads = metrics.rest_client_transport_ca_reload_total
+    assert reloads.labels("success", "updated").value == 1

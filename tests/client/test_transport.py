@@ -254,13 +254,15 @@ async def test_refused_stream_raises_the_servers_error(server, connect):
 
 async def test_impersonation_is_asked_for_in_headers(server, connect):
     server.on("GET", PATH, Reply())
-    identity = Identity(impersonation=Impersonation("joe", "7", ("a", "b"), {"k": ("v",)}))
+    extra = {"k": ("v",), "acme.com/k\xe9": ("w",)}
+    identity = Identity(impersonation=Impersonation("joe", "7", ("a", "b"), extra))
     transport = await connect(config=RestConfig(server.url, identity=identity))
     await transport.request("GET", PATH)
     headers = server.requests[0].headers
     assert headers.getall("Impersonate-Group") == ["a", "b"]
     assert (headers["Impersonate-User"], headers["Impersonate-Uid"]) == ("joe", "7")
     assert headers["Impersonate-Extra-k"] == "v"
+    assert headers["Impersonate-Extra-acme.com%2fk%c3%a9"] == "w"
 
 
 async def test_rejected_token_is_read_again_from_its_file(server, connect, tmp_path):

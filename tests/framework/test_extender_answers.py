@@ -243,3 +243,9 @@ def test_a_binding_fails_only_if_told_so():
     check_binding(b'{"Error":""}')
     with pytest.raises(ExtenderAnswerError, match="not now"):
         check_binding(b'{"error":"not now"}')
+
+
+@pytest.mark.parametrize("read", [filter_answer, priorities, chosen_victims, check_binding])
+def test_nesting_beyond_all_bounds_is_an_error_like_others(read):
+    with pytest.raises(ExtenderAnswerError):
+        read(b'[{"Error":' + b"[" * 100_000 + b"]" * 100_000 + b"}]")
