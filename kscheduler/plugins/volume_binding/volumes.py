@@ -23,7 +23,7 @@ class Volumes(AssumeCache[PersistentVolume]):
         self._shelves: dict[str, Shelf] = {}
         lister.add_index(FREE_OF_CLASS, _free_of_class)
         lister.add_index(KEPT_FOR, _kept_for)
-        super().__init__(lister, "persistentvolumes")
+        super().__init__(lister, "persistentvolumes", "pv-cache")
 
     def offer(self, volume: PersistentVolume) -> Offer:
         version = volume.metadata.resource_version
