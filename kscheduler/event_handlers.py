@@ -151,7 +151,7 @@ class EventHandlers:
         try:
             self._cache.remove_node(node)
         except CacheError as error:
-            log.error(error, "Scheduler cache RemoveNode failed")
+            log.unhandled(error, "Scheduler cache RemoveNode failed")
         self._took(NODE_DELETED, start)
 
     def pod_added(self, pod: Pod) -> None:
@@ -201,7 +201,7 @@ class EventHandlers:
         try:
             self._cache.add_pod(pod)
         except CacheError as error:
-            log.error(error, "Scheduler cache AddPod failed", pod=logs.ref(pod.pod))
+            log.unhandled(error, "Scheduler cache AddPod failed", pod=logs.ref(pod.pod))
             self._cache.update_pod(pod, pod)
         self._queue.move_all(POD_ASSIGNED, None, pod, self._clock())
         self._took(POD_ASSIGNED, start)
@@ -213,7 +213,7 @@ class EventHandlers:
         try:
             self._cache.update_pod(before, after)
         except CacheError as error:
-            log.error(error, "Scheduler cache UpdatePod failed", pod=logs.ref(old))
+            log.unhandled(error, "Scheduler cache UpdatePod failed", pod=logs.ref(old))
             self._cache.add_pod(after)
         events = pod_events(before, after, UNSCHEDULED_POD)
         self._tell_each(events, before, after, time.perf_counter() - start)
@@ -225,7 +225,7 @@ class EventHandlers:
         try:
             self._cache.remove_pod(pod)
         except CacheError as error:
-            log.error(error, "Scheduler cache RemovePod failed", pod=logs.ref(pod.pod))
+            log.unhandled(error, "Scheduler cache RemovePod failed", pod=logs.ref(pod.pod))
         self._queue.move_all(POD_GONE, pod, None, self._clock())
         self._took(POD_GONE, start)
 
@@ -322,7 +322,7 @@ def _needed(registered: dict[str, Action]) -> dict[str, Action]:
         if resource in _HANDLED:
             continue
         if resource not in _TYPED and resource.count(".") < 2:
-            log.error(None, "Incorrect event registration", gvk=resource)
+            log.unhandled(None, "Incorrect event registration", gvk=resource)
             continue
         needed[resource] = actions
     return needed

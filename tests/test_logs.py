@@ -114,13 +114,38 @@ def test_verbosity_changes_while_running_and_reaches_loggers_born_later(stderr):
     assert stderr.texts() == ["I old", "I new"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "prefix"),
+    [
+        pytest.param(Logging(), "", id="default"),
+        pytest.param(Logging(verbosity=3), "", id="below 4"),
+        pytest.param(Logging(verbosity=4), "Bind.A", id="4"),
+        pytest.param(Logging(verbosity=5), "Bind.A", id="above 4"),
+        pytest.param(Logging(vmodule=(("test_logs", 5),)), "", id="verbose in this module only"),
+    ],
+)
+def test_extension_points_and_plugins_are_named_at_high_verbosity(stderr, settings, prefix):
+    named = logs.logger("kscheduler.test_logs", "Bind.A")
+    logs.configure(settings, stderr=stderr)
+    named.info("Message", n=1)
+    named.error("no", "Failed")
+    named.unhandled("no", "Failed")
+    shown = f' logger="{prefix}"' if prefix else ""
+    unhandled = f"{prefix}.UnhandledError" if prefix else "UnhandledError"
+    assert stderr.texts() == [
+        f'I "Message"{shown} n=1',
+        f'E "Failed" err="no"{shown}',
+        f'E "Failed" err="no" logger="{unhandled}"',
+    ]
+
+
 def test_json_lines(stderr):
     logs.configure(Logging(format="json", verbosity=3), stderr=stderr)
     log.v(3).info("Bound", pod=ObjectRef("ns", "p"), nodes=[ObjectRef("", "n")], qps=50.0)
     log.error(ValueError("no"), "Failed", n=1)
     log.text_error("plain")
     log.text_warning("careful")
-    logs.logger("kscheduler.test_logs", name="part").info("Named")
+    log.unhandled(None, "Unhandled")
     lines = [json.loads(line) for line in stderr.getvalue().splitlines()]
     assert all(line.pop("ts") > 1e12 for line in lines)
     assert all(re.fullmatch(r"tests/test_logs\.py:\d+", line.pop("caller")) for line in lines)
@@ -135,7 +160,7 @@ def test_json_lines(stderr):
         {"msg": "Failed", "n": 1, "err": "no"},
         {"msg": "plain"},
         {"msg": "careful", "v": 0},
-        {"msg": "Named", "logger": "part", "v": 0},
+        {"msg": "Unhandled", "logger": "UnhandledError"},
     ]
 
 

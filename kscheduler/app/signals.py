@@ -10,11 +10,18 @@ from collections.abc import Callable
 IMPATIENT = 1
 
 
-def stop_on_signals(stop: Callable[[], object], *, echo_seconds: float = 0.0) -> None:
-    """The first signal calls `stop`, the second ends the process at once.
+def stop_on_signals(
+    stop: Callable[[], object],
+    *,
+    echo_seconds: float = 0.0,
+    hang_up: bool = False,
+    before_exit: Callable[[], object] = lambda: None,
+) -> None:
+    """The first signal calls `stop`, the second ends the process at once, after `before_exit`.
 
-    What comes within `echo_seconds` is the first one again, by way of a shell or make. A later
-    call of this replaces an earlier one.
+    What comes within `echo_seconds` is the first one again, by way of a shell or make. With
+    `hang_up`, so does a terminal that is closed, unless the process was told to ignore that (by
+    nohup). A later call of this replaces an earlier one.
     """
     loop = asyncio.get_running_loop()
     stopped_at: float | None = None
@@ -25,9 +32,13 @@ def stop_on_signals(stop: Callable[[], object], *, echo_seconds: float = 0.0) ->
             stopped_at = loop.time()
             stop()
         elif loop.time() - stopped_at >= echo_seconds:
+            before_exit()
             os._exit(IMPATIENT)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hang_up and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         loop.add_signal_handler(number, heard)
 
 

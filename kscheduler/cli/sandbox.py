@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -18,6 +19,7 @@ from kscheduler import logs
 from kscheduler.cli.manifests import Manifest, parts_of, read_manifests, title
 from kscheduler.errors import KschedulerError
 from kscheduler.logs.stream import FileStream
+from kscheduler.private_files import private_folder, remove_folder
 
 if TYPE_CHECKING:
     from kscheduler.cli.sandbox_view import View
@@ -44,6 +46,8 @@ class Wishes:
     plugins: Sequence[str]
     port: int
     kubeconfig: Path
+    # Private to this run, and removed at its end.
+    folder: Path
     server_only: bool
     once: bool
     timeout: float
@@ -98,7 +102,8 @@ class Wishes:
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
     default=None,
-    help="Where to write the kubeconfig.  [default: a file in the temporary folder]",
+    help="Where to write the kubeconfig, to be kept.  [default: a folder of its own, removed at "
+    "the end]",
 )
 @click.option(
     "--server-only",
@@ -151,32 +156,65 @@ def sandbox(
     """
     if once and server_only:
         raise click.UsageError("--once needs a scheduler; leave out --server-only")
-    wishes = Wishes(
-        nodes=nodes,
-        node_manifests=read_manifests(nodes_files),
-        manifests=read_manifests(filenames),
-        demo=demo if demo is not None else not (filenames or server_only),
-        config=config,
-        plugins=plugins,
-        port=port,
-        kubeconfig=kubeconfig or _default_kubeconfig(),
-        server_only=server_only,
-        once=once,
-        timeout=timeout,
-    )
-    with _log_beside_picture(verbosity):
+    node_manifests, manifests = read_manifests(nodes_files), read_manifests(filenames)
+    with _unwound_by_signals(), _folder() as folder, _log_beside_picture(verbosity, folder):
+        wishes = Wishes(
+            nodes=nodes,
+            node_manifests=node_manifests,
+            manifests=manifests,
+            demo=demo if demo is not None else not (filenames or server_only),
+            config=config,
+            plugins=plugins,
+            port=port,
+            kubeconfig=kubeconfig or folder / "kubeconfig",
+            folder=folder,
+            server_only=server_only,
+            once=once,
+            timeout=timeout,
+        )
         sys.exit(_run(wishes))
 
 
 @contextlib.contextmanager
-def _log_beside_picture(verbosity: int) -> Iterator[None]:
+def _unwound_by_signals() -> Iterator[None]:
+    """Signals that would end the process at once leave by way of SystemExit, so that nothing stays
+    behind. While the event loop runs, they are the loop's.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        sys.exit(128 + number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        if handler is signal.SIG_DFL:
+            signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(private_folder("kscheduler-sandbox-"))
+        except OSError as error:
+            raise click.ClickException(f"temporary folder: {error.strerror}") from error
+        yield folder
+
+
+@contextlib.contextmanager
+def _log_beside_picture(verbosity: int, folder: Path) -> Iterator[None]:
     """The scheduler's log: in a file while a picture is on the terminal, else on standard error."""
     settings = logs.Logging(verbosity=verbosity)
     if not sys.stdout.isatty():
         logs.configure(settings)
         yield
         return
-    path = Path(tempfile.gettempdir()) / "kscheduler-sandbox.log"
+    path = folder / "log"
     with _told(path):
         file = path.open("w")
     with file:
@@ -197,10 +235,6 @@ def _told(path: Path) -> Iterator[None]:
         raise click.ClickException(f"{path}: {error.strerror}") from error
 
 
-def _default_kubeconfig() -> Path:
-    return Path(tempfile.gettempdir()) / "kscheduler-sandbox.kubeconfig"
-
-
 def _run(wishes: Wishes) -> int:
     import uvloop
 
@@ -209,6 +243,10 @@ def _run(wishes: Wishes) -> int:
             return runner.run(_play(wishes))
     except ExceptionGroup as group:
         raise _first(group) from group
+    finally:
+        # All that is left is tidying up: not to be cut short by the echo of a signal.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _first(group: ExceptionGroup[Exception]) -> Exception:
@@ -225,7 +263,12 @@ async def _play(wishes: Wishes) -> int:
     from kscheduler.sandbox.kubelets import Kubelets
 
     stop = asyncio.Event()
-    stop_on_signals(stop.set, echo_seconds=ECHO_SECONDS)
+    stop_on_signals(
+        stop.set,
+        echo_seconds=ECHO_SECONDS,
+        hang_up=True,
+        before_exit=lambda: remove_folder(wishes.folder),
+    )
     api = ApiServer()
     try:
         await api.start(port=wishes.port)

@@ -50,7 +50,6 @@ MAX_BROKEN_LISTS = 2
 SHORT_WATCH_SECONDS = 1.0
 
 log = logs.logger(__name__)
-unhandled = logs.logger(__name__, "UnhandledError")
 
 
 class Sink(Protocol[T]):
@@ -292,4 +291,4 @@ class Reflector(Generic[T]):
             log.info("Warning: watch ended with error", type=kind, err=str(error))
         else:
             remedy = {"remedy": error.remedy} if error.remedy else {}
-            unhandled.error(error, "Failed to watch", reflector=REFLECTOR, type=kind, **remedy)
+            log.unhandled(error, "Failed to watch", reflector=REFLECTOR, type=kind, **remedy)

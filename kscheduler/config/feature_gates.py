@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kscheduler import logs
 from kscheduler.api.field_errors import aggregate
-from kscheduler.config.emulation import BINARY, COMPONENT, Emulation, Release, release_text
+from kscheduler.config.emulation import COMPONENT, Emulation, Release, release_text
 from kscheduler.config.gate_table import HISTORY, NEEDS
 from kscheduler.config.strconv import parse_bool
 from kscheduler.errors import ConfigError
@@ -132,9 +132,13 @@ class FeatureGates:
         }
 
     def validate(self) -> list[str]:
-        """What is wrong with the versions; alpha features of an emulated release only warn."""
+        """Problems of the versions; alpha features only warn.
+
+        Upstream means alpha features of an older release, but compares its own version, e.g.
+        1.37.1, with the emulated one, 1.37, and so warns of any.
+        """
         alphas = [name for name, state in self.states().items() if state == (Stage.ALPHA, True)]
-        if alphas and self.emulation.emulated < BINARY.release:
+        if alphas:
             log.text_warning(
                 "component has alpha features enabled in emulated version, this is unsupported: "
                 f"features=[{' '.join(alphas)}]"

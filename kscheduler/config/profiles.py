@@ -84,6 +84,7 @@ def complete(
         plugins[profile.scheduler_name] = effective
         if gates.enabled("OpportunisticBatching"):
             _tell_unbatchable(effective, unsignable, extended=bool(config.extenders))
+        _warn_of_missing_gang_scheduling(profile, gates)
     if not plugins:
         raise ConfigError("at least one profile is required")
     profiles = tuple(_as_built(profile, points_of) for profile in config.profiles)
@@ -283,6 +284,15 @@ def _as_built(profile: KubeSchedulerProfile, points_of: Registry) -> KubeSchedul
         entry for entry in profile.plugin_config if entry.name in needed and entry.args is not None
     )
     return changed(profile, plugin_config=tuple(sorted(entries, key=lambda entry: entry.name)))
+
+
+def _warn_of_missing_gang_scheduling(profile: KubeSchedulerProfile, gates: Gates) -> None:
+    if gates.enabled("GenericWorkload") and "GangScheduling" not in _needed(profile):
+        log.error(
+            None,
+            "GenericWorkload is enabled, but GangScheduling plugin is not set. "
+            "Gang scheduling using PodGroups may not work as expected.",
+        )
 
 
 def _tell_unbatchable(

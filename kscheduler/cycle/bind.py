@@ -217,7 +217,7 @@ class Binder:
         try:
             self._cache.forget(attempt.pod)
         except CacheError as error:
-            log.error(error, "ForgetPod failed", pod=logs.ref(attempt.pod.pod))
+            log.unhandled(error, "ForgetPod failed", pod=logs.ref(attempt.pod.pod))
             return False
         return True
 

@@ -87,7 +87,7 @@ class ExtendedScheduler:
         try:
             rows = await self._extenders.filter(pod, nodes, promised, search.diagnosis)
         except KschedulerError as error:
-            log.error(error, FIRST_FAILED, pod=logs.ref(pod.pod), node=search.first)
+            log.unhandled(error, FIRST_FAILED, pod=logs.ref(pod.pod), node=search.first)
             return None
         if not len(rows):
             return None

@@ -156,6 +156,6 @@ class FailureHandler:
                 err=failure.status.message,
             )
         else:
-            log.error(
+            log.unhandled(
                 failure.status.message, "Error scheduling pod; retrying", pod=logs.ref(pod.pod)
             )

@@ -280,6 +280,9 @@ class SchedulingLoop:
                 return Preparing(queued, refusal, result.preparation, started)
             _note(queued, refusal, result)
             nominated = result.nominated_node
+        elif v := log.v(3):
+            what = "No PostFilter plugins are registered, so no preemption will be performed"
+            v.info(what, pod=logs.ref(queued.pod.pod))
         return _refusal_failure(refusal, nominated)
 
     def _take(self, attempt: Attempt) -> Attempt | Failure:
@@ -343,7 +346,7 @@ def _note(queued: QueuedPod, refusal: Unschedulable, result: PostFilterResult) -
     refusal.diagnosis.post_filter_message = said
     what = "Status after running PostFilter plugins for pod"
     if code is Code.ERROR:
-        log.error(None, what, pod=logs.ref(queued.pod.pod), status=said)
+        log.unhandled(None, what, pod=logs.ref(queued.pod.pod), status=said)
     elif v := log.v(5):
         v.info(what, pod=logs.ref(queued.pod.pod), status=said)
 

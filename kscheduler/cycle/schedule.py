@@ -235,7 +235,7 @@ class Scheduler:
             _charge(diagnosis, filtered.charges)
             problems = [error.reason for error in filtered.errors]
         for problem in problems:
-            log.error(problem, FIRST_FAILED, pod=logs.ref(pod.pod), node=name)
+            log.unhandled(problem, FIRST_FAILED, pod=logs.ref(pod.pod), node=name)
         return False
 
     def _conclude(

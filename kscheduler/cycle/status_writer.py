@@ -132,7 +132,7 @@ class StatusWriter:
             await self._api.patch_pod_status(latest, status)
             self._remember(current, status)
         except KschedulerError as error:
-            log.error(error, "Error updating pod", pod=logs.ref(pod))
+            log.unhandled(error, "Error updating pod", pod=logs.ref(pod))
         finally:
             del self._under_way[pod.uid]
             done.set_result(None)

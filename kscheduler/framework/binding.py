@@ -61,6 +61,8 @@ class Binding:
             elif answer is not None and answer.code is Code.SKIP:
                 skipped.add(plugin.name)
             elif answer is not None and answer.code is not Code.SUCCESS:
+                if answer.code is Code.ERROR:
+                    self._pre_flight_point.log_failure(plugin.name, answer, pod, node)
                 return _refused_pre_flight(plugin.name, answer)
         cycle.skip_pre_bind, cycle.parallel_pre_bind = skipped, parallel
         return SKIP if len(skipped) == len(self._pre_bind) else None
@@ -132,7 +134,7 @@ class Binding:
         answer = await self._pre_bind_point.ask_and_wait(
             plugin.name, plugin.pre_bind, cycle, pod, node
         )
-        return self._pre_bind_point.unless_success(plugin.name, answer)
+        return self._pre_bind_point.unless_success(plugin.name, answer, pod, node)
 
     async def run_bind(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None:
         """None once a plugin has bound the pod; SKIP, which is a failure, if none would."""
@@ -141,7 +143,7 @@ class Binding:
         for plugin in self._bind:
             answer = await self._bind_point.ask_and_wait(plugin.name, plugin.bind, cycle, pod, node)
             if answer is None or answer.code is not Code.SKIP:
-                status = self._bind_point.unless_success(plugin.name, answer)
+                status = self._bind_point.unless_success(plugin.name, answer, pod, node)
                 break
         self._bind_point.took(status, started)
         return status

@@ -26,6 +26,7 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
+preemption_log = logs.logger(__name__, "PostFilter.DefaultPreemption")
 
 # Under which name extenders appear among the plugins that rejected a pod.
 EXTENDER = "Extender"
@@ -154,7 +155,7 @@ class Extenders:
                 if not extender.is_ignorable:
                     raise
                 what = "Skipped extender as it returned error and has ignorable flag set"
-                log.v(2).info(what, extender=extender.name, err=str(error))
+                preemption_log.v(2).info(what, extender=extender.name, err=str(error))
                 continue
             victims = _with_victims(extender, chosen)
             if not victims:
@@ -199,7 +200,7 @@ def _with_victims(extender: Extender, chosen: Mapping[str, Victims]) -> dict[str
             kept[name] = victims
         elif extender.is_ignorable:
             what = "Ignored node for which the extender didn't report victims"
-            log.v(2).info(what, node=name, extender=extender.name)
+            preemption_log.v(2).info(what, node=name, extender=extender.name)
         else:
             raise ExtenderError(f"expected at least one victim pod on node {quote(name)}")
     return kept

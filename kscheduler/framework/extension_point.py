@@ -17,6 +17,11 @@ from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
 
+_REJECTED = {
+    "PreBind": "Pod rejected by PreBind plugin",
+    "Bind": "Pod rejected by Bind plugin",
+}
+
 # Of a stack that is logged, the innermost.
 MOST_FRAMES = 20
 
@@ -25,10 +30,11 @@ P = ParamSpec("P")
 
 
 class ExtensionPoint:
-    """`name` is what metrics call it, e.g. `PreFilter`."""
+    """`name` is what metrics and log lines call it, e.g. `PreFilter`."""
 
     def __init__(self, name: str, profile: str, metrics: Metrics) -> None:
         self.name = name
+        self._log = logs.logger(__name__, name)
         self._profile = profile
         self._metrics = metrics
         # By code, because looking an enum member up in a dict costs more than observing.
@@ -106,14 +112,30 @@ class ExtensionPoint:
             self.plugin_took(plugin, _code(answer), started)
         return answer
 
-    def unless_success(self, plugin: str, answer: Status | None) -> Status | None:
+    def unless_success(
+        self, plugin: str, answer: Status | None, pod: PodInfo, node: str
+    ) -> Status | None:
         """None for a success, a rejection in the plugin's name, or an error told in our words."""
         if answer is None or answer.code is Code.SUCCESS:
             return None
         if answer.rejected:
+            if v := self._log.v(4):
+                what = _REJECTED.get(self.name, "Pod rejected by plugin")
+                told = {"pod": logs.ref(pod.pod), "node": node, "plugin": plugin}
+                v.info(what, **told, status=answer.message)
             return answer.by(plugin)
+        self.log_failure(plugin, answer, pod, node)
         text = f'running {self.name} plugin "{plugin}": {answer.message}'
         return Status(Code.ERROR, (text,))
+
+    def log_failure(self, plugin: str, answer: Status, pod: PodInfo, node: str) -> None:
+        """An error that a plugin returned, in upstream's words for this extension point."""
+        told = {"pod": logs.ref(pod.pod), "plugin": plugin}
+        # Before PreBind the node is told as one of the details of -v=4.
+        if self.name not in ("Reserve", "Permit") or self._log.shown_name:
+            told["node"] = node
+        what = "Plugin Failed" if self.name == "Bind" else "Plugin failed"
+        self._log.error(answer.message, what, **told)
 
     def raised(self, plugin: str, error: Exception) -> Status:
         """A plugin that raises costs its pod this attempt, and is loud about it."""

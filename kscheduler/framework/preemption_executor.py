@@ -114,7 +114,7 @@ class Executor:
             wakes_by_itself = await self._evict_in_order(preemptor, candidate.node, victims, run)
             result = "success" if cleared else "error"
         except KschedulerError as error:
-            log.error(error, "Error occurred during async preemption", **told)
+            log.unhandled(error, "Error occurred during async preemption", **told)
         finally:
             run.over_at = time.monotonic()
             self._count(result, time.perf_counter() - started)
@@ -236,7 +236,7 @@ class Executor:
                     other.pod, structs.replace(status, nominated_node_name="")
                 )
             except KschedulerError as error:
-                log.error(error, "Cannot clear 'NominatedNodeName' field", node=node)
+                log.unhandled(error, "Cannot clear 'NominatedNodeName' field", node=node)
                 cleared = False
         return cleared
 

@@ -16,6 +16,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
+permit_log = logs.logger(__name__, "Permit")
 
 MAX_WAIT_SECONDS = 15 * 60.0
 
@@ -50,7 +51,7 @@ class Reserving:
         status = None
         for plugin in self._reserve:
             answer = self._reserve_point.ask(plugin.name, plugin.reserve, cycle, pod, node)
-            status = self._reserve_point.unless_success(plugin.name, answer)
+            status = self._reserve_point.unless_success(plugin.name, answer, pod, node)
             if status is not None:
                 break
         self._reserve_point.took(status, started)
@@ -77,18 +78,13 @@ class Reserving:
             if isinstance(answer, Wait):
                 timeouts[plugin.name] = min(answer.timeout_seconds, MAX_WAIT_SECONDS)
                 continue
-            status = self._permit_point.unless_success(plugin.name, answer)
+            status = self._permit_point.unless_success(plugin.name, answer, pod, node)
             if status is not None:
-                if status.rejected:
-                    what = "Pod rejected by plugin"
-                    log.v(4).info(
-                        what, pod=logs.ref(pod.pod), plugin=plugin.name, status=status.message
-                    )
                 return status.by(plugin.name)
         if not timeouts:
             return None
         what = "One or more plugins asked to wait and no plugin rejected pod"
-        log.v(4).info(what, pod=logs.ref(pod.pod))
+        permit_log.v(4).info(what, pod=logs.ref(pod.pod), node=node)
         return Hold(timeouts)
 
     async def wait_on_permit(

@@ -5,6 +5,8 @@ A module keeps one `log = logs.logger(__name__)` and says
     log.info("Wrote configuration", file=path)           I… "Wrote configuration" file="out.yaml"
     log.v(2).info("Bound pod", pod=ref(pod), node=name)  nothing below -v=2, and then cheap
     log.error(err, "command failed")                     E… "command failed" err="…"
+    log.unhandled(err, "Error updating pod")             E… "Error updating pod" err="…"
+                                                            logger="UnhandledError"
     log.text_warning("Neither …")                        W… Neither …
 
 `if v := log.v(5): …` spares the arguments too. A call becomes a `Record`, `lines` makes it text,
@@ -40,6 +42,11 @@ __all__ = [
 ]
 
 MAX_INFO_BUFFER_BYTES = 2 << 30
+
+# From this -v on, upstream's framework tells which extension point and plugin speaks.
+NAMES_FROM = 4
+# The logger of errors that nobody could be given, as apimachinery's runtime.HandleError says.
+UNHANDLED = "UnhandledError"
 
 
 class Sink(Protocol):
@@ -114,12 +121,16 @@ class _Silent(Verbose):
 
 
 class Logger:
-    """The voice of one module; `threshold` is the verbosity that -v and --vmodule give it."""
+    """The voice of one module; `threshold` is the verbosity that -v and --vmodule give it.
+
+    `shown_name` is the value of the "logger" key: `name` from -v=4 on, else none.
+    """
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module.rpartition(".")[2]
         self.threshold = 0
-        self._name = name
+        self.name = name
+        self.shown_name = ""
         self._verbose: dict[int, Verbose] = {}
 
     def v(self, level: int) -> Verbose:
@@ -135,6 +146,11 @@ class Logger:
     def error(self, err: object, message: str, /, **values: object) -> None:
         """`err` is the exception or its text; None when the message says it all."""
         self.emit("E", 0, sys._getframe(1), message, values, err)
+
+    def unhandled(self, err: object, message: str, /, **values: object) -> None:
+        """An error that ends here: upstream's utilruntime.HandleError and its relatives."""
+        name = f"{self.shown_name}.{UNHANDLED}" if self.shown_name else UNHANDLED
+        self.emit("E", 0, sys._getframe(1), message, values, err, name)
 
     def text_info(self, line: str, /) -> None:
         self.emit("I", 0, sys._getframe(1), line, None)
@@ -153,9 +169,11 @@ class Logger:
         message: str,
         values: Mapping[str, object] | None,
         err: object = None,
+        name: str | None = None,
     ) -> None:
         file, line = caller.f_code.co_filename, caller.f_lineno
-        _output.emit(Record(severity, level, file, line, message, values, err, self._name))
+        name = self.shown_name if name is None else name
+        _output.emit(Record(severity, level, file, line, message, values, err, name))
 
 
 class _LibraryLines(logging.Handler):
@@ -193,7 +211,9 @@ _library_lines = _LibraryLines(logging.WARNING)
 
 
 def logger(module: str, name: str = "") -> Logger:
-    """The logger of a module; `name` is what upstream calls this part (the "logger" key)."""
+    """The logger of a module; `name` is the extension point, and perhaps the plugin, for which it
+    speaks. As upstream, lines carry it (as "logger") from -v=4 on only.
+    """
     key = (module, name)
     if key not in _loggers:
         _loggers[key] = Logger(module, name)
@@ -230,6 +250,7 @@ def _set_threshold(one: Logger) -> None:
     settings = _output.settings
     matching = (level for pattern, level in settings.vmodule if _matches(one.module, pattern))
     one.threshold = max(settings.verbosity, next(matching, 0))
+    one.shown_name = one.name if settings.verbosity >= NAMES_FROM else ""
 
 
 def _matches(module: str, pattern: str) -> bool:

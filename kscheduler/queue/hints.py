@@ -128,7 +128,7 @@ class QueueingHints:
             elsewhere = new is not None and new.uid != queued.uid
             return Verdict.SKIP if elsewhere else Verdict.AFTER_BACKOFF
         if not self.knows(queued.profile):
-            log.error(
+            log.unhandled(
                 None,
                 "No QueueingHintMap is registered for this profile",
                 profile=queued.profile,
@@ -158,7 +158,7 @@ class QueueingHints:
         except Exception as error:
             # A hint that fails must not strand the pod.
             hint, answer = Hint.QUEUE, HINT_FAILED
-            log.error(
+            log.unhandled(
                 error,
                 "QueueingHintFn returns error",
                 event=label,

@@ -180,7 +180,7 @@ class Places:
 def _log_refusal(queued: QueuedPod, refusal: Status) -> None:
     pod = logs.ref(queued.pod.pod)
     if refusal.code is Code.ERROR:
-        log.error(
+        log.unhandled(
             refusal.message,
             "Unexpected error running PreEnqueue plugin",
             pod=pod,

@@ -159,7 +159,7 @@ class SchedulingQueue:
             self._discard(queued)
             if queued.uid not in self.in_flight:
                 break
-            log.error(
+            log.unhandled(
                 f"the same pod is tracked in multiple places in the scheduler: {queued.key}",
                 "Discarding the popped entity",
                 type="pod",
@@ -180,7 +180,7 @@ class SchedulingQueue:
             place = self._places.place_of(queued.key)
             if place is not None:
                 where = _PLACE_IN_WORDS[place]
-                log.error(f"Pod {queued.key} is already present in {where}", "Error occurred")
+                log.unhandled(f"Pod {queued.key} is already present in {where}", "Error occurred")
                 return
             queued.returned(now)
             self._recorder.rejected(queued.rejectors, queued.profile)
@@ -298,7 +298,7 @@ class SchedulingQueue:
         if not queued.rejectors:
             return Verdict.AFTER_BACKOFF
         if queued.uid not in self.in_flight:
-            log.error(
+            log.unhandled(
                 "in flight entity isn't found in the scheduling queue. "
                 "If you see this error log, it's likely a bug in the scheduler",
                 "Error getting cluster events for pod",

@@ -10,11 +10,13 @@ import socket
 import ssl
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
+from pathlib import Path
 
 from kscheduler import logs
 from kscheduler.client import files
 from kscheduler.config.options import CertKey, Options
 from kscheduler.errors import ConfigError
+from kscheduler.private_files import ANOTHER_USERS, write_private_file
 from kscheduler.serving.certificate import self_signed
 from kscheduler.serving.tls_flags import (
     curve_names,
@@ -170,11 +172,11 @@ def _write_pair(options: Options, pair: Pem) -> None:
     try:
         for path, content, mode in targets:
             _make_folder(os.path.dirname(path) or ".")
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-                file.write(content)
+            write_private_file(Path(path), content, mode)
     except OSError as err:
+        why = err.strerror if err.strerror == ANOTHER_USERS else files.reason(err)
         raise ConfigError(
-            f"error creating self-signed certificates: open {err.filename}: {files.reason(err)}"
+            f"error creating self-signed certificates: open {err.filename}: {why}"
         ) from err
 
 

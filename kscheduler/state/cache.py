@@ -100,7 +100,7 @@ class Cache:
         if old.uid in self._assumed:
             raise CacheError(f"assumed pod {_told(old)} should not be updated")
         if known.node_name != new.node_name:
-            log.error(None, UPDATED_ELSEWHERE, podKey=old.uid, pod=logs.ref(old.pod))
+            log.unhandled(None, UPDATED_ELSEWHERE, podKey=old.uid, pod=logs.ref(old.pod))
         self._leave(known)
         self._enter(new)
 
@@ -111,12 +111,12 @@ class Cache:
             where = "is not found in scheduler cache, so cannot be removed from it"
             raise CacheError(f"pod {_told(pod)} {where}")
         if known.node_name != pod.node_name:
-            log.error(
+            log.unhandled(
                 None, "Pod was added to a different node than it was assumed", **_both(known, pod)
             )
             # A missed deletion tells the last state known, which may be that of an unbound pod.
             if pod.node_name:
-                log.error(None, CORRUPTED)
+                log.unhandled(None, CORRUPTED)
         self._leave(known)
 
     def get_pod(self, pod: PodInfo) -> PodInfo:

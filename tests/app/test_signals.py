@@ -30,6 +30,28 @@ async def test_the_first_signal_stops_and_the_second_is_impatient(monkeypatch, u
     assert told[:2] == ["stop", 1]
 
 
+async def test_the_impatient_exit_is_prepared_and_a_closed_terminal_counts(monkeypatch, until):
+    told = []
+    monkeypatch.setattr(os, "_exit", lambda code: told.append(code))
+    signals.stop_on_signals(
+        lambda: told.append("stop"), hang_up=True, before_exit=lambda: told.append("prepared")
+    )
+    send(signal.SIGHUP)
+    await until(lambda: told)
+    send(signal.SIGTERM)
+    await until(lambda: told[2:])
+    assert told == ["stop", "prepared", 1]
+
+
+async def test_a_closed_terminal_that_is_to_be_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        signals.stop_on_signals(lambda: None, hang_up=True)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 async def test_the_latest_to_ask_is_the_one_who_hears(until):
     told = []
     signals.stop_on_signals(lambda: told.append("early"))

@@ -6,9 +6,11 @@ import os
 import pty
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -268,6 +270,24 @@ class TestPlaces:
         assert written["current-context"]
         assert written["clusters"][0]["cluster"]["server"].startswith("http://127.0.0.1:")
 
+    def test_a_kubeconfig_of_somebody_elses_is_left_alone(self, run, tmp_path, monkeypatch):
+        path = tmp_path / "kubeconfig"
+        path.symlink_to(tmp_path / "theirs")
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        code, output = run("--once", "--no-demo", "--nodes=0")
+        assert code == 1
+        told = "belongs to another user; remove it or choose another name"
+        assert output == f"Error: {path}: {told}\n"
+        assert not (tmp_path / "theirs").exists()
+
+    def test_a_temporary_folder_that_cannot_be_used_is_told(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+        outcome = CliRunner().invoke(sandbox, ["--once"])
+        assert (outcome.exit_code, outcome.output) == (
+            1,
+            "Error: temporary folder: No such file or directory\n",
+        )
+
 
 def spawn(*args, stdout=subprocess.PIPE):
     program = "import kscheduler.cli as cli; cli.main()"
@@ -290,6 +310,55 @@ def test_a_signal_ends_it_well(tmp_path, number):
     assert (process.returncode, errors) == (0, "")
 
 
+STARTING = """
+import os, signal, kscheduler.cli as cli, kscheduler.cli.sandbox as sandbox
+def run(wishes):
+    os.kill(os.getpid(), signal.{number})
+    raise AssertionError("still there")
+sandbox._run = run
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_before_the_cluster_is_up_leaves_nothing(tmp_path, monkeypatch, number):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    program = [sys.executable, "-c", STARTING.format(number=number), "sandbox"]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode != 0
+    assert "still there" not in ended.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def started(process):
+    """The kubeconfig that it says it has written."""
+    path = ""
+    for line in process.stdout:
+        if line.startswith("kubectl:"):
+            path = line.split()[3]
+        if line.startswith("Ctrl-C ends it"):
+            break
+    return path
+
+
+def test_sandboxes_side_by_side_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with spawn("--server-only", "--nodes=1") as one, spawn("--server-only", "--nodes=1") as other:
+        try:
+            configs = [
+                yaml.safe_load(Path(started(process)).read_text()) for process in (one, other)
+            ]
+            assert len({one["clusters"][0]["cluster"]["server"] for one in configs}) == 2
+            assert len(os.listdir(tmp_path)) == 2
+            one.send_signal(signal.SIGTERM)
+            other.send_signal(signal.SIGHUP)
+            assert [process.wait(timeout=120) for process in (one, other)] == [0, 0]
+        finally:
+            one.kill()
+            other.kill()
+    assert os.listdir(tmp_path) == []
+
+
 def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -298,6 +367,9 @@ def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
         os.close(theirs)
         try:
             shown = read_until(ours, "placed 20")
+            (folder,) = tmp_path.iterdir()
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            assert {file.name for file in folder.iterdir()} == {"kubeconfig", "log"}
             process.send_signal(signal.SIGINT)
             shown += read_until(ours, "pods placed, ")
             assert process.stderr.read() == ""
@@ -306,8 +378,7 @@ def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
             os.close(ours)
     for text in ("NODE", "node-1", "latest placements", "waiting", "log: "):
         assert text in shown
-    assert (tmp_path / "kscheduler-sandbox.kubeconfig").exists()
-    assert (tmp_path / "kscheduler-sandbox.log").exists()
+    assert os.listdir(tmp_path) == []
 
 
 def read_until(terminal, text):

@@ -143,12 +143,23 @@ def test_a_stage_may_wait_for_newer_peers():
     assert gates("", min_compatibility=["1.37"]).enabled("DRAFractionalCapacityRange")
 
 
-def test_alpha_features_of_an_emulated_release_warn(capfd):
-    assert gates("DRADeviceTaints=true", emulated=["1.34"]).validate() == []
-    assert capfd.readouterr().err.endswith(
+@pytest.mark.parametrize(
+    ("name", "emulated"),
+    [("DRADeviceTaints", ["1.34"]), ("InterPodAffinityHostnameFastPath", [])],
+)
+def test_alpha_features_warn_in_any_release(capfd, name, emulated):
+    assert gates(f"{name}=true", emulated=emulated).validate() == []
+    line = capfd.readouterr().err
+    assert line.startswith("W")
+    assert line.endswith(
         "component has alpha features enabled in emulated version, this is unsupported: "
-        "features=[DRADeviceTaints]\n"
+        f"features=[{name}]\n"
     )
+
+
+def test_features_beyond_alpha_do_not_warn(capfd):
+    assert gates("GenericWorkload=true").validate() == []
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

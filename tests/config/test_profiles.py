@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kscheduler.config.catalog import IN_TREE, Point, default_plugins
 from kscheduler.config.defaults import merge_plugins
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.model import KubeSchedulerProfile, Plugin, Plugins, PluginSet
 from kscheduler.config.profiles import complete, expand
 from kscheduler.errors import ConfigError
@@ -235,6 +236,25 @@ def test_configurations_that_cannot_be_completed(body, message, load, gates):
     with pytest.raises(ConfigError) as caught:
         complete(load(body), POINTS_OF, gates=gates)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("generic_workload", "disabled", "want"),
+    [(True, "GangScheduling", 2), (True, "NodeName", 0), (False, "GangScheduling", 0)],
+)
+def test_workloads_without_gang_scheduling_are_warned_of_per_profile(
+    generic_workload, disabled, want, load, capfd
+):
+    gates = FeatureGates.defaults().apply({"GenericWorkload": generic_workload})
+    plugins = f"{{multiPoint: {{disabled: [{{name: {disabled}}}]}}}}"
+    profiles = "".join(f"- {{schedulerName: {name}, plugins: {plugins}}}\n" for name in "ab")
+    complete(load(f"profiles:\n{profiles}", gates), POINTS_OF, gates=gates)
+    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("E")]
+    told = (
+        '"GenericWorkload is enabled, but GangScheduling plugin is not set. '
+        'Gang scheduling using PodGroups may not work as expected."'
+    )
+    assert [line.partition("] ")[2] for line in lines] == [told] * want
 
 
 def test_what_is_written_leaves_out_arguments_of_plugins_that_do_not_run(load, gates):

@@ -79,7 +79,7 @@ class TestSuccess:
         rig.api.hindrance = bind.CacheError("no luck")
         await rig.placed()
         assert BOUND in rig.told
-        assert '"Error updating pod" err="no luck" pod="ns/p"' in log_text()
+        assert '"Error updating pod" err="no luck" logger="UnhandledError" pod="ns/p"' in log_text()
 
     async def test_a_report_about_an_earlier_failure_is_not_sent_after_the_binding(
         self, make_rig, scripted

@@ -174,7 +174,10 @@ def test_nominations_take_effect_at_once(rig, failure_says, pod_says, want):
             'I "Unable to schedule pod; no nodes are registered to the cluster; waiting" '
             'pod="ns/p"',
         ),
-        (ERROR, 'E "Error scheduling pod; retrying" err="broken" pod="ns/p"'),
+        (
+            ERROR,
+            'E "Error scheduling pod; retrying" err="broken" logger="UnhandledError" pod="ns/p"',
+        ),
     ],
     ids=["rejected", "no nodes", "error"],
 )

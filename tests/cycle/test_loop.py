@@ -59,6 +59,21 @@ class TestOneCycle:
         assert rig.queue.get("ns/p").unschedulable_plugins == {"Refuses"}
         assert rig.cache.pod_count == 0
 
+    def test_without_post_filter_plugins_the_log_says_so(
+        self, make_rig, refusing, scripted, log_text
+    ):
+        told = '"No PostFilter plugins are registered, so no preemption will be performed"'
+        rig = make_rig(refusing())
+        rig.add()
+        rig.schedule()
+        assert f'{told} pod="ns/p"\n' in log_text()
+        rig = make_rig(
+            refusing(), scripted("Makes room", post_filter=PostFilterResult(failed("x"), None))
+        )
+        rig.add()
+        rig.schedule()
+        assert log_text().count(told) == 1
+
     def test_an_empty_cluster(self, make_rig, refusing, scripted):
         asked = scripted("Preempts", post_filter=None)
         rig = make_rig(refusing(), asked, nodes=())

@@ -203,7 +203,7 @@ async def test_a_failed_write_is_logged_and_the_next_one_is_tried(rig, log_text,
         rig.api.hindrance = None
         rig.writer.report(StatusReport(pod, refused("b"), ""))
         await until(lambda: len(rig.api.patches) == 2)
-    assert '"Error updating pod" err="no luck" pod="ns/p"' in log_text()
+    assert '"Error updating pod" err="no luck" logger="UnhandledError" pod="ns/p"' in log_text()
     assert rig.api.patches[1][0].status == structs.replace(pod.status)
 
 

@@ -1,10 +1,12 @@
 """PreBind, Bind, PostBind: who works, who works together, and what ends it."""
 
 import asyncio
+import io
 from types import SimpleNamespace as Plugin
 
 import pytest
 
+from kscheduler import logs
 from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.verdict import SKIP, Code, Status, failed, rejected
 
@@ -175,6 +177,99 @@ async def test_a_shutdown_is_not_mistaken_for_being_called_off(make_framework, c
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.fixture
+def log_lines():
+    """At some verbosity, lines without their headers."""
+    lines = io.BytesIO()
+
+    def start(verbosity):
+        logs.configure(logs.Logging(verbosity=verbosity), stderr=lines)
+        return lambda: [
+            line[0] + " " + line.partition("] ")[2]
+            for line in lines.getvalue().decode().splitlines()
+        ]
+
+    yield start
+    logs.configure(logs.Logging())
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "answer", "want"),
+    [
+        pytest.param(
+            3,
+            failed("boom"),
+            [
+                'E "Plugin failed" err="boom" pod="default/p" plugin="A"',
+                'E "Plugin failed" err="boom" pod="default/p" plugin="A"',
+                'E "Plugin failed" err="boom" pod="default/p" plugin="A" node="n1"',
+                'E "Plugin failed" err="boom" pod="default/p" plugin="A" node="n1"',
+                'E "Plugin Failed" err="boom" pod="default/p" plugin="A" node="n1"',
+            ],
+            id="errors",
+        ),
+        pytest.param(
+            4,
+            failed("boom"),
+            [
+                f'E "{what}" err="boom" logger="{point}" pod="default/p" plugin="A" node="n1"'
+                for what, point in (
+                    ("Plugin failed", "Reserve"),
+                    ("Plugin failed", "Permit"),
+                    ("Plugin failed", "PreBindPreFlight"),
+                    ("Plugin failed", "PreBind"),
+                    ("Plugin Failed", "Bind"),
+                )
+            ],
+            id="errors, told with the extension point",
+        ),
+        pytest.param(3, rejected("no"), [], id="rejections"),
+        pytest.param(
+            4,
+            rejected("no"),
+            [
+                f'I "Pod rejected by {what}" logger="{point}" pod="default/p" node="n1" '
+                'plugin="A" status="no"'
+                for what, point in (
+                    ("plugin", "Reserve"),
+                    ("plugin", "Permit"),
+                    ("PreBind plugin", "PreBind"),
+                    ("Bind plugin", "Bind"),
+                )
+            ],
+            id="rejections, told with the extension point",
+        ),
+    ],
+)
+async def test_plugins_that_fail_or_reject_are_logged(
+    verbosity, answer, want, make_framework, cycle, pod, log_lines
+):
+    async def later(cycle, pod, node):
+        return answer
+
+    def at_once(cycle, pod, node):
+        return answer
+
+    framework = make_framework(
+        Plugin(
+            name="A",
+            reserve=at_once,
+            unreserve=at_once,
+            permit=at_once,
+            pre_bind_pre_flight=at_once,
+            pre_bind=later,
+            bind=later,
+        )
+    )
+    lines = log_lines(verbosity)
+    framework.run_reserve(cycle, pod, "n1")
+    framework.run_permit(cycle, pod, "n1")
+    framework.run_pre_bind_pre_flight(cycle, pod, "n1")
+    await framework.run_pre_bind(cycle, pod, "n1")
+    await framework.run_bind(cycle, pod, "n1")
+    assert lines() == want
 
 
 def binding(name, answer):

@@ -22,7 +22,9 @@ def informers():
 
 @pytest.fixture
 def cache(informers):
-    return AssumeCache(informers.lister(PersistentVolumeClaim), "persistentvolumeclaims")
+    return AssumeCache(
+        informers.lister(PersistentVolumeClaim), "persistentvolumeclaims", "pvc-cache"
+    )
 
 
 def test_what_is_assumed_is_seen(cache):
@@ -110,7 +112,7 @@ class Interleavings(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.informers = Informers()
-        self.cache = AssumeCache(self.informers.lister(PersistentVolumeClaim), "claims")
+        self.cache = AssumeCache(self.informers.lister(PersistentVolumeClaim), "claims", "")
         self.versions = {}
         self.changes = {}
         self.made = 0

@@ -304,6 +304,36 @@ def test_a_free_volume_must_be_what_the_claim_asks_for(volume, want):
     assert verdict(using("c"), make_claim(), NO_PROVISIONER, volume) == want
 
 
+@pytest.mark.parametrize(
+    ("volumes", "want"),
+    [
+        pytest.param([make_volume(kept_for="c")], nowhere(NO_VOLUME), id="kept for it"),
+        pytest.param([make_volume()], nowhere(NO_VOLUME), id="free"),
+        pytest.param(
+            [make_volume(kept_for="c"), make_volume("other")], {}, id="kept for it, and a free one"
+        ),
+        pytest.param(
+            [make_volume(kept_for="c"), make_volume("other", kept_for="c")], {}, id="two kept"
+        ),
+        pytest.param(
+            [make_volume(kept_for="c", nodeAffinity=IN_A), make_volume("other")],
+            only_not("b", NO_VOLUME),
+            id="where the kept one cannot be used, the claim gets none",
+        ),
+    ],
+)
+def test_a_claim_mounted_twice_needs_two_volumes(volumes, want):
+    assert verdict(using("c", "c"), make_claim(), NO_PROVISIONER, *volumes) == want
+
+
+def test_a_volume_assumed_for_a_claim_is_not_given_to_it_twice():
+    stage = Stage([A, B], make_claim(), NO_PROVISIONER, make_volume())
+    _, status = stage.reserve(using("c"), "a")
+    assert status is None
+    assert rejected(stage.plugin, using("c", name="q"), stage.nodes) == {}
+    assert rejected(stage.plugin, using("c", "c", name="q"), stage.nodes) == nowhere(NO_VOLUME)
+
+
 NONSENSE = (
     "error creating internal label selector for claim: default/c: "
     '"Like" is not a valid label selector operator'

@@ -31,7 +31,8 @@ NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
 MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
-NODES = ("n0", "n1", "n2", "n3")
+# As many as make some volumes of wide reach, see `shelf.NARROW`.
+NODES = tuple(f"n{number}" for number in range(12))
 ZONES = ("", "a", "b")
 GIB = 1 << 30
 
@@ -45,7 +46,7 @@ sizes = st.integers(1, 6)
 
 @st.composite
 def worlds(draw):
-    zones = draw(st.lists(st.sampled_from(ZONES), min_size=4, max_size=4))
+    zones = draw(st.lists(st.sampled_from(ZONES), min_size=12, max_size=12))
     nodes = [
         make_node(name, labels={"host": name} | ({"zone": zone} if zone else {}))
         for name, zone in zip(NODES, zones, strict=True)
@@ -54,12 +55,12 @@ def worlds(draw):
         _volume(draw, f"pv{number}", size)
         for number, size in enumerate(
             # Which of equal volumes is taken is nobody's business.
-            draw(st.lists(st.integers(1, 12), max_size=6, unique=True))
+            draw(st.lists(st.integers(1, 12), max_size=8, unique=True))
         )
     ]
     claims = [
         _claim(draw, f"c{number}", size)
-        for number, size in enumerate(draw(st.lists(sizes, min_size=1, max_size=3, unique=True)))
+        for number, size in enumerate(draw(st.lists(sizes, min_size=1, max_size=4, unique=True)))
     ]
     provisioner = draw(st.sampled_from(["csi.example.com", "kubernetes.io/no-provisioner"]))
     allowed = draw(st.lists(st.sampled_from(ZONES[1:]).map(lambda z: {"zone": z}), max_size=2))
@@ -176,11 +177,13 @@ def why_not_made(claim, node, of_class, drivers, capacities):
     return None
 
 
-@given(worlds())
+@given(worlds(), st.data())
 @settings(max_examples=200, deadline=None)
-def test_every_node_is_judged_as_if_it_were_the_only_one(world):
+def test_every_node_is_judged_as_if_it_were_the_only_one(world, data):
     nodes, volumes, claims, of_class, drivers, capacities = world
     stage = Stage(nodes, *volumes, *claims, of_class, *drivers, *capacities)
+    # Some of them under several names of volumes.
+    claims = claims + data.draw(st.lists(st.sampled_from(claims), max_size=3))
     pod = using(*(claim.name for claim in claims))
     cycle = stage.prepared(pod)
     got = rejected(stage.plugin, pod, stage.nodes, cycle)
@@ -192,6 +195,22 @@ def test_every_node_is_judged_as_if_it_were_the_only_one(world):
             choice = findings.on(row)
             assert [(claim.name, one.name) for claim, one in choice.bindings] == taken
             assert [claim.name for claim in choice.provisions] == to_make
+
+
+def test_a_volume_taken_on_some_nodes_is_there_for_a_later_claim_on_the_others():
+    nodes = [make_node(name, labels={"host": name}) for name in NODES]
+    volumes = [
+        make_volume("local", "5Gi", nodeAffinity=reachable_from(host="n0")),
+        *(make_volume(f"wide{size}", f"{size}Gi") for size in (6, 7, 8)),
+    ]
+    claims = [make_claim(f"c{number}", "5Gi") for number in range(3)]
+    stage = Stage(nodes, *volumes, *claims, make_class("wait", "kubernetes.io/no-provisioner"))
+    pod = using("c0", "c1", "c2")
+    cycle = stage.prepared(pod)
+    assert rejected(stage.plugin, pod, stage.nodes, cycle) == {}
+    findings = cycle[PodVolumes].findings
+    taken = [[volume.name for _, volume in findings.on(row).bindings] for row in range(len(NODES))]
+    assert taken == [["local", "wide6", "wide7"], *[["wide6", "wide7", "wide8"]] * 11]
 
 
 changes = st.tuples(

@@ -148,3 +148,14 @@ def test_some_nodes_are_scored_as_all_are():
 def test_nothing_is_scored_with_the_gate_off():
     stage = Stage(NODES, shape=None, gates={"StorageCapacityScoring": False})
     assert raw_scores(stage.plugin, using("c"), stage.nodes) == "Skip"
+
+
+def test_the_second_mount_of_a_claim_counts_with_the_volume_it_gets_there():
+    """10 Gi of the volume kept for it and 10 Gi of a free one, of 20 Gi and 40 Gi."""
+    objects = [
+        make_claim("c", "10Gi"),
+        make_volume("kept", "20Gi", kept_for="c"),
+        make_volume("free", "40Gi"),
+    ]
+    gates = {"StorageCapacityScoring": True}
+    assert scores(using("c", "c"), PROVIDED, *objects, gates=gates) == [67, 67, 67]

@@ -56,6 +56,19 @@ def test_half_a_pair_in_the_folder_is_refused(tmp_path):
     )
 
 
+def test_a_key_is_not_written_through_a_link_of_somebody_elses(tmp_path, monkeypatch):
+    key = tmp_path / "kube-scheduler.key"
+    key.symlink_to(tmp_path / "theirs")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(ConfigError) as refused:
+        generate_certificate(Options(cert_dir=str(tmp_path)))
+    assert str(refused.value) == (
+        f"error creating self-signed certificates: open {key}: "
+        "belongs to another user; remove it or choose another name"
+    )
+    assert not (tmp_path / "theirs").exists()
+
+
 @pytest.mark.parametrize("below", ["", "/below", "/far/below"])
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, below):
     (tmp_path / "file").touch()

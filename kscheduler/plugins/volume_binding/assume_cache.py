@@ -17,17 +17,18 @@ from kscheduler.framework.listers import FollowedLister
 
 T = TypeVar("T", bound=ApiObject)
 
-log = logs.logger(__name__)
-
 
 class OutOfSyncError(KschedulerError):
     """Raised for a change that was made from another version than the one we know."""
 
 
 class AssumeCache(Generic[T]):
-    def __init__(self, lister: FollowedLister[T], plural: str) -> None:
+    """`log_name` stands as "logger" in its log lines, `plural` in its errors."""
+
+    def __init__(self, lister: FollowedLister[T], plural: str, log_name: str) -> None:
         self._lister = lister
         self._plural = plural
+        self._log = logs.logger(__name__, log_name)
         self._assumed: dict[str, T] = {}
         lister.add_handler(self)
 
@@ -64,19 +65,21 @@ class AssumeCache(Generic[T]):
         key = changed.key
         known = self.known(key)
         if not _same_version(known, changed):
-            stored, assumed = known.metadata.resource_version, changed.metadata.resource_version
+            stored, assumed = _version(known), _version(changed)
             raise OutOfSyncError(
                 f"{logs.quote(key)} is out of sync (stored: {stored}, assume: {assumed})"
             )
         self._assumed[key] = changed
-        if v := log.v(4):
-            v.info("Assumed object", key=key, version=changed.metadata.resource_version)
+        if v := self._log.v(4):
+            v.info("Assumed object", key=key, version=_version(changed))
 
     def restore(self, changed: T) -> None:
         """Forget a change of this version; one made from another version stays."""
         assumed = self._assumed.get(changed.key)
         if assumed is not None and _same_version(assumed, changed):
             del self._assumed[changed.key]
+            if v := self._log.v(4):
+                v.info("Restored object", key=changed.key, version=_version(changed))
 
     def on_add(self, item: T, *, is_initial: bool) -> None:
         self._expire(item)
@@ -93,15 +96,22 @@ class AssumeCache(Generic[T]):
         assumed = self._assumed.get(told.key)
         if assumed is not None and _is_newer(told, assumed):
             del self._assumed[told.key]
+            if v := self._log.v(4):
+                versions = {"newVersion": _version(told), "version": _version(assumed)}
+                v.info("assumed object expired", key=told.key, **versions)
+
+
+def _version(item: ApiObject) -> str:
+    return item.metadata.resource_version
 
 
 def _same_version(one: ApiObject, other: ApiObject) -> bool:
-    return one.metadata.resource_version == other.metadata.resource_version
+    return _version(one) == _version(other)
 
 
 def _is_newer(one: ApiObject, other: ApiObject) -> bool:
     """By version; if those are no numbers, whatever differs is newer."""
-    version, than = one.metadata.resource_version, other.metadata.resource_version
+    version, than = _version(one), _version(other)
     if version.isdecimal() and than.isdecimal():
         return int(version) > int(than)
     return version != than

@@ -40,7 +40,7 @@ class Claims(AssumeCache[PersistentVolumeClaim]):
     def __init__(
         self, lister: FollowedLister[PersistentVolumeClaim], classes: Lister[StorageClass]
     ) -> None:
-        super().__init__(lister, "persistentvolumeclaims")
+        super().__init__(lister, "persistentvolumeclaims", "pvc-cache")
         self._classes = classes
 
     def of_pod(self, pod: Pod) -> PodClaims | Status | None:

@@ -24,7 +24,7 @@ from kscheduler.plugins.volume_binding.volumes import Volumes
 from kscheduler.plugins.volume_binding.waiting import Progress
 from kscheduler.state.pod_info import PodInfo
 
-log = logs.logger(__name__)
+log = logs.logger(__name__, "PreBind.VolumeBinding")
 
 POLL_SECONDS = 1.0
 

@@ -17,7 +17,8 @@ from kscheduler.framework.verdict import Mask, Scores
 from kscheduler.plugins.resource_scores import curve_of
 from kscheduler.plugins.volume_binding.capacity import UNKNOWN
 from kscheduler.plugins.volume_binding.findings import Findings
-from kscheduler.plugins.volume_binding.matching import Match
+from kscheduler.plugins.volume_binding.matching import Match, Pick
+from kscheduler.plugins.volume_binding.shelf import NONE
 
 Bytes = NDArray[np.int64]  # [rows]
 
@@ -62,21 +63,22 @@ def _static_usage(matches: Sequence[Match], length: int) -> dict[str, _Usage]:
     usages: dict[str, _Usage] = {}
     for match in matches:
         requested = quantity.value(requested_storage(match.claim))
-        for name, present in _by_class(match):
-            usage = usages.setdefault(name, _Usage(length))
-            usage.requested += present * requested
-            usage.capacity += np.where(present, match.shelf.sizes[match.choice], 0)
-            usage.present |= present
+        for pick in match.picks:
+            for name, present in _by_class(pick):
+                usage = usages.setdefault(name, _Usage(length))
+                usage.requested += present * requested
+                usage.capacity += np.where(present, pick.shelf.sizes[pick.choice], 0)
+                usage.present |= present
     return usages
 
 
-def _by_class(match: Match) -> Iterator[tuple[str, Mask]]:
-    """Where volumes of which class are used, going by their spec alone, as upstream does here."""
-    classes = match.shelf.classes
+def _by_class(pick: Pick) -> Iterator[tuple[str, Mask]]:
+    """Rows by class of the volume used there, going by its spec alone, as upstream does here."""
+    classes = pick.shelf.classes
     if len(classes) == 1:
-        yield classes[0], match.found
+        yield classes[0], pick.choice != NONE
         return
-    codes = match.shelf.class_codes[match.choice]
+    codes = pick.shelf.class_codes[pick.choice]
     for code, name in enumerate(classes):
         yield name, codes == code
 

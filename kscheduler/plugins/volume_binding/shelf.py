@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kscheduler.api.core import PersistentVolume
 from kscheduler.api.labels import Selector
 from kscheduler.api.quantity import NANO
-from kscheduler.framework.verdict import Rows
+from kscheduler.framework.verdict import Mask, Rows
 from kscheduler.plugins.volume_binding.offer import Demand, Offer
 from kscheduler.plugins.volume_binding.reach import Reach
 from kscheduler.state.memo import Memo
@@ -33,13 +33,18 @@ Numbers = NDArray[np.intp]  # of volumes: [rows], or as said
 Fitting = NDArray[np.bool_]  # [volumes]
 
 
-class _Layout(NamedTuple):
-    """Who reaches whom: pairs of row and number, and beside them the volumes of wide reach."""
+class Layout(NamedTuple):
+    """Rows that volumes reach: pairs of row and number, larger numbers first, and beside them the
+    volumes of wide reach, which share their rows.
+    """
 
     as_of: int
     rows: Rows
     numbers: Numbers
+    # Each with the numbers in order of size.
     wide: Sequence[tuple[Rows, Numbers]]
+    # [volumes + 1], the last for NONE: the index in `wide`, or NONE.
+    wide_of: Numbers
 
 
 class Shelf:
@@ -64,7 +69,7 @@ class Shelf:
         self._by_reach: dict[Reach | None, list[int]] = {}
         for number, offer in enumerate(ordered):
             self._by_reach.setdefault(offer.reach, []).append(number)
-        self._layout: _Layout | None = None
+        self._layout: Layout | None = None
         self._selected: Memo[Selector, Fitting] = Memo(MAX_SELECTORS)
 
     def __len__(self) -> int:
@@ -82,11 +87,11 @@ class Shelf:
         if number is not None:
             self.volumes[number] = volume
 
-    def fitting(self, demand: Demand, taken: Iterable[str]) -> Fitting:
-        """The volumes that would do, but for those that are taken."""
+    def fitting(self, demand: Demand) -> Fitting:
+        """The volumes that would do, whoever has them."""
         whole, rest = divmod(demand.size_nanos, NANO)
         exact = (self._whole_bytes == whole) & (self._nanos >= rest)
-        fitting = self._there & ((self._whole_bytes > whole) | exact)
+        fitting = (self._whole_bytes > whole) | exact
         kinds = [
             mode == demand.mode
             and attributes_class == demand.attributes_class
@@ -97,54 +102,42 @@ class Shelf:
             fitting &= np.array(kinds, np.bool_)[self._kind]
         if not demand.selector.matches_everything:
             fitting &= self._selected_by(demand.selector)
-        for name in taken:
-            number = self._number_of.get(name)
-            if number is not None:
-                fitting[number] = False
         return fitting
 
-    def choose(self, fitting: Fitting, nodes: Nodes, earlier: Sequence[Numbers]) -> Numbers:
-        """Per row of the table the first fitting volume that reaches it and that no earlier choice
-        from this shelf gave away there; else NONE.
-        """
+    def available(self, assumed: Iterable[str]) -> Fitting:
+        """The volumes that are still there, but for those that are assumed to be bound."""
+        available = self._there.copy()
+        for name in assumed:
+            number = self._number_of.get(name)
+            if number is not None:
+                available[number] = False
+        return available
+
+    def layout(self, nodes: Nodes) -> Layout:
         layout = self._layout
         if layout is None or layout.as_of != nodes.label_generation:
             layout = self._layout = self._laid_out(nodes)
-        usable = fitting[layout.numbers]
-        pairs = [(layout.rows[usable], layout.numbers[usable])]
-        for rows, numbers in layout.wide:
-            # Earlier choices can have given away one each.
-            needed = numbers[fitting[numbers]][: len(earlier) + 1]
-            pairs += [(rows, np.full(len(rows), number, np.intp)) for number in needed]
-        nobody = len(self)
-        choice = np.full(len(nodes.whole), nobody, np.intp)
-        for rows, numbers in pairs:
-            for given in earlier:
-                free = given[rows] != numbers
-                rows, numbers = rows[free], numbers[free]
-            np.minimum.at(choice, rows, numbers)
-        choice[choice == nobody] = NONE
-        return choice
+        return layout
 
-    def _laid_out(self, nodes: Nodes) -> _Layout:
+    def _laid_out(self, nodes: Nodes) -> Layout:
         whole, selected = nodes.whole, SelectedRows(nodes)
         rows: list[Rows] = []
-        numbers: list[Numbers] = []
+        numbers: list[int] = []
         wide: list[tuple[Rows, Numbers]] = []
+        wide_of = np.full(len(self) + 1, NONE, np.intp)
         for reach, members in self._by_reach.items():
             reached = whole.rows if reach is None else reach.rows(selected, nodes)
             if len(reached) > NARROW:
+                wide_of[members] = len(wide)
                 wide.append((reached, np.array(members, np.intp)))
-                continue
-            for number in members:
-                rows.append(reached)
-                numbers.append(np.full(len(reached), number, np.intp))
-        nothing = np.empty(0, np.intp)
-        return _Layout(
-            nodes.label_generation,
-            np.concatenate([nothing, *rows]),
-            np.concatenate([nothing, *numbers]),
-            wide,
+            else:
+                rows += [reached] * len(members)
+                numbers += members
+        of_pair = np.repeat(np.array(numbers, np.intp), [len(some) for some in rows])
+        descending = np.argsort(-of_pair)
+        row_of_pair = np.concatenate([np.empty(0, np.intp), *rows])
+        return Layout(
+            nodes.label_generation, row_of_pair[descending], of_pair[descending], wide, wide_of
         )
 
     def _selected_by(self, selector: Selector) -> Fitting:
@@ -154,6 +147,96 @@ class Shelf:
             known = np.array(matching, np.bool_)
             self._selected.put(selector, known)
         return known
+
+
+class Picks:
+    """Volumes of one shelf for the claims of one pod, claim after claim: on each row the smallest
+    that does, and none twice.
+
+    A claim costs O(pairs of the layout + rows of the wide reaches), as long as most rows were given
+    the same volumes of wide reach.
+    """
+
+    def __init__(self, shelf: Shelf, nodes: Nodes, assumed: Iterable[str]) -> None:
+        self.shelf = shelf
+        self._length = len(nodes.whole)
+        self._layout = shelf.layout(nodes)
+        self._available = shelf.available(assumed)
+        # [pairs of the layout]: not given away there.
+        self._unused: Mask | None = None
+        self._wide = [_WideReach(rows, numbers) for rows, numbers in self._layout.wide]
+        self._last: Numbers | None = None
+
+    def choose(self, demand: Demand, where: Mask) -> Numbers:
+        """Per row of the table the first fitting volume that reaches it and was not chosen there
+        before; else NONE, and so on rows outside of `where`.
+        """
+        if self._last is not None:
+            self._give_away(self._last)
+        layout, nobody = self._layout, len(self.shelf)
+        fitting = self.shelf.fitting(demand) & self._available
+        usable = fitting[layout.numbers]
+        if self._unused is not None:
+            usable &= self._unused
+        choice = np.full(self._length, nobody, np.intp)
+        # Of several numbers for a row the last one stays: the smallest.
+        choice[layout.rows[usable]] = layout.numbers[usable]
+        for one in self._wide:
+            choice[one.rows] = np.minimum(choice[one.rows], one.first(fitting, nobody))
+        choice[(choice == nobody) | ~where] = NONE
+        self._last = choice
+        return choice
+
+    def _give_away(self, choice: Numbers) -> None:
+        """Takes chosen volumes out of the later choices on the same row."""
+        layout = self._layout
+        kept = choice[layout.rows] != layout.numbers
+        self._unused = kept if self._unused is None else self._unused & kept
+        wide_of = layout.wide_of[choice]
+        for index in np.unique(wide_of[wide_of != NONE]).tolist():
+            wide = self._wide[index]
+            wide.give_away(wide_of[wide.rows] == index)
+
+
+class _WideReach:
+    """Volumes that reach the same rows. Rows that were given the same of them are in one state; a
+    look at the volumes is taken per state, not per row.
+    """
+
+    def __init__(self, rows: Rows, numbers: Numbers) -> None:
+        self.rows = rows
+        self._numbers = numbers
+        # [rows]: an index of `_unused`.
+        self._state: Numbers = np.zeros(len(rows), np.intp)
+        # By state, [numbers]; and where in there is what `first` found last.
+        self._unused: list[Mask] = [np.ones(len(numbers), np.bool_)]
+        self._places: list[int] = [0]
+
+    def first(self, fitting: Fitting, nobody: int) -> Numbers:
+        """Per row the smallest number that fits and was not given away there, or `nobody`."""
+        fits = fitting[self._numbers]
+        firsts = np.full(len(self._unused), nobody, np.intp)
+        for state, unused in enumerate(self._unused):
+            usable = fits & unused
+            place = self._places[state] = int(usable.argmax())
+            if usable[place]:
+                firsts[state] = self._numbers[place]
+        return firsts[self._state]
+
+    def give_away(self, taken: Mask) -> None:
+        """`taken`: the rows, of `rows`, that take what was found for them first."""
+        states = len(self._unused)
+        takers = np.bincount(self._state[taken], minlength=states)
+        others = np.bincount(self._state, minlength=states) - takers
+        # Rows of one state that do not take what the others do go on in a state of their own.
+        left = np.arange(states)
+        for state in np.flatnonzero(takers).tolist():
+            if others[state]:
+                left[state] = len(self._unused)
+                self._unused.append(self._unused[state].copy())
+                self._places.append(0)
+            self._unused[state][self._places[state]] = False
+        self._state = np.where(taken, self._state, left[self._state])
 
 
 def _coded(values: Sequence[H]) -> tuple[list[H], Numbers]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.volume_claims import class_of_volume, is_meant_for
@@ -23,7 +23,7 @@ class Volumes(AssumeCache[PersistentVolume]):
         self._shelves: dict[str, Shelf] = {}
         lister.add_index(FREE_OF_CLASS, _free_of_class)
         lister.add_index(KEPT_FOR, _kept_for)
-        super().__init__(lister, "persistentvolumes")
+        super().__init__(lister, "persistentvolumes", "pv-cache")
 
     def offer(self, volume: PersistentVolume) -> Offer:
         version = volume.metadata.resource_version
@@ -46,10 +46,25 @@ class Volumes(AssumeCache[PersistentVolume]):
         """Names of volumes that were given away and not yet written."""
         return iter(self._assumed)
 
-    def kept_for(self, claim: PersistentVolumeClaim, of_class: str) -> Iterator[PersistentVolume]:
-        """The volumes of the class that are meant for this claim, or assumed to be."""
+    def assumed_by_claim(self) -> Mapping[str, Sequence[PersistentVolume]]:
+        """The same volumes by the claim they were given to."""
+        by_claim: dict[str, list[PersistentVolume]] = {}
+        for volume in self._assumed.values():
+            for claim in _kept_for(volume):
+                by_claim.setdefault(claim, []).append(volume)
+        return by_claim
+
+    def kept_for(
+        self,
+        claim: PersistentVolumeClaim,
+        of_class: str,
+        assumed: Mapping[str, Sequence[PersistentVolume]],
+    ) -> Iterator[PersistentVolume]:
+        """The volumes of the class that are meant for this claim, or assumed to be; one may come
+        twice. `assumed`: see `assumed_by_claim`.
+        """
         told = self._lister.by_index(KEPT_FOR, claim.key)
-        for volume in (*told, *self._assumed.values()):
+        for volume in (*told, *assumed.get(claim.key, ())):
             current = self.get(volume.name)
             if (
                 current is not None

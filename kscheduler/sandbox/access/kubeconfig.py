@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from kscheduler.private_files import write_private_file
 from kscheduler.sandbox.access.certificates import KeyPair
 
 _NAME = "sandbox"
@@ -39,9 +39,7 @@ def make_kubeconfig(
 
 def write_private(path: Path, config: dict[str, Any]) -> None:
     """Write a kubeconfig only its owner can read: it holds a credential."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        yaml.safe_dump(config, file, sort_keys=False)
+    write_private_file(path, yaml.safe_dump(config, sort_keys=False).encode())
 
 
 def _coded(data: bytes) -> str:
