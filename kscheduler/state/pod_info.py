@@ -18,11 +18,11 @@ from kscheduler.api.core import Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.api.requests import ACCOUNTED, Counting
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
-from kscheduler.state.host_ports import HostPort, ports_conflict
+from kscheduler.state.host_ports import HostPort
 from kscheduler.state.memo import Memo
 from kscheduler.state.pod_template import PodTemplate, counted
 
-__all__ = ["AffinityTerm", "HostPort", "PodInfo", "TermKind", "ports_conflict"]
+__all__ = ["AffinityTerm", "HostPort", "PodInfo", "TermKind"]
 
 MAX_LABEL_SETS = 4096
 

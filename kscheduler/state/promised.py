@@ -107,14 +107,14 @@ class _Joined(LateColumns):
         return joined
 
     def _ports(self) -> HostPorts:
-        joined = self._base.ports.copy()
+        joined = self._base.ports.fork()
         for pod, row in self._newcomers():
             for port in pod.host_ports:
                 joined.add(port, row)
         return joined
 
     def _disks(self) -> Disks:
-        joined = self._base.disks.copy()
+        joined = self._base.disks.fork()
         for pod, row in self._newcomers():
             for disk in pod.disks:
                 joined.add(disk, row)
