@@ -169,16 +169,10 @@ class NodeTable:
         self.images.add(row, after.status.images)
 
     def _write_allocatable(self, row: int, before: Node, after: Node) -> None:
-        resources = self.resources
         old, new = _allocatable(before), _allocatable(after)
-        self.max_pods.cells[row] = new.pop(PODS, 0)
         old.pop(PODS, None)
-        for name in old:
-            resources.allocatable.cells[resources.columns[name], row] = 0
-        for name, amount in new.items():
-            column = resources.use(name)
-            resources.allocatable.cells[column, row] = amount
-        resources.disuse(old)
+        self.max_pods.cells[row] = new.pop(PODS, 0)
+        self.resources.put_allocatable(row, old, new)
 
     def _write_taints(self, row: int, node: Node) -> None:
         number = self.taints.number_of(node.spec.taints)

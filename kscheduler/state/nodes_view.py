@@ -100,7 +100,7 @@ class Nodes:
 
     @property
     def resources(self) -> Mapping[str, int]:
-        """Columns of `allocatable` and `requested`; nobody has or asks for other names."""
+        """Columns of `allocatable` and `requested`; no node has anything of other names."""
         return self._table.resources.columns
 
     @property
