@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from typing import ClassVar, Self
 from weakref import WeakValueDictionary
 
@@ -20,6 +19,7 @@ from kscheduler.api import field_errors
 from kscheduler.api.meta import LabelSelector, LabelSelectorRequirement
 from kscheduler.api.quantity import MAX_INT64, MIN_INT64
 from kscheduler.api.validation import label_key_errors, label_value_errors
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.errors import KschedulerError
 from kscheduler.logs import quote
 
@@ -170,11 +170,15 @@ def compile_selector(selector: LabelSelector | None) -> Selector:
     """No selector matches nothing; one without requirements matches everything."""
     if selector is None:
         return NOTHING
-    return _compiled(tuple(selector.match_labels.items()), selector.match_expressions)
+    key = tuple(selector.match_labels.items()), selector.match_expressions
+    compiled = _compiled.get(key)
+    if compiled is None:
+        compiled = _compile(*key)
+        _compiled.put(key, compiled, 2 * size_of(key, _compiled.largest))
+    return compiled
 
 
-@lru_cache(maxsize=4096)
-def _compiled(
+def _compile(
     match_labels: tuple[tuple[str, str], ...], expressions: tuple[LabelSelectorRequirement, ...]
 ) -> Selector:
     requirements = [requirement(key, Operator.IN, (value,)) for key, value in match_labels]
@@ -185,6 +189,12 @@ def _compiled(
             raise SelectorError(f"{shown} is not a valid label selector operator")
         requirements.append(requirement(expression.key, operator, expression.values))
     return Selector(requirements)
+
+
+_compiled: BoundedCache[
+    tuple[tuple[tuple[str, str], ...], tuple[LabelSelectorRequirement, ...]], Selector
+] = BoundedCache("selectors", 4 << 20)
+CACHES = (_compiled,)
 
 
 def selector_from_labels(labels: Mapping[str, str] | None) -> Selector:

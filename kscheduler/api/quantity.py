@@ -11,9 +11,9 @@ exponents are clamped to ±1000 and numbers to 1000 digits, so that no text can 
 import re
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 
 from kscheduler.api.meta import Quantity
+from kscheduler.caches import for_short_texts
 from kscheduler.errors import KschedulerError
 
 NANO = 10**9
@@ -41,6 +41,8 @@ _MAX_DIGITS = 1000
 # Digits up to which upstream computes in 64 bits; only then may a text keep its spelling.
 _DECIMAL_DIGITS = 18
 _BINARY_DIGITS = 15
+# Usual texts have up to 12 characters. An amount may have 1000 digits: at most 6 MB each.
+_remember = for_short_texts(entries=8192, longest=32)
 
 
 class QuantityError(KschedulerError, ValueError):
@@ -97,7 +99,7 @@ def milli(nanos: int) -> int:
     return _saturated(_divided(nanos, 10**6))
 
 
-@lru_cache(maxsize=8192)
+@_remember
 def parse(quantity: Quantity) -> Amount:
     """The amount a quantity stands for; a JSON number is read by its usual text."""
     text = quantity if isinstance(quantity, str) else str(quantity)
@@ -121,19 +123,17 @@ def parse(quantity: Quantity) -> Amount:
     return Amount(-nanos if sign == "-" else nanos, form, spelling)
 
 
-@lru_cache(maxsize=8192)
 def value(quantity: Quantity) -> int:
     """Whole units (bytes, devices, pods), rounded away from zero."""
-    return parse(quantity).value
+    return whole(nano_value(quantity))
 
 
-@lru_cache(maxsize=8192)
 def milli_value(quantity: Quantity) -> int:
     """Milli-units (CPU), rounded away from zero."""
-    return parse(quantity).milli_value
+    return milli(nano_value(quantity))
 
 
-@lru_cache(maxsize=8192)
+@_remember
 def nano_value(quantity: Quantity) -> int:
     """The exact amount in nano-units, for sums that are rounded only at the end."""
     return parse(quantity).nanos

@@ -1,8 +1,7 @@
 """What kind of resource a name means, and whether the scheduler counts it."""
 
-from functools import lru_cache
-
-from kscheduler.api.validation import label_key_errors
+from kscheduler.api.validation import LONGEST_LABEL_KEY, label_key_errors
+from kscheduler.caches import for_short_texts
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -14,6 +13,9 @@ HUGEPAGES_PREFIX = "hugepages-"
 ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
 DEFAULT_NAMESPACE_PREFIX = "kubernetes.io/"
 REQUESTS_PREFIX = "requests."
+
+# At most 1 MB each.
+_remember = for_short_texts(entries=2048, longest=LONGEST_LABEL_KEY)
 
 
 def is_hugepages(name: str) -> bool:
@@ -34,7 +36,7 @@ def is_native(name: str) -> bool:
     return "/" not in name or is_prefixed_native(name)
 
 
-@lru_cache(maxsize=4096)
+@_remember
 def is_extended(name: str) -> bool:
     """`vendor.com/gpu`: outside the default namespace and well-formed."""
     if is_native(name) or name.startswith(REQUESTS_PREFIX):
@@ -42,7 +44,7 @@ def is_extended(name: str) -> bool:
     return not label_key_errors(REQUESTS_PREFIX + name)
 
 
-@lru_cache(maxsize=4096)
+@_remember
 def is_scalar(name: str) -> bool:
     """Counted in whole units beside cpu, memory and ephemeral-storage; others are ignored."""
     return (
@@ -53,7 +55,7 @@ def is_scalar(name: str) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)
+@_remember
 def is_counted(name: str) -> bool:
     """Whether a node's or pod's amount of this resource matters to scheduling at all."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS) or is_scalar(name)

@@ -6,18 +6,22 @@ A spec is recognised by its encoding, and all pods with the same one hold the sa
 follows from a spec need then be worked out only once, by whoever remembers it by its parts.
 
 Measured on made-up but usual objects: a running pod shrinks from 6.2 KB to 1.6 KB, a node with 50
-images from about 20 KB to 2.7 KB, for some 7 µs a pod. The tables are bounded and forget what is
-not used.
+images from about 20 KB to 2.7 KB, for some 7 µs a pod. The tables are limited in bytes; `CACHES`
+names them. What no object has any more leaves them when they are aged, and what is very large is
+never in them: then it goes with its object.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
+from sys import getrefcount, getsizeof
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from kscheduler.api.core import (
+    Container,
     ContainerStatus,
     Node,
     Pod,
@@ -27,12 +31,15 @@ from kscheduler.api.core import (
     Volume,
 )
 from kscheduler.api.meta import ApiObject, ObjectMeta
+from kscheduler.caches import EXPANSION, SharedValues, are_referred_to
 
 H = TypeVar("H", bound=Hashable)
+T = TypeVar("T", str, str | None)
 
-TABLE_SIZE = 16384
-# Workloads are fewer than pods; a spec is some 2 KB.
-MAX_SPECS = 4096
+MEBIBYTE = 1 << 20
+# Names, phases, times; nothing that has a limit of its own is longer. At most 7 MB.
+MAX_TEXTS = 16384
+LONGEST_TEXT = 253
 
 _encode = msgspec.json.Encoder().encode
 
@@ -59,8 +66,8 @@ def share_node(node: Node) -> Node:
         node,
         status=replace(
             status,
-            conditions=_first(status.conditions),
-            images=tuple(map(_first, status.images)),
+            conditions=_shared_item(status.conditions),
+            images=tuple(map(_shared_item, status.images)),
         ),
     )
 
@@ -68,12 +75,12 @@ def share_node(node: Node) -> Node:
 def _shared_metadata(metadata: ObjectMeta) -> ObjectMeta:
     return replace(
         metadata,
-        namespace=_first(metadata.namespace),
-        generate_name=_first(metadata.generate_name),
-        creation_timestamp=_first(metadata.creation_timestamp),
+        namespace=_shared_text(metadata.namespace),
+        generate_name=_shared_text(metadata.generate_name),
+        creation_timestamp=_shared_text(metadata.creation_timestamp),
         labels=_shared_map(metadata.labels),
         annotations=_shared_map(metadata.annotations),
-        owner_references=_first(metadata.owner_references),
+        owner_references=_shared_item(metadata.owner_references),
     )
 
 
@@ -82,8 +89,12 @@ def _shared_spec(spec: PodSpec) -> PodSpec:
     node_name, volumes = spec.node_name, spec.volumes
     if volumes:
         volumes = tuple([volume for volume in volumes if not _has_no_source(volume)])
-    shared = _first_spec(_encode(replace(spec, node_name="", volumes=volumes)))
-    return replace(shared, node_name=_first(node_name)) if node_name else shared
+    encoded = _encode(replace(spec, node_name="", volumes=volumes))
+    shared = _specs.get(encoded)
+    if shared is None:
+        shared = _decode_spec(encoded)
+        _specs.put(encoded, shared, (1 + EXPANSION) * len(encoded))
+    return replace(shared, node_name=_shared_text(node_name)) if node_name else shared
 
 
 def _has_no_source(volume: Volume) -> bool:
@@ -96,7 +107,7 @@ def _shared_status(status: PodStatus) -> PodStatus:
         return status
     return replace(
         status,
-        phase=_first(status.phase),
+        phase=_shared_text(status.phase),
         conditions=tuple(map(_shared_condition, status.conditions)),
         container_statuses=_shared_statuses(status.container_statuses),
         init_container_statuses=_shared_statuses(status.init_container_statuses),
@@ -106,40 +117,91 @@ def _shared_status(status: PodStatus) -> PodStatus:
 def _shared_condition(condition: PodCondition) -> PodCondition:
     return replace(
         condition,
-        type=_first(condition.type),
-        status=_first(condition.status),
-        last_transition_time=_first(condition.last_transition_time),
+        type=_shared_text(condition.type),
+        status=_shared_text(condition.status),
+        last_transition_time=_shared_text(condition.last_transition_time),
     )
 
 
 def _shared_statuses(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
-    return _first_statuses(_encode(statuses)) if statuses else statuses
+    if not statuses:
+        return statuses
+    encoded = _encode(statuses)
+    shared = _statuses.get(encoded)
+    if shared is None:
+        shared = _decode_statuses(encoded)
+        _statuses.put(encoded, shared, (1 + EXPANSION) * len(encoded))
+    return shared
 
 
 def _shared_map(mapping: Mapping[str, str]) -> Mapping[str, str]:
-    return _map(tuple(mapping.items())) if mapping else mapping
+    if not mapping:
+        return mapping
+    items = tuple(mapping.items())
+    shared = _maps.get(items)
+    if shared is None:
+        shared = mapping
+        _maps.put(items, mapping, _bytes_of_map(mapping))
+    return shared
 
 
-def _first(item: H) -> H:
-    return _first_equal(item)
+def _bytes_of_map(mapping: Mapping[str, str]) -> int:
+    """The map and its items as tuples, which hold the same texts."""
+    texts = sum(map(getsizeof, chain(mapping, mapping.values())))
+    return texts + getsizeof(mapping) + 64 * len(mapping)
 
 
-@lru_cache(maxsize=TABLE_SIZE)
-def _first_equal(item: Hashable) -> Any:
-    return item
+def _shared_item(item: H) -> H:
+    if not item:
+        return item
+    shared = _items.get(item)
+    if shared is None:
+        shared = item
+        _items.put(item, item, EXPANSION * len(_encode(item)))
+    return shared
 
 
-@lru_cache(maxsize=TABLE_SIZE)
-def _map(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    return dict(items)
+def _shared_text(text: T) -> T:
+    return _first_text(text) if text is not None and len(text) <= LONGEST_TEXT else text
 
 
-_first_spec: Callable[[bytes], PodSpec] = lru_cache(maxsize=MAX_SPECS)(
-    msgspec.json.Decoder(PodSpec).decode
+@lru_cache(maxsize=MAX_TEXTS)
+def _first_text(text: Any) -> Any:
+    return text
+
+
+def _specs_in_use(specs: Iterable[PodSpec]) -> Iterable[bool]:
+    """Itself, in a pod that waits; or its parts, in pods that are placed."""
+    specs = list(specs)
+    # Everybody refers to the empty tuple, but then no API server admits a pod without containers.
+    parts = [
+        bool(spec.containers) and getrefcount(spec.containers) > _PART_UNREFERRED for spec in specs
+    ]
+    # One more reference each: the list.
+    return [used or part for used, part in zip(are_referred_to(specs, 1), parts, strict=True)]
+
+
+def _items_in_use(items: Iterable[Hashable]) -> Iterable[bool]:
+    """An item is its own key, in the cache's dictionaries of values and of costs."""
+    return are_referred_to(items, 2)
+
+
+# A tuple in a struct, and the reference by which it is counted.
+_PART_UNREFERRED = max(
+    [getrefcount(spec.containers) for spec in [PodSpec(containers=(Container(),))]]
 )
-_first_statuses: Callable[[bytes], tuple[ContainerStatus, ...]] = lru_cache(maxsize=MAX_SPECS)(
-    msgspec.json.Decoder(tuple[ContainerStatus, ...]).decode
-)
-
 _NO_SOURCE = Volume()
+_decode_spec = msgspec.json.Decoder(PodSpec).decode
+_decode_statuses = msgspec.json.Decoder(tuple[ContainerStatus, ...]).decode
+
+_specs: SharedValues[bytes, PodSpec] = SharedValues("shared_specs", 16 * MEBIBYTE, _specs_in_use)
+_statuses: SharedValues[bytes, tuple[ContainerStatus, ...]] = SharedValues(
+    "shared_statuses", 4 * MEBIBYTE
+)
+_maps: SharedValues[tuple[tuple[str, str], ...], Mapping[str, str]] = SharedValues(
+    "shared_labels", 8 * MEBIBYTE
+)
+_items: SharedValues[Any, Any] = SharedValues("shared_items", 4 * MEBIBYTE, _items_in_use)
+CACHES = (_specs, _statuses, _maps, _items)
+
 _SHARING: Mapping[type[ApiObject], Callable[[Any], Any]] = {Pod: share_pod, Node: share_node}

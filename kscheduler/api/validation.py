@@ -4,7 +4,12 @@ Each function returns the complaints; no complaint means the text is fine.
 """
 
 import re
-from functools import lru_cache
+
+from kscheduler.caches import for_short_texts
+
+LONGEST_LABEL_VALUE = 63
+# A DNS subdomain, a slash and a name.
+LONGEST_LABEL_KEY = 253 + 1 + 63
 
 _DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
@@ -52,7 +57,7 @@ def dns_subdomain_errors(text: str) -> list[str]:
     return errors
 
 
-@lru_cache(maxsize=4096)
+@for_short_texts(entries=2048, longest=LONGEST_LABEL_KEY)
 def label_key_errors(text: str) -> tuple[str, ...]:
     """`[prefix/]name`, also known as a qualified name."""
     prefix, slash, name = text.rpartition("/")
@@ -70,7 +75,7 @@ def label_key_errors(text: str) -> tuple[str, ...]:
     return (*errors, *(f"name part {error}" for error in name_errors))
 
 
-@lru_cache(maxsize=4096)
+@for_short_texts(entries=2048, longest=LONGEST_LABEL_VALUE)
 def label_value_errors(text: str) -> tuple[str, ...]:
     errors = _too_long(text, 63)
     if not _label_value.fullmatch(text):

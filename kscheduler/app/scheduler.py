@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from kscheduler.api.resources import PODS
 from kscheduler.api.timestamps import steady_time
 from kscheduler.app.extending import Extending, kept_for
 from kscheduler.app.following import Following
+from kscheduler.app.memory import AnyCache, age_caches, caches_of
 from kscheduler.client.informer import Registration
 from kscheduler.client.informer_factory import InformerFactory
 from kscheduler.client.legacy_recorder import LegacyBroadcaster
@@ -114,6 +115,10 @@ class Scheduler:
         await factory.wait_for_sync()
         await factory.wait_for_handlers(self.handlers)
         _settle_memory()
+        tasks.create_task(age_caches(self.caches), name="caches/aging")
+
+    def caches(self) -> Iterator[AnyCache]:
+        return caches_of(self.cache, self.frameworks.values())
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -213,6 +218,7 @@ class Assembler:
             compile_pod=partial(PodInfo, counting=_counting(self.gates)),
         )
         handlers = subscribe(following, events)
+        self.metrics.watch_caches(partial(caches_of, cache, frameworks.values()))
         return Scheduler(
             following,
             frameworks,

@@ -98,7 +98,8 @@ class Lru(Generic[V]):
 class _Similar(msgspec.Struct):
     """The different messages of one reason, and when the last of them came."""
 
-    messages: set[str]
+    # Their hashes: a message may be long.
+    messages: set[int]
     seen_ns: int
 
 
@@ -127,7 +128,7 @@ class EventCorrelator:
         if similar is None or now_ns - similar.seen_ns > AGGREGATE_SECONDS * _NANO:
             similar = _Similar(set(), now_ns)
             self._similar.put(event.reason_key, similar)
-        similar.messages.add(event.message)
+        similar.messages.add(hash(event.message))
         similar.seen_ns = now_ns
         if len(similar.messages) < AGGREGATE_AT:
             return event, event.full_key

@@ -32,6 +32,7 @@ class FilteringWithNominated:
         self._run_filter = filtering.run_filter
         self._nominator = nominator
         self._promises = Promises(nominator)
+        self.caches = self._promises.caches
 
     def filter_with_nominated(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Filtered:
         if not self._nominator.nodes:

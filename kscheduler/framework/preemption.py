@@ -72,6 +72,7 @@ class Evaluator:
         self._percentage = percentage
         self._absolute = absolute
         self._memory = Memory(handle.nominator)
+        self.caches = self._memory.caches
 
     def evaluate(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis

@@ -11,21 +11,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.caches import ENTRY_BYTES, BoundedCache
 from kscheduler.framework.handle import Nominator
 from kscheduler.framework.preemption_dry_run import Finding
-from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.pod_template import PodTemplate
 
-# Each may hold a finding for every node.
+# Each may hold a finding for every node, so at least as many are kept, and at most twice as many.
 MAX_TEMPLATES = 4
+MAX_BYTES = 16 << 20
+BYTES_PER_FINDING = 100
+LEAST_COST = MAX_BYTES // (2 * MAX_TEMPLATES) - ENTRY_BYTES
 
 
 class Memory:
     def __init__(self, nominator: Nominator) -> None:
         self._nominator = nominator
-        self._kept: Memo[PodTemplate, _Kept] = Memo(MAX_TEMPLATES)
+        self._kept: BoundedCache[PodTemplate, _Kept] = BoundedCache(
+            "preemption_findings", MAX_BYTES
+        )
+        self.caches = (self._kept,)
 
     def recall(
         self, pod: PodInfo, nodes: Nodes, budgets: Sequence[PodDisruptionBudget]
@@ -36,7 +42,8 @@ class Memory:
         kept = self._kept.get(pod.template)
         if kept is None:
             kept = _Kept(self._nominator)
-            self._kept.put(pod.template, kept)
+            cost = pod.template.bytes + BYTES_PER_FINDING * len(nodes.whole)
+            self._kept.put(pod.template, kept, max(cost, LEAST_COST))
         kept.forget_what_changed(nodes, budgets)
         return kept.findings
 

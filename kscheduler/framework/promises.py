@@ -7,28 +7,30 @@ looked at again.
 
 from __future__ import annotations
 
+from kscheduler.caches import BoundedCache
 from kscheduler.framework.handle import Nominator
-from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.promised import Promised
 
 # Pods that preempt are of few priorities; for each a few columns as long as the table are kept.
-MAX_PRIORITIES = 4
+MAX_BYTES = 8 << 20
+BYTES_PER_ROW = 64
 NOBODY = ""
 
 
 class Promises:
     def __init__(self, nominator: Nominator) -> None:
         self._nominator = nominator
-        self._kept: Memo[int, _Kept] = Memo(MAX_PRIORITIES)
+        self._kept: BoundedCache[int, _Kept] = BoundedCache("nominated_rows", MAX_BYTES)
+        self.caches = (self._kept,)
 
     def beside(self, pod: PodInfo, nodes: Nodes) -> Promised:
         """As they are seen by this pod; good until the next question."""
         kept = self._kept.get(pod.priority)
         if kept is None:
             kept = _Kept(self._nominator, pod.priority)
-            self._kept.put(pod.priority, kept)
+            self._kept.put(pod.priority, kept, BYTES_PER_ROW * len(nodes.whole))
         kept.look(pod.uid, nodes)
         return kept.promised
 

@@ -13,14 +13,14 @@ from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
-from kscheduler.state.memo import Memo
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.state.nodes_view import Nodes
 
 Q = TypeVar("Q", bound=Hashable)
 Answers = NDArray[Any]  # [nodes]
 
-# Questions whose answers are kept; at 5,000 nodes each is 40 kB.
-MAX_QUESTIONS = 64
+# At 5,000 nodes the answers to one question are 40 kB.
+MAX_BYTES = 4 << 20
 # With more rows than this to look at again, numpy is faster.
 MAX_ONE_BY_ONE = 12
 
@@ -45,10 +45,11 @@ class RowMemo(Generic[Q]):
         self,
         of_nodes: Callable[[Q, Nodes], Answers],
         of_row: Callable[[Q, Nodes, int], int | None],
+        name: str,
     ) -> None:
         self._of_nodes = of_nodes
         self._of_row = of_row
-        self._kept: Memo[Q, _Kept] = Memo(MAX_QUESTIONS)
+        self.cache: BoundedCache[Q, _Kept] = BoundedCache(name, MAX_BYTES)
 
     def __call__(self, question: Q, nodes: Nodes) -> Answers:
         """The answers for these nodes; the array is the caller's."""
@@ -60,17 +61,24 @@ class RowMemo(Generic[Q]):
         changed = nodes.changed_rows
         if changed is None:
             return self._of_nodes(question, nodes)
-        kept = self._kept.get(question)
+        kept = self.cache.get(question)
         if kept is None:
-            self._kept.put(question, _Kept())
+            self._keep(question, _Kept())
             return self._of_nodes(question, nodes)
         answers, now = kept.answers, changed.now
         if answers is None or kept.as_of != now:
             rows = changed.since(kept.as_of)
             if answers is None or rows is None or not self._renew(question, nodes, answers, rows):
+                grows = answers is None or rows is None
                 answers = kept.answers = self._of_nodes(question, nodes.whole)
+                if grows:
+                    self._keep(question, kept)
             kept.as_of = now
         return answers if nodes.whole is nodes else answers.take(nodes.rows)
+
+    def _keep(self, question: Q, kept: _Kept) -> None:
+        size = size_of(question, self.cache.largest)
+        self.cache.put(question, kept, size if kept.answers is None else size + kept.answers.nbytes)
 
     def _renew(self, question: Q, nodes: Nodes, answers: Answers, rows: Iterable[int]) -> bool:
         """Brings the answers of these rows up to date, unless that is better left to numpy."""

@@ -9,10 +9,11 @@ A plugin that raises has answered Error; the exception goes no further.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kscheduler import logs
+from kscheduler.caches import BoundedCache
 from kscheduler.framework.binding import Binding
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.enqueueing import PreEnqueueing, any_change, events_by_plugin
@@ -73,6 +74,7 @@ class Framework:
         self.filters_locally = filtering.is_local
         nominated = FilteringWithNominated(pre_filtering, filtering, handle.nominator)
         self.filter_with_nominated = nominated.filter_with_nominated
+        self._caches = nominated.caches
 
         self.run_post_filter = PostFiltering(profile, metrics, at("postFilter")).run_post_filter
 
@@ -105,6 +107,13 @@ class Framework:
     def plugins(self) -> Iterable[Plugin]:
         """Each plugin once, whatever number of points it extends."""
         return {one.name: one for some in self.plugins_at.values() for one in some}.values()
+
+    @property
+    def caches(self) -> Iterator[BoundedCache[Any, Any]]:
+        """What plugins, and the stages themselves, keep from one decision to the next."""
+        yield from self._caches
+        for plugin in self.plugins:
+            yield from getattr(plugin, "caches", ())
 
     @property
     def events(self) -> Mapping[str, Sequence[EventWithHint]]:

@@ -18,6 +18,7 @@ from prometheus_client import GCCollector, PlatformCollector
 
 from kscheduler.metrics.access import AccessMetrics, ServerLibraryMetrics, WorkQueueMetrics
 from kscheduler.metrics.attempts import AttemptMetrics, BatchMetrics, PreemptionMetrics
+from kscheduler.metrics.caches import CacheMetrics
 from kscheduler.metrics.claims import ClaimMetrics
 from kscheduler.metrics.client import InformerMetrics, RequestMetrics
 from kscheduler.metrics.component import ComponentMetrics
@@ -50,6 +51,7 @@ class Metrics(
     GroupMetrics,
     WaitingMetrics,
     ClaimMetrics,
+    CacheMetrics,
     ComponentMetrics,
     RequestMetrics,
     InformerMetrics,

@@ -32,19 +32,25 @@ class Instrument(Protocol):
 
 
 class Counter:
-    __slots__ = ("value",)
+    """A number that only grows; or one that somebody else counts."""
+
+    __slots__ = ("_read", "value")
 
     def __init__(self) -> None:
         self.value: float = 0
+        self._read: Callable[[], float] | None = None
 
     def inc(self, amount: float = 1) -> None:
         self.value += amount
+
+    def read_from(self, source: Callable[[], float]) -> None:
+        self._read = source
 
     def reset(self) -> None:
         self.value = 0
 
     def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
-        yield "", {}, self.value
+        yield "", {}, self.value if self._read is None else self._read()
 
 
 class Gauge:

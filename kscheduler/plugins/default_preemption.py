@@ -49,6 +49,7 @@ class DefaultPreemption:
             percentage=args.min_candidate_nodes_percentage,
             absolute=args.min_candidate_nodes_absolute,
         )
+        self.caches = self._evaluator.caches
         self._executor = Executor(handle, self.name)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from kscheduler.api.core import Pod
+from kscheduler.caches import BoundedCache
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
 from kscheduler.state.images import ImageOnNodes
-from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.pod_template import PodTemplate
@@ -24,15 +24,16 @@ LEAST_BYTES = 23 * MEBIBYTE
 MOST_BYTES_PER_IMAGE = 1000 * MEBIBYTE
 
 
-# Kept until a Node changes; at 5,000 nodes each is 40 kB.
-MAX_SCORES = 64
+# Scores are kept until a Node changes; at 5,000 nodes those of a template are 40 kB.
+MAX_BYTES = 4 << 20
 
 
 class ImageLocality:
     name = "ImageLocality"
 
     def __init__(self) -> None:
-        self._scores: Memo[PodTemplate, Scores] = Memo(MAX_SCORES)
+        self._scores: BoundedCache[PodTemplate, Scores] = BoundedCache("image_scores", MAX_BYTES)
+        self.caches = (self._scores,)
         self._nodes_as_of = 0
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
@@ -42,7 +43,7 @@ class ImageLocality:
         scores = self._scores.get(pod.template)
         if scores is None:
             scores = self._score_all(pod, nodes.whole)
-            self._scores.put(pod.template, scores)
+            self._scores.put(pod.template, scores, scores.nbytes + pod.template.bytes)
         return scores.take(nodes.rows)
 
     def _score_all(self, pod: PodInfo, nodes: Nodes) -> Scores:

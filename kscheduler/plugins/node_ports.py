@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -20,8 +18,9 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.verdict import SKIP, Code, Rejection, Status, unschedulable
+from kscheduler.state.host_ports import any_ports_conflict
 from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.pod_info import HostPort, PodInfo, ports_conflict
+from kscheduler.state.pod_info import HostPort, PodInfo
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 NOT_PREPARED = 'reading "PreFilterNodePorts" from cycleState: not found'
@@ -46,10 +45,7 @@ class NodePorts:
         if wanted is None:
             yield Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)
             return
-        taken = np.zeros(len(nodes), np.bool_)
-        for port in wanted.ports:
-            taken |= nodes.port_in_use(port.ip, port.protocol, port.port)
-        yield unschedulable(taken, REASON)
+        yield unschedulable(nodes.ports_in_use(wanted.ports), REASON)
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         return [
@@ -66,5 +62,5 @@ class NodePorts:
     def _pod_deleted(self, pod: PodInfo, old: PodInfo, new: None) -> Hint:
         if not (old.node_name or old.pod.status.nominated_node_name):
             return Hint.SKIP
-        frees = any(ports_conflict(want, had) for want in pod.host_ports for had in old.host_ports)
+        frees = any_ports_conflict(pod.host_ports, old.host_ports)
         return Hint.QUEUE if frees else Hint.SKIP

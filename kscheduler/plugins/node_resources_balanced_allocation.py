@@ -36,7 +36,8 @@ class NodeResourcesBalancedAllocation:
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._resources = tuple(spec.name for spec in args.resources)
         self._cpu_and_memory = self._resources == (CPU, MEMORY)
-        self._scores = RowMemo(self._score_nodes, self._score_row)
+        self._scores = RowMemo(self._score_nodes, self._score_row, "balanced_allocation_scores")
+        self.caches = (self._scores.cache,)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         request = self._request(pod)

@@ -82,8 +82,9 @@ class NodeResourcesFit:
         self._weights = tuple(spec.weight for spec in strategy.resources)
         self._strategy = _formula(strategy)
         self._strategy_of_one = _formula_of_one(strategy) if self._cpu_and_memory else None
-        self._shortages = RowMemo(shortages, shortages_of_row)
-        self._scores = RowMemo(self._score_nodes, self._score_row)
+        self._shortages = RowMemo(shortages, shortages_of_row, "resource_shortages")
+        self._scores = RowMemo(self._score_nodes, self._score_row, "resource_fit_scores")
+        self.caches = (self._shortages.cache, self._scores.cache)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         wanted = [one for one in pod.spec_requests.items() if one[1] > 0]

@@ -38,10 +38,10 @@ def shortages(wanted: Wanted, nodes: Nodes) -> Shortages:
     return found
 
 
-def _of_resource(resource: str, amount: int, nodes: Nodes) -> Shortages:
+def _of_resource(resource: str, amount: int, nodes: Nodes) -> Shortages | int:
     column = nodes.resources.get(resource)
     if column is None:
-        return np.full(len(nodes), _NEVER)
+        return _NEVER
     capacity = nodes.allocatable[:, column]
     short = capacity - nodes.requested[:, column] < amount
     return np.where(short, np.where(capacity < amount, _NEVER, _NOT_LEFT), 0)

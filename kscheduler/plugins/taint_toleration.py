@@ -13,6 +13,7 @@ import numpy as np
 
 from kscheduler.api.core import Node, Taint, Toleration
 from kscheduler.api.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, find_untolerated, is_tolerated
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.errors import KschedulerError
 from kscheduler.framework import fragments
 from kscheduler.framework.cluster_event import (
@@ -27,13 +28,12 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.normalize import share_of_best
 from kscheduler.framework.verdict import MAX_NODE_SCORE, Rejection, Scores, Status, unresolvable
-from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 REASON = "node(s) had untolerated taint(s)"
 NOT_PREPARED = 'failed to read "PreScoreTaintToleration" from cycleState: not found'
-REMEMBERED = 1024
+MAX_BYTES = 4 << 20
 
 Tolerations = tuple[Toleration, ...]
 TaintSets = Sequence[tuple[Taint, ...]]
@@ -51,6 +51,10 @@ class Verdicts:
         self.any_forbids = any(forbidding)
         self.any_discourages = any(discouraging)
 
+    @property
+    def nbytes(self) -> int:
+        return self.forbidding.nbytes + self.discouraging.nbytes
+
     def cover(self, taint_sets: TaintSets) -> bool:
         """Whether these are the lists that were judged, and none has been added since."""
         return self._taint_sets is taint_sets and len(taint_sets) == len(self.forbidding)
@@ -62,7 +66,10 @@ class TaintToleration:
 
     def __init__(self, args: object, handle: Handle) -> None:
         self._numeric = handle.gates.enabled("TaintTolerationComparisonOperators")
-        self._remembered: Memo[Tolerations, Verdicts] = Memo(REMEMBERED)
+        self._remembered: BoundedCache[Tolerations, Verdicts] = BoundedCache(
+            "toleration_verdicts", MAX_BYTES
+        )
+        self.caches = (self._remembered,)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Nothing to prepare; asked and counted as upstream's is."""
@@ -107,7 +114,8 @@ class TaintToleration:
         verdicts = self._remembered.get(tolerations)
         if verdicts is None or not verdicts.cover(taint_sets):
             verdicts = self._judged(tolerations, taint_sets)
-            self._remembered.put(tolerations, verdicts)
+            cost = verdicts.nbytes + size_of(tolerations, self._remembered.largest)
+            self._remembered.put(tolerations, verdicts, cost)
         return verdicts
 
     def _judged(self, tolerations: Tolerations, taint_sets: TaintSets) -> Verdicts:

@@ -14,10 +14,12 @@ word; a node of which an update comes first, or a second add, is simply stored.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from kscheduler import logs
 from kscheduler.api.core import Node
+from kscheduler.caches import BoundedCache
 from kscheduler.errors import KschedulerError
 from kscheduler.logs import quote
 from kscheduler.state.node_order import zone_key
@@ -158,6 +160,11 @@ class Cache:
             self._ghosts[name] = pods
         self._table.remove(name)
         self._occupancy.resize(len(self._table))
+
+    @property
+    def caches(self) -> Sequence[BoundedCache[Any, Any]]:
+        """Answers about nodes that are remembered."""
+        return self._table.caches
 
     @property
     def node_count(self) -> int:

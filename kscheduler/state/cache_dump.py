@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kscheduler.api.meta import EMPTY
 from kscheduler.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kscheduler.state.cache import Cache
+from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.resources import PERMANENT
 
@@ -47,7 +48,7 @@ def dump(cache: Cache) -> Iterator[NodeDump]:
         yield NodeDump(
             name=nodes.name_of(row),
             deleted=False,
-            requested={name: int(nodes.requested[row, at]) for name, at in nodes.resources.items()},
+            requested=_requested(nodes, row),
             pods=nodes.pods(row),
             allocatable={
                 name: int(nodes.allocatable[row, at]) for name, at in nodes.resources.items()
@@ -59,6 +60,17 @@ def dump(cache: Cache) -> Iterator[NodeDump]:
         for pod in pods:
             requested.update(pod.requests)
         yield NodeDump(name=name, deleted=True, requested=requested, pods=pods)
+
+
+def _requested(nodes: Nodes, row: int) -> dict[str, int]:
+    """By column; and of resources that no node has, which have none, by pod."""
+    columns = nodes.resources
+    requested = {name: int(nodes.requested[row, at]) for name, at in columns.items()}
+    for pod in nodes.pods(row):
+        for name, amount in pod.requests.items():
+            if name not in columns:
+                requested[name] = requested.get(name, 0) + amount
+    return requested
 
 
 def pod_text(pod: PodInfo) -> str:

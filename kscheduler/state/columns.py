@@ -48,6 +48,15 @@ class Rows:
             self._free.remove(self.length)
 
 
+def _capacity(needed: int, capacity: int) -> int:
+    """Grows and shrinks by factors, so that a cell more or less costs as much as a cell."""
+    if needed > capacity:
+        return max(needed, 2 * capacity)
+    if needed < capacity // 4:
+        return max(2 * needed, SMALLEST_CAPACITY)
+    return capacity
+
+
 class Column:
     """One value per row; a row that is not in use holds `fill`."""
 
@@ -63,10 +72,13 @@ class Column:
         self._show(len(values))
 
     def resize(self, length: int) -> None:
-        capacity = len(self._array)
-        if length > capacity:
-            extra = np.full(max(length - capacity, capacity), self._fill, self._array.dtype)
-            self._array = np.concatenate([self._array, extra])
+        """Rows that are given up hold `fill` by now."""
+        capacity = _capacity(length, len(self._array))
+        if capacity != len(self._array):
+            resized = np.full(capacity, self._fill, self._array.dtype)
+            common = min(capacity, len(self._array))
+            resized[:common] = self._array[:common]
+            self._array = resized
         self._show(length)
 
     def copy(self) -> Column:
@@ -102,15 +114,19 @@ class Matrix:
         self.resize(0, width)
 
     def resize(self, length: int, width: int) -> None:
-        columns, capacity = self._array.shape
-        if length > capacity or width > columns:
-            wide, long = max(width, columns), capacity
-            if length > capacity:
-                long = max(length, 2 * capacity)
-            grown = np.zeros((wide, long), np.int64)
-            grown[:columns, :capacity] = self._array
-            self._array = grown
+        """Rows that are given up are zero by now; columns are given up by `keep_columns` alone."""
+        wide, long = self._array.shape
+        columns, rows = max(wide, _capacity(width, wide)), _capacity(length, long)
+        if (columns, rows) != (wide, long):
+            common = min(rows, long)
+            resized = np.zeros((columns, rows), np.int64)
+            resized[:wide, :common] = self._array[:, :common]
+            self._array = resized
         self._show(length, width)
+
+    def keep_columns(self, kept: Sequence[int]) -> None:
+        """These and no others, in this order; to be followed by `resize`."""
+        self._array = self._array[kept]
 
     def copy(self) -> Matrix:
         length, width = self.view.shape

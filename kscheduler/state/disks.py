@@ -6,7 +6,7 @@ disk, a writer shares it with nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kscheduler.api.core import PodSpec, Volume
@@ -34,22 +34,27 @@ def _uses(volume: Volume) -> Iterator[DiskUse]:
             yield DiskUse(("rbd", rbd.pool, rbd.image, monitor), not rbd.read_only)
 
 
-def disks_conflict(wanted: DiskUse, used: DiskUse) -> bool:
-    return wanted.disk == used.disk and (wanted.writes or used.writes)
+def any_disks_conflict(wanted: Iterable[DiskUse], used: Iterable[DiskUse]) -> bool:
+    """Whether one is used by both sides and written to by either; one pass over each side."""
+    writes: dict[tuple[str, ...], bool] = {}
+    for use in used:
+        writes[use.disk] = use.writes or writes.get(use.disk, False)
+    return any(use.disk in writes and (use.writes or writes[use.disk]) for use in wanted)
 
 
 class Disks:
     """Which rows use which disks."""
 
-    def __init__(self) -> None:
-        # disk → row → uses, and how many of them write. Inner dicts are replaced, never changed,
-        # so a copy may share them.
+    def __init__(self, base: Disks | None = None) -> None:
+        """`base`: whose disks these are, but for what is added and removed here."""
+        self._base = base
+        # disk → row → uses, and how many of them write. Of a base's disks only those that were
+        # changed here.
         self._rows: dict[tuple[str, ...], dict[int, tuple[int, int]]] = {}
 
-    def copy(self) -> Disks:
-        twin = Disks()
-        twin._rows = self._rows.copy()
-        return twin
+    def fork(self) -> Disks:
+        """The same disks, to be changed without changing these; good while these do not change."""
+        return Disks(self)
 
     def add(self, use: DiskUse, row: int) -> None:
         self._count(use, row, 1)
@@ -58,17 +63,23 @@ class Disks:
         self._count(use, row, -1)
 
     def _count(self, use: DiskUse, row: int, by: int) -> None:
-        rows = dict(self._rows.get(use.disk, {}))
+        rows = self._rows.get(use.disk)
+        if rows is None:
+            rows = self._rows[use.disk] = dict(self._find(use.disk))
         uses, writes = rows.pop(row, (0, 0))
         uses, writes = uses + by, writes + by * use.writes
         if uses:
             rows[row] = uses, writes
-        if rows:
-            self._rows[use.disk] = rows
-        else:
-            self._rows.pop(use.disk, None)
+        elif not rows and self._base is None:
+            del self._rows[use.disk]
 
     def conflicting(self, wanted: DiskUse) -> list[int]:
         """The rows where the disk is used in a way that does not go with this one."""
-        rows = self._rows.get(wanted.disk, {})
+        rows = self._find(wanted.disk)
         return [row for row, (_, writes) in rows.items() if wanted.writes or writes]
+
+    def _find(self, disk: tuple[str, ...]) -> Mapping[int, tuple[int, int]]:
+        rows = self._rows.get(disk)
+        if rows is not None:
+            return rows
+        return self._base._find(disk) if self._base is not None else {}

@@ -93,10 +93,10 @@ class _Thinned(LateColumns):
         counts = np.diff(eviction.first_of_row, append=len(eviction.pods))
         self.pod_count.add_to_rows(eviction.rows, -counts)
         self._with_ports = {n for n, pod in enumerate(eviction.pods) if pod.host_ports}
-        self.ports = base.ports.copy() if self._with_ports else base.ports
+        self.ports = base.ports.fork() if self._with_ports else base.ports
         self._shift_ports(self._with_ports, -1)
         self._with_disks = {n for n, pod in enumerate(eviction.pods) if pod.disks}
-        self.disks = base.disks.copy() if self._with_disks else base.disks
+        self.disks = base.disks.fork() if self._with_disks else base.disks
         self._shift_disks(self._with_disks, -1)
         self.generation = next_generation()
 

@@ -80,12 +80,12 @@ class _ForkedOccupancy(ChangingOccupancy):
 
     def _writable_ports(self) -> HostPorts:
         if self.ports is self._base.ports:
-            self.ports = self.ports.copy()
+            self.ports = self.ports.fork()
         return self.ports
 
     def _writable_disks(self) -> Disks:
         if self.disks is self._base.disks:
-            self.disks = self.disks.copy()
+            self.disks = self.disks.fork()
         return self.disks
 
     def _add_requests(self, pod: PodInfo, row: int) -> None:

@@ -13,13 +13,13 @@ from kscheduler import logs
 from kscheduler.api.core import Node
 from kscheduler.api.quantity import QuantityError, milli_value, value
 from kscheduler.api.resource_names import CPU, PODS, is_counted
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.columns import Column, Rows, read_only
 from kscheduler.state.declared_features import feature_bits
 from kscheduler.state.generations import next_generation
 from kscheduler.state.images import Images
 from kscheduler.state.label_columns import LabelColumns, Mask
-from kscheduler.state.memo import Memo
 from kscheduler.state.node_order import NodeOrder, zone_key
 from kscheduler.state.resources import Resources
 from kscheduler.state.selector_masks import NodeQuery, mask_of_query
@@ -28,7 +28,8 @@ from kscheduler.state.taint_sets import TaintSets
 log = logs.logger(__name__)
 
 NO_NODE = Node()
-MAX_SELECTOR_MASKS = 512
+# At 5,000 nodes some 700 masks.
+MAX_MASK_BYTES = 4 << 20
 # Lists of taints nobody has any more are forgotten when there are this many more lists than rows.
 SPARE_TAINT_LISTS = 1024
 
@@ -63,7 +64,8 @@ class NodeTable:
         self._order = NodeOrder()
         self._ordered = self._order.rows()
         self._order_is_stale = False
-        self._masks: Memo[NodeQuery, Mask] = Memo(MAX_SELECTOR_MASKS)
+        self._masks: BoundedCache[NodeQuery, Mask] = BoundedCache("node_masks", MAX_MASK_BYTES)
+        self.caches = (self._masks,)
         self.generation = next_generation()
         self.label_generation = self.generation
         self.taint_generation = self.generation
@@ -126,7 +128,8 @@ class NodeTable:
         found = self._masks.get(query)
         if found is None:
             found = read_only(mask_of_query(self, query) & self.valid.view)
-            self._masks.put(query, found)
+            cost = found.nbytes + size_of(query, self._masks.largest)
+            self._masks.put(query, found, cost)
         return found
 
     def _new_row(self, name: str) -> int:
@@ -169,16 +172,10 @@ class NodeTable:
         self.images.add(row, after.status.images)
 
     def _write_allocatable(self, row: int, before: Node, after: Node) -> None:
-        resources = self.resources
         old, new = _allocatable(before), _allocatable(after)
-        self.max_pods.cells[row] = new.pop(PODS, 0)
         old.pop(PODS, None)
-        for name in old:
-            resources.allocatable.cells[resources.columns[name], row] = 0
-        for name, amount in new.items():
-            column = resources.use(name)
-            resources.allocatable.cells[column, row] = amount
-        resources.disuse(old)
+        self.max_pods.cells[row] = new.pop(PODS, 0)
+        self.resources.put_allocatable(row, old, new)
 
     def _write_taints(self, row: int, node: Node) -> None:
         number = self.taints.number_of(node.spec.taints)

@@ -7,7 +7,7 @@ view; columns are gathered when asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class Nodes:
 
     @property
     def resources(self) -> Mapping[str, int]:
-        """Columns of `allocatable` and `requested`; nobody has or asks for other names."""
+        """Columns of `allocatable` and `requested`; no node has anything of other names."""
         return self._table.resources.columns
 
     @property
@@ -196,9 +196,14 @@ class Nodes:
 
     def port_in_use(self, ip: str, protocol: str, port: int) -> Mask:
         """Where a pod that wants this host port cannot go."""
-        wanted = HostPort(ip or ANY_IP, protocol or TCP, port)
-        conflicting = self.occupancy.ports.conflicting(wanted)
-        return self._gather(mask_of_bits(conflicting, len(self._table)))
+        return self.ports_in_use([HostPort(ip or ANY_IP, protocol or TCP, port)])
+
+    def ports_in_use(self, wanted: Iterable[HostPort]) -> Mask:
+        """Where a pod that wants all these host ports cannot go."""
+        rows = 0
+        for conflicting in map(self.occupancy.ports.conflicting, wanted):
+            rows |= conflicting
+        return self._gather(mask_of_bits(rows, len(self._table)))
 
     def disk_in_use(self, wanted: DiskUse) -> Mask:
         """Where a pod that wants to use this disk cannot go."""

@@ -143,14 +143,10 @@ class LiveOccupancy(ChangingOccupancy):
         return self.disks
 
     def _add_requests(self, pod: PodInfo, row: int) -> None:
-        for name, amount in pod.requests.items():
-            column = self._resources.use(name)
-            self.requested.add(column, row, amount)
+        self._resources.add_requests(pod.requests, row, 1)
 
     def _remove_requests(self, pod: PodInfo, row: int) -> None:
-        for name, amount in pod.requests.items():
-            self.requested.add(self._resources.columns[name], row, -amount)
-        self._resources.disuse(pod.requests)
+        self._resources.add_requests(pod.requests, row, -1)
 
     def _count_claim(self, claim: str, by: int) -> None:
         users = self._claims.get(claim, 0) + by

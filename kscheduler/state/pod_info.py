@@ -17,14 +17,12 @@ from msgspec import structs
 from kscheduler.api.core import Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.api.requests import ACCOUNTED, Counting
+from kscheduler.caches import BoundedCache
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
-from kscheduler.state.host_ports import HostPort, ports_conflict
-from kscheduler.state.memo import Memo
+from kscheduler.state.host_ports import HostPort
 from kscheduler.state.pod_template import PodTemplate, counted
 
-__all__ = ["AffinityTerm", "HostPort", "PodInfo", "TermKind", "ports_conflict"]
-
-MAX_LABEL_SETS = 4096
+__all__ = ["AffinityTerm", "HostPort", "PodInfo", "TermKind"]
 
 
 class PodInfo:
@@ -137,11 +135,15 @@ def _label_set(labels: Mapping[str, str]) -> tuple[str, ...]:
         label_set = tuple(chain.from_iterable(sorted(labels.items())))
         # With the labels themselves, lest others get their identity.
         known = label_set, labels
-        _label_sets.put(id(labels), known)
+        # Each text is in both, in a slot of the map and one of the tuple.
+        _label_sets.put(id(labels), known, sum(map(len, label_set)) + 100 * len(label_set))
     return known[0]
 
 
-_label_sets: Memo[int, tuple[tuple[str, ...], Mapping[str, str]]] = Memo(MAX_LABEL_SETS)
+_label_sets: BoundedCache[int, tuple[tuple[str, ...], Mapping[str, str]]] = BoundedCache(
+    "label_sets", 4 << 20
+)
+CACHES = (_label_sets,)
 
 
 @lru_cache(maxsize=16)

@@ -3,7 +3,7 @@
 Pods of one workload have equal specs, and `api.sharing` makes their parts the same objects. So
 templates are told apart by identity, which costs next to nothing; pods that share nothing have a
 template each. A template is also the key under which others (plugins, say) remember what they have
-worked out from a spec.
+worked out from a spec; `bytes` is what it then keeps alive.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import ClassVar, NamedTuple
 
-from msgspec import structs
+from msgspec import json, structs
 
 from kscheduler.api.core import Pod, PodSpec, PodStatus
 from kscheduler.api.meta import ObjectMeta
@@ -25,18 +25,22 @@ from kscheduler.api.requests import (
     pod_requests,
 )
 from kscheduler.api.resource_names import CPU, MEMORY, PODS
+from kscheduler.caches import EXPANSION, BoundedCache
 from kscheduler.state.affinity_term import AffinityTerm, TermKind, WeightedTerm, parse_terms
 from kscheduler.state.disks import disk_uses
 from kscheduler.state.host_ports import ANY_IP, TCP, HostPort
-from kscheduler.state.memo import Memo
 
-# Workloads whose pods come and go at the same time; a template is some 3 KB.
-MAX_TEMPLATES = 4096
-# Distinct reports about the containers of one workload.
-MAX_REPORTS = 16
+MEBIBYTE = 1 << 20
+# A template itself; and what it derives from its spec, in bytes per byte of the spec's JSON, where
+# measured up to 2.5.
+TEMPLATE_BYTES = 1500
+DERIVED = 3
 
 # Of a spec only this differs between pods of one workload.
 assert PodSpec.__struct_fields__[0] == "node_name"
+
+
+_encode = json.Encoder().encode
 
 
 class Taken(NamedTuple):
@@ -58,8 +62,8 @@ class PodTemplate:
     __slots__ = (
         "_counting",
         "_pod",
-        "_reported",
         "affinity_error",
+        "bytes",
         "carried_terms",
         "claims",
         "disks",
@@ -73,15 +77,25 @@ class PodTemplate:
         "taken",
     )
 
-    _known: ClassVar[Memo[tuple[object, ...], PodTemplate]] = Memo(MAX_TEMPLATES)
-    # The same by the spec itself, which all pods of a workload share until they are placed.
-    _by_spec: ClassVar[Memo[tuple[object, ...], tuple[PodTemplate, PodSpec]]] = Memo(MAX_TEMPLATES)
+    # Some 8 KB each; what they share with pods that are there is counted as well.
+    _known: ClassVar[BoundedCache[tuple[object, ...], PodTemplate]] = BoundedCache(
+        "pod_templates", 12 * MEBIBYTE
+    )
+    # By the spec itself, which all pods of a workload share until they are placed.
+    _by_spec: ClassVar[BoundedCache[tuple[object, ...], tuple[PodTemplate, PodSpec]]] = (
+        BoundedCache("pod_templates_by_spec", 8 * MEBIBYTE)
+    )
+    # By template and the kubelet's reports, which pods of a workload share as well.
+    _reported: ClassVar[BoundedCache[tuple[object, ...], tuple[Taken, PodStatus]]] = BoundedCache(
+        "pod_reports", 4 * MEBIBYTE
+    )
+    CACHES = (_known, _by_spec, _reported)
 
     def __init__(self, namespace: str, spec: PodSpec, counting: Counting) -> None:
         # Of this pod nothing is reported, so that all there is to know about it is its spec.
         self._pod = pod = Pod(ObjectMeta(namespace=namespace), structs.replace(spec, node_name=""))
         self._counting = counting
-        self._reported: Memo[tuple[int, int], tuple[Taken, PodStatus]] = Memo(MAX_REPORTS)
+        self.bytes = TEMPLATE_BYTES + (EXPANSION + DERIVED) * len(_encode(pod.spec))
         self.taken = _taken(pod, counting)
         self.host_ports = _host_ports(spec)
         self.claims = _claims(namespace, spec)
@@ -111,7 +125,7 @@ class PodTemplate:
         known = cls._by_spec.get(key)
         if known is None:
             known = cls._made_of(namespace, spec, counting), spec
-            cls._by_spec.put(key, known)
+            cls._by_spec.put(key, known, known[0].bytes)
         return known[0]
 
     @classmethod
@@ -120,7 +134,7 @@ class PodTemplate:
         known = cls._known.get(key)
         if known is None:
             known = cls(namespace, spec, counting)
-            cls._known.put(key, known)
+            cls._known.put(key, known, known.bytes + 8 * len(key))
         return known
 
     def taken_by(self, pod: Pod) -> Taken:
@@ -130,11 +144,11 @@ class PodTemplate:
             return _taken(pod, self._counting)
         if not _reports_containers(status):
             return self.taken
-        key = (id(status.container_statuses), id(status.init_container_statuses))
+        key = (self, id(status.container_statuses), id(status.init_container_statuses))
         known = self._reported.get(key)
         if known is None:
             known = _taken(pod, self._counting), status
-            self._reported.put(key, known)
+            self._reported.put(key, known, self.bytes + EXPANSION * len(_encode(status)))
         return known[0]
 
 

@@ -7,6 +7,7 @@ are. What is seldom asked for (ports, disks, claims, the index) is worked out wh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -35,7 +36,10 @@ class Promised:
         self.marked = np.zeros(length, np.bool_)
         self.counts: Amounts = np.zeros(length, np.int64)
         self.nonzero_requests = np.zeros((2, length), np.int64)
-        self.requests: dict[str, Amounts] = {}
+        # name → row → amount, never 0; and as a column for names that somebody asked about. A pod
+        # may name thousands of resources, of which nodes have few.
+        self._requests: dict[str, dict[int, int]] = {}
+        self._columns: dict[str, Amounts] = {}
 
     def put(self, row: int, pods: Sequence[PodInfo]) -> None:
         """From now on these, and no others, are promised to the row."""
@@ -48,18 +52,40 @@ class Promised:
         self.counts[row] = len(pods)
         cpu, memory = sum(pod.nonzero_cpu for pod in pods), sum(pod.nonzero_memory for pod in pods)
         self.nonzero_requests[:, row] = wrap_int64(cpu), wrap_int64(memory)
-        for name in {name for pod in pods for name in pod.requests}:
-            column = self.requests.get(name)
-            if column is None:
-                column = self.requests[name] = np.zeros(self._length, np.int64)
-            column[row] = wrap_int64(sum(pod.requests.get(name, 0) for pod in pods))
+        totals: Counter[str] = Counter()
+        for pod in pods:
+            totals.update(pod.requests)
+        for name, amount in totals.items():
+            if amount:
+                amount = wrap_int64(amount)
+                self._requests.setdefault(name, {})[row] = amount
+                if name in self._columns:
+                    self._columns[name][row] = amount
 
     def _clear(self, row: int) -> None:
         for name in {name for pod in self.pods.pop(row) for name in pod.requests}:
-            self.requests[name][row] = 0
+            rows = self._requests.get(name)
+            if rows is None or rows.pop(row, None) is None:
+                continue
+            if not rows:
+                del self._requests[name]
+                self._columns.pop(name, None)
+            elif name in self._columns:
+                self._columns[name][row] = 0
         self.marked[row] = False
         self.counts[row] = 0
         self.nonzero_requests[:, row] = 0
+
+    def requests_of(self, name: str) -> Amounts | None:
+        """What the promised pods ask of one resource; None if nothing."""
+        rows = self._requests.get(name)
+        if rows is None:
+            return None
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = np.zeros(self._length, np.int64)
+            column[list(rows)] = list(rows.values())
+        return column
 
     def join(self, nodes: Nodes) -> Nodes:
         """These nodes with the promised pods on them; good until either changes."""
@@ -87,11 +113,10 @@ class _Joined(LateColumns):
 
     def _requested(self) -> Matrix:
         joined = self._base.requested.copy()
-        for name, amounts in self._promised.requests.items():
-            # A resource without a column is one that no node has: what is asked of it decides
-            # nothing.
-            column = self._columns.get(name)
-            if column is not None:
+        # A resource without a column is one that no node has: what is asked of it decides nothing.
+        for name, column in self._columns.items():
+            amounts = self._promised.requests_of(name)
+            if amounts is not None:
                 joined.add_to_column(column, amounts)
         return joined
 
@@ -107,14 +132,14 @@ class _Joined(LateColumns):
         return joined
 
     def _ports(self) -> HostPorts:
-        joined = self._base.ports.copy()
+        joined = self._base.ports.fork()
         for pod, row in self._newcomers():
             for port in pod.host_ports:
                 joined.add(port, row)
         return joined
 
     def _disks(self) -> Disks:
-        joined = self._base.disks.copy()
+        joined = self._base.disks.fork()
         for pod, row in self._newcomers():
             for disk in pod.disks:
                 joined.add(disk, row)

@@ -1,6 +1,9 @@
+import tracemalloc
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kscheduler.api.core import (
     Affinity,
@@ -31,7 +34,10 @@ from kscheduler.api.meta import (
     ObjectMeta,
     OwnerReference,
 )
-from kscheduler.api.sharing import share_node, share_pod, sharing_of
+from kscheduler.api.sharing import CACHES, share_node, share_pod, sharing_of
+from kscheduler.state import pod_info
+from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.pod_template import PodTemplate
 
 texts = st.sampled_from(["", "a", "b"])
 label_sets = st.dictionaries(texts, texts, max_size=2)
@@ -211,3 +217,52 @@ def test_nodes_hold_one_copy_of_an_image():
     assert first == node("n1")
     assert first.status.images[0] is second.status.images[0]
     assert first.status.conditions is second.status.conditions
+
+
+def everything_aged():
+    for cache in CACHES:
+        cache.age()
+    return {cache.name: (cache.entries, cache.bytes) for cache in CACHES}
+
+
+def test_what_no_object_has_any_more_is_forgotten():
+    before = everything_aged()
+    waiting = share_pod(decoded_pod(b"p1"))
+    placed = share_pod(replace(waiting, spec=replace(waiting.spec, node_name="n")))
+    node = share_node(Node(status=NodeStatus(images=(ContainerImage(("some/image:9",), 7),))))
+    held = everything_aged()
+    assert all(held[name] > before[name] for name in ("shared_specs", "shared_labels"))
+    del waiting
+    assert everything_aged() == held, "pods that are placed hold the parts"
+    assert share_pod(decoded_pod(b"p2")).spec.containers is placed.spec.containers
+    del placed, node
+    assert everything_aged() == before
+
+
+def large_pods(number):
+    """Annotations of 250 KB, and tolerations of about 800 KB."""
+    yield Pod(ObjectMeta(name="a", annotations={f"note-{number}": "x" * 250_000}))
+    tolerations = tuple([Toleration(f"{number}-{one}", "Exists") for one in range(8_000)])
+    yield Pod(ObjectMeta(name="b"), PodSpec(tolerations=tolerations))
+    labels = {f"{number}-{one}": "v" * 60 for one in range(5_000)}
+    yield Pod(ObjectMeta(name="c", labels=labels))
+    owners = tuple([OwnerReference(name=f"{number}-{one}") for one in range(5_000)])
+    yield Pod(ObjectMeta(name="d", owner_references=owners))
+
+
+def test_large_objects_that_come_and_go_leave_nothing_behind():
+    def come_and_go(rounds):
+        for number in rounds:
+            for pod in large_pods(number):
+                PodInfo(share_pod(pod))
+        for _ in range(2):
+            for cache in (*PodTemplate.CACHES, *pod_info.CACHES, *CACHES):
+                cache.age()
+
+    come_and_go(range(2))
+    tracemalloc.start()
+    come_and_go(range(2, 12))
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 300_000
+    assert peak < sum(cache.max_bytes for cache in CACHES)

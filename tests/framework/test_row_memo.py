@@ -17,7 +17,7 @@ from kscheduler.api.core import (
     ResourceRequirements,
 )
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.framework.row_memo import MAX_ONE_BY_ONE, MAX_QUESTIONS, RowMemo
+from kscheduler.framework.row_memo import MAX_BYTES, MAX_ONE_BY_ONE, RowMemo
 from kscheduler.state.cache import Cache
 from kscheduler.state.fork import fork
 from kscheduler.state.pod_info import PodInfo
@@ -70,7 +70,7 @@ def free():
 
 @pytest.fixture
 def memo(free):
-    return RowMemo(free.of_nodes, free.of_row)
+    return RowMemo(free.of_nodes, free.of_row, "free")
 
 
 def test_a_question_that_is_repeated_is_answered_for_all_rows_once(free, memo):
@@ -103,7 +103,7 @@ def test_when_many_rows_changed_all_are_asked_about_at_once(free, memo):
 
 
 def test_a_row_that_is_too_unusual_is_left_to_the_array(free):
-    memo, cache = RowMemo(free.of_nodes, lambda *_: None), make_cache(3)
+    memo, cache = RowMemo(free.of_nodes, lambda *_: None, "free"), make_cache(3)
     memo("cpu", cache.snapshot())
     memo("cpu", cache.snapshot())
     cache.add_pod(pod("p", "n1", cpu="1"))
@@ -130,14 +130,27 @@ def test_a_what_if_is_answered_on_its_own_and_leaves_no_trace(memo):
     assert memo("cpu", cache.snapshot()).tolist() == [4000] * 3
 
 
-def test_the_number_of_questions_is_bounded(free, memo):
+def test_answers_are_bounded_in_bytes(free, memo):
     cache = make_cache(3)
     memo("first", cache.snapshot())
-    for number in range(2 * MAX_QUESTIONS + 1):
-        memo(str(number), cache.snapshot())
+    for number in range(MAX_BYTES // 10_000):
+        question = str(number) * 10_000
+        memo(question, cache.snapshot())
+        memo(question, cache.snapshot())
+        assert memo.cache.bytes <= MAX_BYTES
     free.nodes.clear()
     memo("first", cache.snapshot().take([0]))
     assert free.nodes == [1]
+
+
+def test_answers_count_with_their_questions(memo):
+    nodes = make_cache(1000).snapshot()
+    memo("cpu", nodes)
+    asked_once = memo.cache.bytes
+    memo("cpu", nodes)
+    assert memo.cache.bytes == asked_once + 8 * 1000
+    memo("cpu", nodes)
+    assert memo.cache.bytes == asked_once + 8 * 1000
 
 
 resources = st.sampled_from(["cpu", "x.io/gpu"])
@@ -158,7 +171,12 @@ steps = st.lists(
 @given(steps)
 def test_after_whatever_happened_the_answers_are_the_right_ones(steps):
     free = Free()
-    memo, cache, pods, serial = RowMemo(free.of_nodes, free.of_row), make_cache(4), {}, count()
+    memo, cache, pods, serial = (
+        RowMemo(free.of_nodes, free.of_row, "free"),
+        make_cache(4),
+        {},
+        count(),
+    )
     for step in steps:
         match step:
             case "pod", number, resource:

@@ -1,6 +1,7 @@
 """Formulas of fullness and balance, against the numbers of upstream's tables and one by one."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -219,3 +220,119 @@ def test_balance_gain_equals_its_definition(cluster):
     columns = np.array(used).T, np.array([asked]).T, np.array(allocatable).T
     want = [gain(*pair) for pair in zip(used, allocatable, strict=True)]
     assert balance_gain(*columns).tolist() == want
+
+
+def int64(number):
+    """As Go computes: what does not fit wraps around."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def quotient(number, divisor):
+    """As Go divides: towards zero."""
+    return int64(abs(number) // abs(divisor) * (1 if (number < 0) == (divisor < 0) else -1))
+
+
+def go_least(requested, capacity):
+    if requested > capacity:
+        return 0
+    return quotient(int64(int64(capacity - requested) * 100), capacity)
+
+
+def go_most(requested, capacity):
+    return quotient(int64(min(requested, capacity) * 100), capacity)
+
+
+def go_mean(score, requested, allocatable, weights):
+    total = weight_sum = 0
+    for one, capacity, weight in zip(requested, allocatable, weights, strict=True):
+        if capacity:
+            total = int64(total + int64(score(one, capacity) * weight))
+            weight_sum += weight
+    return quotient(total, weight_sum) if weight_sum else 0
+
+
+def go_balance(requested, allocatable):
+    pairs = zip(requested, allocatable, strict=True)
+    fractions = [min(float(one) / float(capacity), 1.0) for one, capacity in pairs if capacity]
+    deviation = 0.0
+    if len(fractions) == 2:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    elif len(fractions) > 2:
+        total = 0.0
+        for fraction in fractions:
+            total += fraction
+        mean, squares = total / len(fractions), 0.0
+        for fraction in fractions:
+            squares += (fraction - mean) * (fraction - mean)
+        deviation = math.sqrt(squares / len(fractions))
+    balance = (1 - deviation) * 100
+    return int(balance) if abs(balance) < 2**63 else -(2**63)
+
+
+def go_gain(used, asked, allocatable):
+    requested = [int64(one + more) for one, more in zip(used, asked, strict=True)]
+    gain = int64(50 + go_balance(requested, allocatable) - go_balance(used, allocatable))
+    return 50 + quotient(gain, 2)
+
+
+any_amount = st.integers(-(2**63), 2**63 - 1) | st.integers(-60, 60) | st.sampled_from([0, 2**62])
+any_capacity = st.integers(0, 2**63 - 1) | st.integers(0, 60) | st.integers(9 * 10**16, 2 * 10**17)
+
+
+@st.composite
+def enormous_clusters(draw):
+    resources = draw(st.integers(1, 4))
+    row = st.lists(any_amount, min_size=resources, max_size=resources)
+    capacity = st.lists(any_capacity, min_size=resources, max_size=resources)
+    nodes = draw(st.lists(st.tuples(row, capacity), min_size=1, max_size=4))
+    weights = draw(st.lists(st.integers(1, 100), min_size=resources, max_size=resources))
+    return [one for one, _ in nodes], draw(row), [other for _, other in nodes], weights
+
+
+@settings(deadline=None, max_examples=300)
+@given(enormous_clusters())
+def test_scores_wrap_around_and_truncate_as_go_does(cluster):
+    requested, asked, allocatable, weights = cluster
+    have, capacities = np.array(requested, np.int64).T, np.array(allocatable, np.int64).T
+    for strategy, score in ((least_allocated, go_least), (most_allocated, go_most)):
+        got = strategy(have, capacities, weights).tolist()
+        pairs = zip(requested, allocatable, strict=True)
+        assert got == [go_mean(score, *pair, weights) for pair in pairs]
+    got = balance_gain(have, np.array([asked], np.int64).T, capacities).tolist()
+    pairs = zip(requested, allocatable, strict=True)
+    assert got == [go_gain(used, asked, capacity) for used, capacity in pairs]
+
+
+@settings(deadline=None, max_examples=300)
+@given(enormous_clusters(), shapes)
+def test_utilisation_wraps_around_as_go_does(cluster, shape):
+    requested, _, allocatable, weights = cluster
+    points = [(x, y * 10) for x, y in sorted(shape.items())]
+
+    def curve(p):
+        if p <= points[0][0]:
+            return points[0][1]
+        for (x0, y0), (x1, y1) in pairwise(points):
+            if p <= x1:
+                return y0 + quotient((y1 - y0) * (p - x0), x1 - x0)
+        return points[-1][1]
+
+    def score(have, capacities):
+        total = weight_sum = 0
+        for one, capacity, weight in zip(have, capacities, weights, strict=True):
+            if capacity:
+                percent = 100 if one > capacity else quotient(int64(one * 100), capacity)
+                if (got := curve(percent)) > 0:
+                    total, weight_sum = total + got * weight, weight_sum + weight
+        return math.floor(total / weight_sum + 0.5) if weight_sum else 0
+
+    have, capacities = np.array(requested, np.int64).T, np.array(allocatable, np.int64).T
+    got = requested_to_capacity_ratio(points)(have, capacities, weights).tolist()
+    assert got == [score(*pair) for pair in zip(requested, allocatable, strict=True)]
+
+
+def test_a_node_of_100_petabytes_scores_what_upstream_gives_it():
+    """Nodes of 4 CPU with 100P and 4Ei of memory, a pod of 1P; 6 was recorded for the first."""
+    requested = np.array([[100, 100], [10**15, 10**15]])
+    allocatable = np.array([[4000, 4000], [10**17, 2**62]])
+    assert least_allocated(requested, allocatable, (1, 1)).tolist()[0] == 6

@@ -42,15 +42,25 @@ from kscheduler.api.meta import LabelSelector, LabelSelectorRequirement, ObjectM
 from kscheduler.api.node_selector import RequiredNodeAffinity, compile_node_selector
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
 from kscheduler.state.cache import Cache
-from kscheduler.state.disks import DiskUse, disks_conflict
+from kscheduler.state.disks import DiskUse
 from kscheduler.state.eviction import Eviction
 from kscheduler.state.fork import fork
-from kscheduler.state.host_ports import HostPort, ports_conflict
+from kscheduler.state.host_ports import HostPort
 from kscheduler.state.node_order import zone_key
 from kscheduler.state.pod_info import PodInfo
 
 ZONE = "topology.kubernetes.io/zone"
 NAMESPACE_LABELS = {"blue": {"team": "b"}, "red": {"team": "r"}}
+
+
+def ports_conflict(wanted, used):
+    same_port = (wanted.protocol, wanted.port) == (used.protocol, used.port)
+    return same_port and (wanted.ip == used.ip or "0.0.0.0" in (wanted.ip, used.ip))
+
+
+def disks_conflict(wanted, used):
+    return wanted.disk == used.disk and (wanted.writes or used.writes)
+
 
 node_names = st.sampled_from(["n0", "n1", "n2", "n3", "n4"])
 uids = st.sampled_from([f"u{i}" for i in range(8)])

@@ -15,7 +15,7 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.requests import ACCOUNTED, FROM_SPEC
 from kscheduler.api.sharing import share_pod
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.pod_template import MAX_TEMPLATES, PodTemplate
+from kscheduler.state.pod_template import PodTemplate
 
 
 def asking(**requests):
@@ -89,8 +89,22 @@ def test_reports_count_for_the_pods_that_have_them_only(status, cpu):
         assert PodInfo(pod("reported", status=status)).spec_requests["cpu"] == 1000
 
 
-def test_the_number_of_templates_is_bounded():
-    first = PodInfo(pod()).template
-    for number in range(2 * MAX_TEMPLATES + 1):
+def test_templates_are_bounded_in_bytes():
+    first, number = PodInfo(pod()).template, 0
+    while PodTemplate._known.evictions < 2:
         PodTemplate.of(f"ns-{number}", PodSpec(), ACCOUNTED)
-    assert PodInfo(pod()).template is not first
+        number += 1
+        assert all(cache.bytes <= cache.max_bytes for cache in PodTemplate.CACHES)
+    while PodInfo(pod()).template is first:
+        for _ in range(1000):
+            PodTemplate.of(f"ns-{number}", PodSpec(), ACCOUNTED)
+            number += 1
+        assert number < 10_000
+
+
+def test_a_huge_spec_has_a_template_of_its_own():
+    tolerations = tuple([Toleration(key=f"key-{number}") for number in range(20_000)])
+    huge = pod(tolerations=tolerations)
+    before = [cache.entries for cache in PodTemplate.CACHES]
+    assert PodInfo(huge).template is not PodInfo(huge).template
+    assert [cache.entries for cache in PodTemplate.CACHES] == before

@@ -50,3 +50,15 @@ def test_sums_wrap_around_like_the_columns_they_are_added_to():
     promised = Promised(len(nodes))
     promised.put(0, newcomers)
     assert shown(promised.join(nodes)) == shown(overlay.nodes)
+
+
+def test_what_no_node_has_costs_no_column():
+    nodes = cluster([])
+    promised = Promised(len(nodes))
+    devices = {f"vendor{number}.io/device": "1" for number in range(100)} | {"a.io/none": "0"}
+    container = {"name": "c", "resources": {"requests": devices}}
+    promised.put(0, [PodInfo(make_pod("new", containers=[container]))])
+    assert promised.join(nodes).requested.tolist() == nodes.requested.tolist()
+    assert not promised._columns
+    promised.put(0, [])
+    assert not promised._requests

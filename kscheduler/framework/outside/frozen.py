@@ -12,12 +12,12 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, structs
 
-from kscheduler.state.memo import Memo
+from kscheduler.caches import BoundedCache, size_of
 
 T = TypeVar("T")
 
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
-MAX_KEPT = 8192
+MAX_BYTES = 16 << 20
 
 
 def frozen(value: T) -> T:
@@ -61,16 +61,16 @@ def thawed(value: Any) -> Any:
 class Kept(Generic[T]):
     """What was made of objects, while they are the same objects."""
 
-    __slots__ = ("_kept", "_make")
+    __slots__ = ("_make", "cache")
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make = make
-        self._kept: Memo[int, tuple[Any, T]] = Memo(MAX_KEPT)
+        self.cache: BoundedCache[int, tuple[Any, T]] = BoundedCache("frozen_objects", MAX_BYTES)
 
     def of(self, original: Any) -> T:
-        known = self._kept.get(id(original))
+        known = self.cache.get(id(original))
         if known is None:
             # With the original itself, lest another gets its identity.
             known = original, self._make(original)
-            self._kept.put(id(original), known)
+            self.cache.put(id(original), known, 2 * size_of(original, self.cache.largest))
         return known[1]

@@ -26,6 +26,7 @@ class Guarded(GuardedQueueing, GuardedDeciding, GuardedBinding):
 
     def __init__(self, plugin: Any, guard: Guard, views: Views, handle: Handle) -> None:
         super().__init__(plugin, guard, views, handle)
+        self.caches = (views.kept.cache,)
         self.per_node: bool = getattr(plugin, "per_node", False)
         for method, needed in _NEEDED.items():
             if hasattr(plugin, needed):

@@ -22,6 +22,7 @@ from kscheduler.api.volume_claims import (
     STORAGE,
     requested_storage,
 )
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.framework.listers import Lister
 from kscheduler.framework.verdict import Code, Mask, Rejection, unresolvable
 from kscheduler.plugins.volume_binding.capacity import Bytes, Capacities
@@ -30,7 +31,6 @@ from kscheduler.plugins.volume_binding.matching import Match, match_all
 from kscheduler.plugins.volume_binding.migration import Migrated
 from kscheduler.plugins.volume_binding.offer import ClaimError
 from kscheduler.plugins.volume_binding.volumes import Volumes
-from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 
 REASON_AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
@@ -38,7 +38,7 @@ REASON_NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 REASON_NO_SPACE = "node(s) did not have enough free storage"
 REASON_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
-MAX_TOPOLOGIES = 1024
+MAX_TOPOLOGY_BYTES = 1 << 20
 
 
 class Provision(NamedTuple):
@@ -93,9 +93,10 @@ class Finder:
         self._drivers = drivers
         self._capacities = capacities
         self._migrated = migrated
-        self._topologies: Memo[tuple[TopologySelectorTerm, ...], NodeSelectorMatcher] = Memo(
-            MAX_TOPOLOGIES
+        self._topologies: BoundedCache[tuple[TopologySelectorTerm, ...], NodeSelectorMatcher] = (
+            BoundedCache("volume_topologies", MAX_TOPOLOGY_BYTES)
         )
+        self.caches = (self._topologies,)
 
     def find(self, claims: PodClaims, nodes: Nodes) -> Findings:
         whole = nodes.whole
@@ -179,7 +180,7 @@ class Finder:
         matcher = self._topologies.get(terms)
         if matcher is None:
             matcher = _compiled(terms)
-            self._topologies.put(terms, matcher)
+            self._topologies.put(terms, matcher, 2 * size_of(terms, self._topologies.largest))
         return nodes.selector_mask(matcher)
 
     def _capacity(

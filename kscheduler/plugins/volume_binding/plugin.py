@@ -65,6 +65,7 @@ class VolumeBinding:
             Capacities(listers.lister(CSIStorageCapacity)),
             Migrated(listers.lister(CSINode)),
         )
+        self.caches = self._finder.caches
         self._reservations = Reservations(
             self._volumes,
             self._claims,

@@ -9,13 +9,13 @@ import numpy as np
 
 from kscheduler.api.core import NodeSelector, PersistentVolume
 from kscheduler.api.node_selector import NodeSelectorMatcher, compile_node_selector
+from kscheduler.caches import SharedValues, size_of
 from kscheduler.framework.verdict import Mask, Rows
-from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.selected_rows import SelectedRows
 
-# Distinct demands; what is forgotten is made again when a volume is seen next.
-MAX_REACHES = 16384
+# Distinct demands of volumes that are there, some 2 KB each.
+MAX_REACH_BYTES = 16 << 20
 
 
 class Reach:
@@ -47,7 +47,8 @@ class Reach:
         return self._matcher.error or "no matching NodeSelectorTerms"
 
 
-_reaches: Memo[NodeSelector, Reach] = Memo(MAX_REACHES)
+_reaches: SharedValues[NodeSelector, Reach] = SharedValues("volume_reaches", MAX_REACH_BYTES)
+CACHES = (_reaches,)
 
 
 def reach_of(volume: PersistentVolume) -> Reach | None:
@@ -58,5 +59,5 @@ def reach_of(volume: PersistentVolume) -> Reach | None:
     reach = _reaches.get(affinity.required)
     if reach is None:
         reach = Reach(affinity.required)
-        _reaches.put(affinity.required, reach)
+        _reaches.put(affinity.required, reach, 2 * size_of(affinity.required, _reaches.largest))
     return reach

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from kscheduler.api.core import PersistentVolume
 from kscheduler.api.labels import Selector
 from kscheduler.api.quantity import NANO
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.framework.verdict import Mask, Rows
 from kscheduler.plugins.volume_binding.offer import Demand, Offer
 from kscheduler.plugins.volume_binding.reach import Reach
-from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.selected_rows import SelectedRows
 
@@ -27,7 +27,7 @@ H = TypeVar("H", bound=Hashable)
 NONE = -1
 # Volumes that reach more rows than this are looked at by their reach, and only as many as needed.
 NARROW = 8
-MAX_SELECTORS = 64
+MAX_SELECTED_BYTES = 1 << 20
 
 Numbers = NDArray[np.intp]  # of volumes: [rows], or as said
 Fitting = NDArray[np.bool_]  # [volumes]
@@ -70,7 +70,9 @@ class Shelf:
         for number, offer in enumerate(ordered):
             self._by_reach.setdefault(offer.reach, []).append(number)
         self._layout: Layout | None = None
-        self._selected: Memo[Selector, Fitting] = Memo(MAX_SELECTORS)
+        self._selected: BoundedCache[Selector, Fitting] = BoundedCache(
+            "volume_selectors", MAX_SELECTED_BYTES
+        )
 
     def __len__(self) -> int:
         return len(self.volumes)
@@ -145,7 +147,8 @@ class Shelf:
         if known is None:
             matching = [selector.matches(volume.metadata.labels) for volume in self.volumes]
             known = np.array(matching, np.bool_)
-            self._selected.put(selector, known)
+            cost = known.nbytes + size_of(selector, self._selected.largest)
+            self._selected.put(selector, known, cost)
         return known
 
 

@@ -1,0 +1,61 @@
+"""Caches of a daemon: all of them are known, limited, told of and aged."""
+
+import asyncio
+import gc
+
+from kscheduler.app import memory
+from kscheduler.app.daemon import build
+from kscheduler.caches import BoundedCache
+from kscheduler.metrics import Metrics
+from tests.sandbox.manifests import pod_manifest
+
+MOST_BYTES = 150 << 20
+
+
+def all_caches():
+    gc.collect()
+    return {id(item): item for item in gc.get_objects() if isinstance(item, BoundedCache)}
+
+
+async def test_no_cache_of_a_scheduler_is_unknown(set_up):
+    before = all_caches()
+    async with set_up() as made:
+        scheduler = build(made).scheduler
+        known = list(scheduler.caches())
+        unknown = all_caches().keys() - before.keys() - set(map(id, known))
+        assert not unknown
+        assert len(set(map(id, known))) == len(known)
+        assert sum(cache.max_bytes for cache in known) < MOST_BYTES
+
+
+async def test_metrics_tell_of_each_cache(running, until, api):
+    async with running() as (daemon, _):
+        await until(lambda: daemon.synced)
+        api.objects.create(pod_manifest("p"))
+        await until(lambda: api.objects.find("pods", "p", "default")["spec"].get("nodeName"))
+        families = {one.name: one for one in daemon.made.metrics.registry.collect()}
+        names = {cache.name for cache in daemon.scheduler.caches()}
+        for family in ("bytes", "entries", "evictions"):
+            samples = families[f"kscheduler_cache_{family}"].samples
+            assert {sample.labels["cache"] for sample in samples} == names
+        used = {s.labels["cache"]: s.value for s in families["kscheduler_cache_bytes"].samples}
+        assert used["pod_templates"] > 1000
+
+
+def test_caches_of_one_name_are_told_as_one():
+    metrics = Metrics()
+    caches = [BoundedCache("a", 10_000), BoundedCache("a", 10_000), BoundedCache("b", 10_000)]
+    metrics.watch_caches(lambda: caches)
+    for cache in caches:
+        cache.put(1, 1, 0)
+    entries = metrics.kscheduler_cache_entries
+    assert [entries.labels(name).samples().__next__()[2] for name in "ab"] == [2, 1]
+
+
+async def test_caches_are_aged_for_as_long_as_the_scheduler_is_there(monkeypatch, until):
+    monkeypatch.setattr(memory, "AGING_SECONDS", 0)
+    cache = BoundedCache("c", 10_000)
+    cache.put(1, 1, 0)
+    aging = asyncio.create_task(memory.age_caches(lambda: [cache]))
+    await until(lambda: not cache.entries)
+    aging.cancel()
