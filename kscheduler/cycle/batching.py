@@ -29,12 +29,39 @@ MAX_AGE_SECONDS = 0.5
 NO_ROWS: Rows = np.empty(0, np.intp)
 
 
+class _KnownNodes:
+    """Names by row, of a time between two changes of the set of nodes.
+
+    A row is taken over by the next new node once its own is gone, and the table ends earlier when
+    its last rows are free; so what was found out about a row holds for a name.
+    """
+
+    __slots__ = ("_names", "_order")
+
+    def __init__(self, nodes: Nodes) -> None:
+        # Made anew, and only then, when nodes come or go.
+        self._order = nodes.order
+        self._names = tuple(nodes.names)
+
+    def are_those_of(self, nodes: Nodes) -> bool:
+        return nodes.order is self._order
+
+    def all_left(self, rows: Rows, nodes: Nodes) -> bool:
+        """Whether the nodes of these rows are there, in the same rows, today."""
+        if self.are_those_of(nodes):
+            return True
+        before, after = self._names, nodes.names
+        there = len(after)
+        return all(row < there and after[row] == before[row] for row in rows.tolist())
+
+
 @dataclass(slots=True)
 class _Inheritance:
     """What the last pods of a profile left behind."""
 
     signature: bytes | None = None
     rows: Rows = field(default_factory=lambda: NO_ROWS)
+    known: _KnownNodes | None = None
     made_at: float = 0.0
     # The attempt that added to it last, and the node that one got.
     number: int = -1
@@ -46,6 +73,8 @@ class Batching:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        # Those of the last attempt.
+        self._known: _KnownNodes | None = None
         self._by_profile: dict[str, _Inheritance] = {}
 
     def hint(
@@ -61,16 +90,19 @@ class Batching:
         """The node to try first, or "". PreFilter has been run in `cycle`."""
         started = perf_counter()
         profile = framework.profile_name
+        if self._known is None or not self._known.are_those_of(nodes):
+            self._known = _KnownNodes(nodes)
         found = ""
         left = self._by_profile.get(profile)
         if left is not None and len(left.rows):
             why_not = _unusable(left, pod, signature, number, started)
             if why_not:
-                self._flushed(profile, why_not)
+                self._flushed(profile, number, why_not)
             else:
-                found = self._best(left, cycle.clone(), framework, pod, nodes)
+                found = self._best(left, cycle.clone(), framework, pod, nodes, number)
         if not found:
             self._metrics.batch_attempts_total.labels(profile, "no_hint").inc()
+        self._log_hint(profile, pod, number, found)
         hinted = "hint" if found else "no_hint"
         seconds = perf_counter() - started
         self._metrics.get_node_hint_duration_seconds.labels(hinted, profile).observe(seconds)
@@ -83,40 +115,41 @@ class Batching:
         framework: Framework,
         pod: PodInfo,
         nodes: Nodes,
+        number: int,
     ) -> str:
         """The best of the inherited nodes, which is then no longer among them."""
         profile = framework.profile_name
         row = nodes.row_of(left.chosen)
-        if row is None or not nodes.valid[left.rows].all():
-            self._flushed(profile, "node_missing")
+        if row is None or left.known is None or not left.known.all_left(left.rows, nodes):
+            self._flushed(profile, number, "node_missing")
             return ""
         filtered = framework.run_filter(cycle, pod, nodes.take([row]))
         if filtered.errors:
-            self._flushed(profile, "filter_error")
+            self._flushed(profile, number, "filter_error")
             return ""
         rows = left.rows
         if filtered.count:
             self._metrics.batch_rescore_attempts_total.labels(profile).inc()
             rows = np.append(rows, row)
-        best = self._best_position(cycle, framework, pod, nodes.take(rows))
+        best = self._best_position(cycle, framework, pod, nodes.take(rows), number)
         if best < 0:
             return ""
         left.rows = np.delete(rows, best)
         return nodes.name_of(int(rows[best]))
 
     def _best_position(
-        self, cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes
+        self, cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes, number: int
     ) -> int:
         started = perf_counter()
         profile = framework.profile_name
         if framework.run_pre_score(cycle, pod, nodes) is not None:
-            self._flushed(profile, "prescore_error")
+            self._flushed(profile, number, "prescore_error")
             return -1
         scores = framework.run_score(cycle, pod, nodes)
         seconds = perf_counter() - started
         self._metrics.batch_rescore_duration_seconds.labels(profile).observe(seconds)
         if isinstance(scores, Status):
-            self._flushed(profile, "rescore_error")
+            self._flushed(profile, number, "rescore_error")
             return -1
         return int(scores.total.argmax())
 
@@ -157,16 +190,33 @@ class Batching:
         now: float,
     ) -> None:
         if signature is not None and len(feasible) > 1:
-            left.signature, left.made_at = signature, now
+            left.signature, left.made_at, left.known = signature, now, self._known
             left.rows = feasible[feasible != chosen_row]
         else:
-            left.signature, left.rows = None, NO_ROWS
-            self._flushed(profile, "pod_not_batchable" if len(feasible) > 1 else "empty_list")
+            left.signature, left.rows, left.known = None, NO_ROWS, None
+            reason = "pod_not_batchable" if len(feasible) > 1 else "empty_list"
+            self._flushed(profile, left.number, reason)
 
-    def _flushed(self, profile: str, reason: str) -> None:
+    def _flushed(self, profile: str, number: int, reason: str) -> None:
         self._metrics.batch_cache_flushed_total.labels(profile, reason).inc()
         if v := log.v(4):
-            v.info("OpportunisticBatch found unusable state", profile=profile, reason=reason)
+            v.info(
+                "OpportunisticBatch found unusable state",
+                profile=profile,
+                cycleCount=number,
+                reason=reason,
+            )
+
+    def _log_hint(self, profile: str, pod: PodInfo, number: int, found: str) -> None:
+        if not (v := log.v(3 if found else 4)):
+            return
+        told = {"profile": profile, "pod": logs.ref(pod.pod), "cycleCount": number}
+        if found:
+            remaining = len(self._by_profile[profile].rows)
+            text = "OpportunisticBatch provided node hint"
+            v.info(text, **told, hint=found, remainingNodes=remaining)
+        else:
+            v.info("OpportunisticBatch no node hint available for pod", **told)
 
 
 def _unusable(

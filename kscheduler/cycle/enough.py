@@ -8,26 +8,17 @@ there is nothing more to be learned: what follows from the verdicts is the same.
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.filtering import Filtered
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import Code, Rows, Status
+from kscheduler.framework.verdict import Rows
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 # A slice is this part larger than it should have to be: a second one costs more.
 SPARE = 32
-
-
-def filter_all(cycle: CycleState, framework: Framework, pod: PodInfo, nodes: Nodes) -> Filtered:
-    started = perf_counter()
-    filtered = framework.filter_with_nominated(cycle, pod, nodes)
-    _took(framework, filtered, started)
-    return filtered
 
 
 class Enough:
@@ -46,7 +37,6 @@ class Enough:
         wanted: int,
     ) -> Filtered:
         """The verdict on these nodes, or on the first of them in this order of their rows."""
-        started = perf_counter()
         passed = np.zeros(len(nodes.whole), np.bool_)
         slices: list[Filtered] = []
         tried = found = 0
@@ -62,20 +52,15 @@ class Enough:
         filtered = Filtered(nodes.rows, passed.take(nodes.rows), found)
         for judged in slices:
             filtered.also(judged)
-        _took(framework, filtered, started)
         return filtered
 
 
 def _settled(found: int, wanted: int, last: Filtered) -> bool:
     """One more than wanted tells that the search ended before; an error before that ends it."""
-    return found > wanted or (found < wanted and bool(last.errors))
+    return found > wanted or bool(last.errors)
 
 
 def _slice_size(missing: int, tried: int, found: int) -> int:
     """How many more nodes it should take, going by those already tried."""
     expected = missing * tried // max(found, 1)
     return expected + expected // SPARE + 1
-
-
-def _took(framework: Framework, filtered: Filtered, started: float) -> None:
-    framework.filter_took(Status(Code.ERROR) if filtered.errors else None, started)

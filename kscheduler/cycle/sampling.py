@@ -44,17 +44,19 @@ def by_row(filtered: Filtered, nodes: Nodes) -> Mask:
 
 
 def first_marked(marked: Mask, wanted: int, candidates: Rows, start: int) -> tuple[Rows, int]:
-    """The first so many marked rows, and at which of the candidates the last of them is found.
+    """The first so many marked rows, and how many candidates come before the one after them.
 
     As a rule most candidates are marked, so that looking at a few of them is enough.
     """
-    count = 2 * wanted
+    count = 2 * wanted + 1
     while True:
         count = min(count, len(candidates))
         tried = rotated(candidates, start, count)
-        hits = marked.take(tried).nonzero()[0][:wanted]
-        if len(hits) == wanted or count == len(candidates):
-            return tried.take(hits), int(hits[-1]) if len(hits) else -1
+        hits = marked.take(tried).nonzero()[0][: wanted + 1]
+        if len(hits) > wanted:
+            return tried.take(hits[:wanted]), int(hits[wanted])
+        if count == len(candidates):
+            return tried.take(hits), count
         count *= 4
 
 

@@ -8,16 +8,17 @@ broken at random, by a generator that can be seeded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from kscheduler import logs
 from kscheduler.cycle.batching import Batching
-from kscheduler.cycle.enough import Enough, filter_all
+from kscheduler.cycle.enough import Enough
 from kscheduler.cycle.sampling import by_row, first_error, first_marked, nodes_to_find, rotated
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extenders import Extenders
@@ -203,16 +204,19 @@ class Scheduler:
         prepared, diagnosis, hint = search.prepared, search.diagnosis, search.hint
         view = nodes
         if prepared.names is not None:
-            diagnosis.absent = _unsatisfied(prepared.plugins)
+            # Whoever rejected the node that was tried first is named as well, as upstream does.
+            diagnosis.absent = _unsatisfied(diagnosis.unschedulable_plugins)
             view = nodes.take(_rows_of(prepared.names, nodes))
         candidates = nodes.order if view is nodes else view.rows
         wanted = self._nodes_to_find(framework, len(candidates))
+        started = perf_counter()
         if wanted < len(candidates) and framework.filters_node_by_node(cycle):
             turn = rotated(candidates, self._start(candidates), len(candidates))
             filtered = self._enough.filter(cycle, framework, pod, view, turn, wanted)
         else:
-            filtered = filter_all(cycle, framework, pod, view)
+            filtered = framework.filter_with_nominated(cycle, pod, view)
         found = self._conclude(nodes, candidates, wanted, filtered, diagnosis)
+        framework.filter_took(found.status if isinstance(found, Failed) else None, started)
         return found._replace(hint=hint) if hint and isinstance(found, Feasible) else found
 
     def fits_first(
@@ -229,10 +233,14 @@ class Scheduler:
         if row is None:
             problems = [f'nodeinfo not found for node name "{name}"']
         else:
-            filtered = filter_all(cycle, framework, pod, nodes.take([row]))
+            started = perf_counter()
+            filtered = framework.filter_with_nominated(cycle, pod, nodes.take([row]))
+            framework.filter_took(Status(Code.ERROR) if filtered.errors else None, started)
             if filtered.count:
                 return True
             _charge(diagnosis, filtered.charges)
+            # Unlike those who reject it, plugins that make the pod wait have to say so again.
+            diagnosis.pending_plugins.clear()
             problems = [error.reason for error in filtered.errors]
         for problem in problems:
             log.unhandled(problem, FIRST_FAILED, pod=logs.ref(pod.pod), node=name)
@@ -246,43 +254,33 @@ class Scheduler:
         filtered: Filtered,
         diagnosis: Diagnosis,
     ) -> Feasible | Unschedulable | Failed:
-        """What Filter's verdict on the candidates means, when so many of them are wanted."""
-        if filtered.count <= wanted and not filtered.errors:
-            rows, processed = filtered.feasible, len(candidates)
-        else:
-            rows, processed, error = self._cut(filtered, wanted, candidates, nodes)
-            if error is not None:
-                self._move_on(processed, nodes)
-                return Failed(Status(Code.ERROR, (error.reason,), error.plugin))
-        # What was said of nodes when only the promised one was asked about counts as well.
-        if self._chosen_by_extenders and len(rows):
-            self._keep_charges(diagnosis, filtered, candidates, processed)
-            extra = len(rows) + len(diagnosis.charged_rows) - processed
-        else:
-            extra = _charged_outside(diagnosis, candidates)
-        self._move_on(processed + extra, nodes)
-        if len(rows):
-            return Feasible(rows, processed + extra)
-        if not extra:
-            diagnosis.charges.clear()
-        _charge(diagnosis, filtered.charges)
-        return Unschedulable(diagnosis, nodes.total)
+        """What Filter's verdict on the candidates means, when so many of them are wanted.
 
-    def _keep_charges(
-        self, diagnosis: Diagnosis, filtered: Filtered, candidates: Rows, processed: int
-    ) -> None:
-        """Extenders may yet reject what passed; then it matters why the others did not, and what
-        they said of any when they were asked about the promised node.
+        A node counts as processed if it is feasible or was rejected: where there is an error it
+        does not, and the node that was tried first counts, wherever it is.
         """
-        tried = candidates
-        if processed < len(candidates):
-            tried = rotated(candidates, self._start(candidates), processed)
-        charges = [
-            one._replace(rows=one.rows[np.isin(one.rows, tried)]) for one in filtered.charges
-        ]
-        for charge in charges:
-            diagnosis.acquit(charge.rows)
-        _charge(diagnosis, charges)
+        if filtered.count <= wanted and not filtered.errors:
+            rows, looked_at, error = filtered.feasible, len(candidates), None
+        else:
+            rows, looked_at, error = self._cut(filtered, wanted, candidates, nodes)
+        processed, start = looked_at, self._start(candidates)
+        if diagnosis.charges:
+            tried = rotated(candidates, start, looked_at)
+            rejected = tried[~np.isin(tried, rows)]
+            before = np.isin(diagnosis.charged_rows, rejected, invert=True)
+            processed += int(np.count_nonzero(before))
+            diagnosis.acquit(rejected)
+        self._move_on(processed, nodes)
+        if error is not None:
+            return Failed(Status(Code.ERROR, (error.reason,), error.plugin))
+        if not len(rows):
+            _charge(diagnosis, filtered.charges)
+            return Unschedulable(diagnosis, nodes.total)
+        if self._chosen_by_extenders:
+            # They may yet reject what passed; then it matters why the others did not.
+            tried = rotated(candidates, start, looked_at)
+            _charge(diagnosis, _only_of(filtered.charges, tried))
+        return Feasible(rows, processed)
 
     def _move_on(self, processed: int, nodes: Nodes) -> None:
         self.next_start_node_index = (self.next_start_node_index + processed) % nodes.total
@@ -290,16 +288,19 @@ class Scheduler:
     def _cut(
         self, filtered: Filtered, wanted: int, candidates: Rows, nodes: Nodes
     ) -> tuple[Rows, int, Charge | None]:
-        """The first feasible rows in rotation order, how many nodes that took, any error there."""
+        """The first feasible rows in rotation order, how many nodes that took, any error there.
+
+        Only one feasible node more than wanted ends the search, so nodes that are rejected before
+        it are looked at; it is not, and neither is one that ends it by an error.
+        """
         start = self._start(candidates)
         if filtered.count == len(candidates):
             return rotated(candidates, start, wanted), wanted, None
-        rows, last = first_marked(by_row(filtered, nodes), wanted, candidates, start)
-        processed = len(candidates) if filtered.count <= wanted else last + 1
+        rows, looked_at = first_marked(by_row(filtered, nodes), wanted, candidates, start)
         if not filtered.errors:
-            return rows, processed, None
-        position, error = first_error(filtered.errors, rotated(candidates, start, processed))
-        return rows, processed if error is None else position + 1, error
+            return rows, looked_at, None
+        position, error = first_error(filtered.errors, rotated(candidates, start, looked_at))
+        return rows, looked_at if error is None else position, error
 
     def _start(self, candidates: Rows) -> int:
         """At which of the candidates the search starts."""
@@ -375,18 +376,16 @@ def _rows_of(names: frozenset[str], nodes: Nodes) -> Rows:
     return np.array(rows, np.intp)
 
 
-def _unsatisfied(plugins: frozenset[str]) -> Status:
+def _unsatisfied(plugins: Iterable[str]) -> Status:
     text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
 
-def _charge(diagnosis: Diagnosis, charges: Sequence[Charge]) -> None:
+def _charge(diagnosis: Diagnosis, charges: Iterable[Charge]) -> None:
     for charge in charges:
         diagnosis.charge(charge.plugin, charge.rows, charge.code, charge.reason)
 
 
-def _charged_outside(diagnosis: Diagnosis, candidates: Rows) -> int:
-    """How many rows were charged before the search that the search does not come to."""
-    if not diagnosis.charges:
-        return 0
-    return int(np.count_nonzero(np.isin(diagnosis.charged_rows, candidates, invert=True)))
+def _only_of(charges: Iterable[Charge], rows: Rows) -> list[Charge]:
+    """What is said of these rows."""
+    return [charge._replace(rows=charge.rows[np.isin(charge.rows, rows)]) for charge in charges]

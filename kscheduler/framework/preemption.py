@@ -25,10 +25,11 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extender_questions import Victims
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.preemption_budgets import Budgets
 from kscheduler.framework.preemption_choice import Candidate, best
 from kscheduler.framework.preemption_dry_run import DryRun, Rehearsal
-from kscheduler.framework.preemption_memory import Memory
-from kscheduler.framework.preemption_victims import Budgets, is_going_by_preemption
+from kscheduler.framework.preemption_memory import Memory, same_objects
+from kscheduler.framework.preemption_victims import is_going_by_preemption
 from kscheduler.framework.verdict import Code, Diagnosis, Rows, Status, failed, fit_error, rejected
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -73,6 +74,8 @@ class Evaluator:
         self._absolute = absolute
         self._memory = Memory(handle.nominator)
         self.caches = self._memory.caches
+        self._known_budgets: Sequence[PodDisruptionBudget] = ()
+        self._budgets = Budgets()
 
     def evaluate(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
@@ -142,6 +145,8 @@ class Evaluator:
             return DryRun(0)
         offset = self._handle.rng.randrange(len(rows))
         known = tuple(self._handle.listers.lister(PodDisruptionBudget).items())
+        if not same_objects(known, self._known_budgets):
+            self._known_budgets, self._budgets = known, Budgets(known)
         framework = self._handle.framework
         remembers = framework.filters_locally(cycle)
         rehearsal = Rehearsal(
@@ -149,7 +154,7 @@ class Evaluator:
             cycle,
             pod,
             nodes,
-            budgets=Budgets(known),
+            budgets=self._budgets,
             now_ns=now_ns,
             known=self._memory.recall(pod, nodes, known) if remembers else None,
         )

@@ -21,9 +21,9 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.filtering import Filtered
 from kscheduler.framework.plugin import Shift
+from kscheduler.framework.preemption_budgets import Budgets
 from kscheduler.framework.preemption_choice import Candidate
 from kscheduler.framework.preemption_line_up import LineUp, line_ups
-from kscheduler.framework.preemption_victims import Budgets
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.verdict import Charge, Code, Mask, Rows, Status
 from kscheduler.logs import quote

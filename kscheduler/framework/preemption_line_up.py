@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.preemption_victims import Budgets, start_ns
+from kscheduler.framework.preemption_budgets import Budgets
+from kscheduler.framework.preemption_victims import start_ns
 from kscheduler.framework.verdict import Rows
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

@@ -66,7 +66,7 @@ class _Kept:
         changed, promises = nodes.changed_rows, self._nominator.changes
         rows = None if changed is None else changed.since(self._rows_seen)
         names = promises.since(self._promises_seen)
-        if rows is None or names is None or not _same(budgets, self._budgets):
+        if rows is None or names is None or not same_objects(budgets, self._budgets):
             self.findings.clear()
         else:
             rows.update(row for name in names if (row := nodes.row_of(name)) is not None)
@@ -77,7 +77,7 @@ class _Kept:
         self._promises_seen = promises.now
 
 
-def _same(some: Sequence[object], others: Sequence[object]) -> bool:
+def same_objects(some: Sequence[object], others: Sequence[object]) -> bool:
     return len(some) == len(others) and all(
         one is other for one, other in zip(some, others, strict=True)
     )

@@ -5,6 +5,7 @@ Measured is one evaluation, from the attempt that failed to the candidate that i
 every node is looked at; otherwise as many as by default, unless all candidates violate budgets:
 then the search goes on to the last node. "promised": every other node is promised to another pod.
 "again": the next replica of a pod that has looked for victims before, with ten nodes changed since.
+"own labels": no two pods have equal labels, as in StatefulSets, and there are 300 budgets.
 
     .venv/bin/python tests/bench/preemption.py --nodes 1000,5000
 """
@@ -49,6 +50,7 @@ Json = dict[str, Any]
 
 PODS_PER_NODE = 10
 ZONES = 3
+POD_NAME = "statefulset.kubernetes.io/pod-name"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 # Milliseconds of CPU that looking at 1,000 nodes may take.
 TARGET_MS_PER_1000_NODES = 50.0
@@ -80,7 +82,7 @@ class Case:
     """What the pod that comes says besides its requests, and what protects the others."""
 
     spec: Json
-    budgets: bool = False
+    budgets: int = 0
     everywhere: bool = False
     # What the pods that are there say.
     there: Json | None = None
@@ -88,6 +90,8 @@ class Case:
     promised: bool = False
     # Whether a pod like it has looked before.
     again: bool = False
+    # Whether each pod that is there has a label of its own.
+    own_labels: bool = False
 
 
 CASES = {
@@ -95,19 +99,21 @@ CASES = {
     "resources, all": Case({}, everywhere=True),
     "resources, promised": Case({}, promised=True),
     "resources, all, again": Case({}, everywhere=True, again=True),
-    "budgets": Case({}, budgets=True),
+    "budgets": Case({}, budgets=PODS_PER_NODE),
+    "budgets, own labels": Case({}, budgets=300, own_labels=True),
     "anti-affinity": Case({"affinity": SHUNNED}),
     "anti-affinity, all": Case({"affinity": SHUNNED}, everywhere=True),
     "anti-affinity, promised": Case({"affinity": SHUNNED}, promised=True),
-    "anti-affinity, budgets": Case({"affinity": SHUNNED}, budgets=True),
-    "affinity, budgets": Case({"affinity": SOUGHT}, budgets=True),
-    "spread, budgets": Case({"topologySpreadConstraints": SPREAD}, budgets=True),
+    "anti-affinity, budgets": Case({"affinity": SHUNNED}, budgets=PODS_PER_NODE),
+    "affinity, budgets": Case({"affinity": SOUGHT}, budgets=PODS_PER_NODE),
+    "spread, budgets": Case({"topologySpreadConstraints": SPREAD}, budgets=PODS_PER_NODE),
     "all of them, budgets": Case(
-        {"affinity": {**SHUNNED, **SOUGHT}, "topologySpreadConstraints": SPREAD}, budgets=True
+        {"affinity": {**SHUNNED, **SOUGHT}, "topologySpreadConstraints": SPREAD},
+        budgets=PODS_PER_NODE,
     ),
     "others shun it, budgets": Case(
         {},
-        budgets=True,
+        budgets=PODS_PER_NODE,
         there={
             "podAntiAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": [_term("vip", HOSTNAME)]
@@ -135,9 +141,14 @@ def _pod(name: str, cpu: str, app: str, priority: int, **spec: Any) -> Json:
     }
 
 
-def _there(node: int, number: int, affinity: Json | None) -> Json:
-    shunning = {"affinity": affinity} if affinity and number == 5 else {}
-    pod = _pod(f"p{node}-{number}", "1", f"a{number}", number, nodeName=f"n{node}", **shunning)
+def _there(node: int, number: int, case: Case) -> Json:
+    shunning = {"affinity": case.there} if case.there and number == 5 else {}
+    name, app = f"p{node}-{number}", f"a{number}"
+    if case.own_labels:
+        app = f"a{(node * PODS_PER_NODE + number) % case.budgets}"
+    pod = _pod(name, "1", app, number, nodeName=f"n{node}", **shunning)
+    if case.own_labels:
+        pod["metadata"]["labels"][POD_NAME] = name
     pod["status"] = {"startTime": f"2026-01-01T00:{number:02}:{node % 60:02}Z"}
     return pod
 
@@ -150,11 +161,11 @@ class Stage:
         for number in range(size):
             cache.add_node(_decode_node(json.dumps(_node(number))))
             for each in range(PODS_PER_NODE):
-                there = json.dumps(_there(number, each, case.there))
+                there = json.dumps(_there(number, each, case))
                 cache.add_pod(PodInfo(share_pod(_decode_pod(there))))
         pod = _decode_pod(json.dumps(_pod("vip", "3", "vip", 1000, **case.spec)))
         self.pod = PodInfo(pod)
-        budgets = [_budget(number) for number in range(PODS_PER_NODE)] if case.budgets else []
+        budgets = [_budget(number) for number in range(case.budgets)]
         self._nominated: dict[str, PodInfo] = {}
         self._nominator = Nominator(self._nominated.get, None)
         if case.promised:

@@ -156,6 +156,33 @@ def test_a_node_that_went_away_voids_the_inheritance():
     assert cluster.flushed("node_missing") == 1
 
 
+@pytest.mark.parametrize("gone", ["n0", "n1", "n2"])
+def test_the_chosen_node_or_one_at_the_end_of_the_table_may_be_the_one_that_went(gone):
+    cluster = Cluster(cpus=[4, 4, 4])
+    cluster.place(pod("first"))
+    cluster.cache.remove_node(node(gone, 4))
+    assert cluster.place(pod("second")).node != gone
+    assert cluster.flushed("node_missing") == 1
+    assert cluster.attempts("no_hint") == 2
+
+
+def test_a_new_node_in_the_place_of_one_that_went_inherits_nothing():
+    cluster = Cluster(cpus=[4, 4, 4])
+    chosen = cluster.place(pod("first")).node
+    cluster.cache.remove_node(node("n0" if chosen != "n0" else "n1", 4))
+    cluster.cache.add_node(node("new", 4))
+    assert isinstance(cluster.place(pod("second")), Placement)
+    assert cluster.flushed("node_missing") == 1
+
+
+def test_a_node_that_comes_voids_no_inheritance():
+    cluster = Cluster(cpus=[4, 4, 4])
+    cluster.place(pod("first"))
+    cluster.cache.add_node(node("new", 4))
+    cluster.place(pod("second"))
+    assert cluster.attempts("hint_used") == 1
+
+
 def test_where_there_was_no_choice_nothing_is_left():
     cluster = Cluster(cpus=[4])
     cluster.place(pod("first"))

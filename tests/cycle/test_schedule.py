@@ -166,8 +166,8 @@ def test_refused_nodes_on_the_way_count_as_processed():
     scheduler = make_scheduler(percentage_of_nodes_to_score=1)
     refused = [f"n{number}" for number in range(0, 400, 2)]
     outcome = decide(ANY, rejecting("A", refused, "even"), nodes=400, scheduler=scheduler)
-    assert (outcome.feasible, outcome.evaluated) == (100, 200)
-    assert scheduler.next_start_node_index == 200
+    assert (outcome.feasible, outcome.evaluated) == (100, 201)
+    assert scheduler.next_start_node_index == 201
 
 
 def test_the_search_wraps_around():
@@ -221,7 +221,7 @@ def test_the_cut_is_the_first_feasible_nodes_in_turn(start, few, every, most_are
     decide(plugin, score, nodes=nodes, scheduler=scheduler)
     turn = [*range(start, 800), *range(start)]
     feasible = [row for row in turn if row not in refused]
-    processed = 800 if len(feasible) <= 100 else turn.index(feasible[99]) + 1
+    processed = 800 if len(feasible) <= 100 else turn.index(feasible[100])
     assert scheduler.next_start_node_index == (start + processed) % 800
     if len(feasible) > 100:
         assert scored == feasible[:100]
@@ -453,7 +453,7 @@ def test_a_promised_node_that_is_no_candidate_keeps_its_verdict():
     plugins = [only("A", "n0"), rejecting("B", ["n0", "n1"], "b")]
     outcome = decide(*plugins, pod=make_pod(nominated="n1"))
     assert outcome.message == (
-        "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A], 2 b."
+        "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A B], 2 b."
     )
 
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.preemption_budgets import Budgets
 from kscheduler.framework.preemption_dry_run import Rehearsal
-from kscheduler.framework.preemption_victims import Budgets
 from kscheduler.framework.verdict import failed
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.state.pod_info import PodInfo

@@ -8,9 +8,9 @@ from msgspec import structs
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
+from kscheduler.framework.preemption_budgets import Budgets
 from kscheduler.framework.preemption_dry_run import Rehearsal
 from kscheduler.framework.preemption_memory import MAX_TEMPLATES, Memory
-from kscheduler.framework.preemption_victims import Budgets
 from kscheduler.state.pod_info import PodInfo
 from tests.framework.test_preemption_dry_run import told
 from tests.plugins.evictions import Stage, far_from, make_budget, make_node, make_pod
