@@ -6,7 +6,7 @@ cannot be parsed matches nothing either; its errors are kept for those who want 
 Mirrors component-helpers/scheduling/corev1/nodeaffinity. Differs: nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from kscheduler.api import field_errors
@@ -29,6 +29,8 @@ from kscheduler.api.labels import (
 )
 
 NODE_NAME_FIELD = "metadata.name"
+# Up to so many terms it is quicker to ask each than to look them up by key.
+FEW_TERMS = 4
 
 _OPERATORS = {operator.value: operator for operator in Operator}
 _FIELD_OPERATORS = {"In": False, "NotIn": True}
@@ -50,14 +52,48 @@ class Term:
         return not name or all(requirement.matches(fields) for requirement in self.fields)
 
 
-@dataclass(frozen=True, slots=True)
 class NodeSelectorMatcher:
-    """A parsed NodeSelector; terms that were empty are not kept."""
+    """A parsed NodeSelector; terms that were empty are not kept.
 
-    terms: tuple[Term, ...] = ()
+    Terms are filed under one label key that each needs, so that a pod with thousands of terms asks
+    only those that a node's labels can meet. Hash and file are made once, when first needed.
+    """
+
+    __slots__ = ("_by_key", "_hash", "terms")
+
+    def __init__(self, terms: tuple[Term, ...] = ()) -> None:
+        self.terms = terms
+        self._by_key: dict[str, list[Term]] | None = None
+        self._hash: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NodeSelectorMatcher):
+            return NotImplemented
+        return self is other or self.terms == other.terms
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self.terms)
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"NodeSelectorMatcher({self.terms!r})"
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        return any(term.matches(labels, name) for term in self.terms)
+        return any(term.matches(labels, name) for term in self.candidates(labels.keys()))
+
+    def candidates(self, keys: Set[str]) -> Iterator[Term]:
+        """All terms that labels with these keys can meet, and perhaps some that they cannot."""
+        if len(self.terms) <= FEW_TERMS:
+            yield from self.terms
+            return
+        if self._by_key is None:
+            self._by_key = {}
+            for term in self.terms:
+                if not term.errors:
+                    self._by_key.setdefault(_needed_key(term), []).append(term)
+        for key in ("", *(self._by_key.keys() & keys)):
+            yield from self._by_key.get(key, ())
 
     @property
     def error(self) -> str | None:
@@ -66,7 +102,16 @@ class NodeSelectorMatcher:
         return field_errors.aggregate(errors) if errors else None
 
 
-@dataclass(frozen=True, slots=True)
+def _needed_key(term: Term) -> str:
+    """A label key without which the term matches nothing; empty if there is none."""
+    for requirement in term.expressions:
+        if requirement.needs_key:
+            return requirement.key
+    return ""
+
+
+# Equal only to itself: what is worked out from it is remembered by identity.
+@dataclass(frozen=True, slots=True, eq=False)
 class PreferredTerms:
     """Weighted terms, all of them valid."""
 

@@ -5,9 +5,6 @@ Mirrors pkg/scheduler/framework/plugins/helper/spread.go. Differs: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
-
 from kscheduler.api.apps import ReplicaSet, StatefulSet
 from kscheduler.api.core import ReplicationController, Service
 from kscheduler.api.labels import (
@@ -19,21 +16,26 @@ from kscheduler.api.labels import (
 )
 from kscheduler.api.meta import LabelSelector, OwnerReference
 from kscheduler.framework.listers import Listers
-from kscheduler.plugins.listed_objects import AnswersFrom
+from kscheduler.plugins.listed_objects import AnswersFromNamespace
+from kscheduler.state.memo import Memo
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.selector_lookup import bytes_of_selector
 
 _Labels = tuple[tuple[str, str], ...]
+
+# Selectors of workloads, some 1 kB each.
+MAX_SELECTOR_BYTES = 2 << 20
 
 
 class DefaultSelector:
     def __init__(self, listers: Listers) -> None:
-        services = listers.lister(Service)
-        self._by_services: AnswersFrom[Service, tuple[str, tuple[str, ...]], _Labels] = AnswersFrom(
-            services
+        self._services: AnswersFromNamespace[Service, tuple[str, ...], _Labels] = (
+            AnswersFromNamespace(listers.lister(Service))
         )
         self._replication_controllers = listers.lister(ReplicationController)
         self._replica_sets = listers.lister(ReplicaSet)
         self._stateful_sets = listers.lister(StatefulSet)
+        self._made: Memo[tuple[_Labels, Selector | None], Selector] = Memo(MAX_SELECTOR_BYTES)
 
     def of(self, pod: PodInfo) -> Selector:
         """Selects everything if nothing is known about the pod."""
@@ -41,21 +43,21 @@ class DefaultSelector:
         owners = pod.pod.metadata.owner_references
         owner = pod.pod.metadata.controller if owners else None
         if owner is None:
-            return _selector(labels) if labels else EVERYTHING
+            return self._selector(labels) if labels else EVERYTHING
         return self._with_owner(labels, owner, pod.namespace)
 
     def _labels_of_services(self, pod: PodInfo) -> _Labels:
         """What all Services together that select the pod ask for; they cannot contradict."""
-        question = (pod.namespace, pod.label_set)
-        known = self._by_services.get(question)
+        known = self._services.get(pod.namespace, pod.label_set)
         if known is not None:
             return known
         asked: dict[str, str] = {}
-        for service in self._by_services.objects:
+        for service in self._services.objects(pod.namespace):
             wanted = service.spec.selector
-            if service.namespace == pod.namespace and wanted.items() <= pod.labels.items():
+            if wanted.items() <= pod.labels.items():
                 asked |= wanted
-        return self._by_services.put(question, tuple(asked.items()))
+        cost = 300 + 100 * (len(pod.labels) + len(asked))
+        return self._services.put(pod.namespace, pod.label_set, tuple(asked.items()), cost)
 
     def _with_owner(self, labels: _Labels, owner: OwnerReference, namespace: str) -> Selector:
         """An owner that does not exist, or is of another kind, or nonsense, adds nothing."""
@@ -63,35 +65,32 @@ class DefaultSelector:
         match owner.api_version, owner.kind:
             case "v1", "ReplicationController":
                 controller = self._replication_controllers.get(key)
-                return _selector(labels, _items(controller.spec.selector if controller else {}))
+                if controller is not None:
+                    labels = tuple((dict(labels) | dict(controller.spec.selector)).items())
+                return self._selector(labels)
             case "apps/v1", "ReplicaSet":
                 replica_set = self._replica_sets.get(key)
-                return _both(labels, replica_set.spec.selector if replica_set else None)
+                return self._both(labels, replica_set.spec.selector if replica_set else None)
             case "apps/v1", "StatefulSet":
                 stateful_set = self._stateful_sets.get(key)
-                return _both(labels, stateful_set.spec.selector if stateful_set else None)
+                return self._both(labels, stateful_set.spec.selector if stateful_set else None)
             case _:
-                return _selector(labels)
+                return self._selector(labels)
 
+    def _both(self, labels: _Labels, selector: LabelSelector | None) -> Selector:
+        if selector is None:
+            return self._selector(labels)
+        try:
+            return self._selector(labels, compile_selector(selector))
+        except SelectorError:
+            return self._selector(labels)
 
-def _both(labels: _Labels, selector: LabelSelector | None) -> Selector:
-    if selector is None:
-        return _selector(labels)
-    try:
-        return _joined(_selector(labels), compile_selector(selector))
-    except SelectorError:
-        return _selector(labels)
-
-
-def _items(labels: Mapping[str, str]) -> _Labels:
-    return tuple(labels.items())
-
-
-@lru_cache(maxsize=1024)
-def _selector(labels: _Labels, more: _Labels = ()) -> Selector:
-    return selector_from_labels(dict(labels) | dict(more))
-
-
-@lru_cache(maxsize=1024)
-def _joined(one: Selector, other: Selector) -> Selector:
-    return Selector((*one, *other))
+    def _selector(self, labels: _Labels, owners: Selector | None = None) -> Selector:
+        """Selects what has these labels and, if there is an owner's selector, matches that."""
+        made = self._made.get((labels, owners))
+        if made is None:
+            made = selector_from_labels(dict(labels))
+            if owners is not None:
+                made = Selector((*made, *owners))
+            self._made.put((labels, owners), made, 2 * bytes_of_selector(made))
+        return made

@@ -10,7 +10,7 @@ from kscheduler.framework.plugin import Shift
 from kscheduler.framework.verdict import Mask
 from kscheduler.plugins.topology import DomainOfRow, Domains, Topology, Totals, added_up
 from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.row_counts import Counts
+from kscheduler.state.row_counts import Counts, Sums
 
 
 class DomainCounts:
@@ -19,17 +19,14 @@ class DomainCounts:
     __slots__ = ("_by_key", "_own", "_topology")
 
     def __init__(
-        self, topology: Topology, nodes: Nodes, counted: Iterable[tuple[str, Counts]] = ()
+        self, topology: Topology, nodes: Nodes, counted: Iterable[tuple[str, Counts | Sums]] = ()
     ) -> None:
         """`counted`: keys, and the pods by row that count for each; a key may come twice."""
         self._topology = topology
         self._by_key: dict[str, tuple[Domains, Totals]] = {}
-        for key, counts in counted:
+        for key, counts in added_up_by_key(counted).items():
             domains = topology.domains(nodes, key)
-            totals = domains.totals(counts)
-            if key in self._by_key:
-                totals += self._by_key[key][1]
-            self._by_key[key] = domains, totals
+            self._by_key[key] = domains, domains.totals(counts)
         # Where every row is in a world of its own: by key, how many more pods there are in the
         # domain of the row because of what happened on it.
         self._own: dict[str, Totals] = {}
@@ -109,8 +106,10 @@ class DomainCounts:
     def _here(self, key: str, domains: Domains, totals: Totals, nodes: Nodes) -> Mask:
         """The nodes with a pod in their domain of this key."""
         if not self._own:
-            return (totals > 0).take(domains.at(nodes))
-        return totals.take(domains.at(nodes)) + self._own_at(key, nodes) > 0
+            here = (totals > 0).take(domains.at(nodes))
+        else:
+            here = totals.take(domains.at(nodes)) + self._own_at(key, nodes) > 0
+        return here if domains.unlabelled is None else here & ~domains.outside(nodes)
 
     def _own_at(self, key: str, nodes: Nodes) -> Totals | float:
         own = self._own.get(key)
@@ -123,3 +122,18 @@ class DomainCounts:
             if not domains.reach_all:
                 found &= ~domains.outside(nodes)
         return found
+
+
+def added_up_by_key(counted: Iterable[tuple[str, Counts | Sums]]) -> dict[str, Counts | Sums]:
+    """One array for each key, so that domains are looked at once however many terms there are."""
+    found: dict[str, Counts | Sums] = {}
+    several: set[str] = set()
+    for key, counts in counted:
+        if key not in found:
+            found[key] = counts
+        elif np.count_nonzero(counts):
+            if key not in several:
+                several.add(key)
+                found[key] = found[key].astype(np.int64)
+            found[key] += counts
+    return found

@@ -1,8 +1,11 @@
 """InterPodAffinity: pods choose to be near other pods, or far from them.
 
-Mirrors pkg/scheduler/framework/plugins/interpodaffinity. Differs: the gate
-InterPodAffinityHostnameFastPath changes nothing. With it, upstream takes `kubernetes.io/hostname`
-to mean the node itself, even if several nodes carry the same value.
+Mirrors pkg/scheduler/framework/plugins/interpodaffinity. Differs: nothing.
+
+With the gate InterPodAffinityHostnameFastPath required terms over `kubernetes.io/hostname` are
+about the node itself, even if several nodes carry the same value. That is no shortcut here, but it
+can be seen: such nodes are told apart, and the plugin has a say wherever any pod carries such a
+required anti-affinity term, whomever it means.
 """
 
 from __future__ import annotations
@@ -42,9 +45,9 @@ from kscheduler.framework.verdict import (
 )
 from kscheduler.plugins.inter_pod_preferences import Opinion, Preferences, normalized
 from kscheduler.plugins.inter_pod_rules import RequiredTerms, means_all
-from kscheduler.plugins.listed_objects import AnswersFrom
-from kscheduler.plugins.topology import Topology
-from kscheduler.state.affinity_term import AffinityTerm, TermKind
+from kscheduler.plugins.inter_pod_terms import NamedNamespaces, TermLookups
+from kscheduler.plugins.topology import HOSTNAME, Topology
+from kscheduler.state.affinity_term import TermKind
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -59,10 +62,13 @@ class InterPodAffinity:
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignores_existing = args.ignore_preferred_terms_of_existing_pods
         self._namespaces = handle.listers.lister(Namespace)
-        self._resolved: AnswersFrom[Namespace, AffinityTerm, AffinityTerm] = AnswersFrom(
-            self._namespaces
-        )
+        self._resolve = NamedNamespaces(self._namespaces).resolve
+        self._lookups = TermLookups()
         self._topology = Topology()
+        self._hostname_is_node = handle.gates.enabled("InterPodAffinityHostnameFastPath")
+        self._of_required = (
+            Topology(hostname_is_node=True) if self._hostname_is_node else self._topology
+        )
         self._skips_resizes = handle.gates.enabled("InPlacePodVerticalScalingSchedulerPreemption")
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -71,19 +77,23 @@ class InterPodAffinity:
         if pod.affinity_error:
             return rejected_for_good(f"parsing pod: {pod.affinity_error}")
         labels = self._labels_of_namespace(pod)
-        existing = nodes.index.carried(TermKind.REQUIRED_ANTI_AFFINITY, pod, labels)
-        if not existing and not pod.required_affinity and not pod.required_anti_affinity:
+        kind = TermKind.REQUIRED_ANTI_AFFINITY
+        existing = nodes.index.carried(kind, pod, labels, nodes.label_keys)
+        has_a_say = bool(pod.required_affinity or pod.required_anti_affinity) or (
+            self._hostname_is_node and nodes.index.number_carried(kind, HOSTNAME) > 0
+        )
+        if not existing and not has_a_say:
             return SKIP
         terms = RequiredTerms.of(
             pod,
             nodes,
-            self._topology,
-            affinity=[self._resolve(term) for term in pod.required_affinity],
-            anti_affinity=[self._resolve(term) for term in pod.required_anti_affinity],
+            self._of_required,
+            by_label=self._topology,
+            resolve=self._resolve,
             existing=existing,
             namespace_labels=labels,
         )
-        if terms.reject_nothing:
+        if not has_a_say and terms.avoiding.are_none:
             return SKIP
         cycle.put(terms)
         return None
@@ -157,38 +167,23 @@ class InterPodAffinity:
         return None
 
     def _opinions(self, pod: PodInfo, nodes: Nodes) -> Iterator[Opinion]:
-        index, labels = nodes.index, self._labels_of_namespace(pod)
-        for weight, term in pod.preferred_affinity:
-            yield term.topology_key, weight, index.matching_all((self._resolve(term),))
-        for weight, term in pod.preferred_anti_affinity:
-            yield term.topology_key, -weight, index.matching_all((self._resolve(term),))
+        index, labels, keys = nodes.index, self._labels_of_namespace(pod), nodes.label_keys
+        for sign, own in ((1, pod.preferred_affinity), (-1, pod.preferred_anti_affinity)):
+            for weight, term in own:
+                if term.topology_key in keys:
+                    counts = index.matching_all((self._resolve(term),))
+                    yield term.topology_key, sign * weight, counts
         if self._hard_weight > 0:
-            for term, _, counts in index.carried(TermKind.REQUIRED_AFFINITY, pod, labels):
-                yield term.topology_key, self._hard_weight, counts
-        for term, weight, counts in index.carried(TermKind.PREFERRED_AFFINITY, pod, labels):
-            yield term.topology_key, weight, counts
-        for term, weight, counts in index.carried(TermKind.PREFERRED_ANTI_AFFINITY, pod, labels):
-            yield term.topology_key, -weight, counts
+            for key, weight, sums in index.carried(TermKind.REQUIRED_AFFINITY, pod, labels, keys):
+                yield key, self._hard_weight * weight, sums
+        for key, weight, sums in index.carried(TermKind.PREFERRED_AFFINITY, pod, labels, keys):
+            yield key, weight, sums
+        for key, weight, sums in index.carried(TermKind.PREFERRED_ANTI_AFFINITY, pod, labels, keys):
+            yield key, -weight, sums
 
     def _labels_of_namespace(self, pod: PodInfo) -> Mapping[str, str]:
         namespace = self._namespaces.get(pod.namespace)
         return EMPTY if namespace is None else namespace.metadata.labels
-
-    def _resolve(self, term: AffinityTerm) -> AffinityTerm:
-        """The same term, with the namespaces it selects by label named one by one."""
-        by_labels = term.namespace_selector
-        if by_labels is None or by_labels.matches_everything:
-            return term
-        known = self._resolved.get(term)
-        if known is not None:
-            return known
-        selected = {
-            namespace.name
-            for namespace in self._resolved.objects
-            if by_labels.matches(namespace.metadata.labels)
-        }
-        named = AffinityTerm(term.namespaces | selected, None, term.selector, term.topology_key)
-        return self._resolved.put(term, named)
 
     def _assigned_pod_changed(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
         if not all(_is_placed(changed) for changed in (old, new) if changed is not None):
@@ -196,12 +191,15 @@ class InterPodAffinity:
         _raise_if_broken(pod)
         if new is None:
             assert old is not None
-            helps = _made_room(pod, old)
+            helps = self._is_shunned(pod, old)
+            if not helps:
+                _raise_if_broken(old)
+                helps = self._is_shunned(old, pod)
         elif old is None:
             helps = _is_wanted(pod, new)
         else:
             helps = (_is_wanted(pod, new) and not _is_wanted(pod, old)) or (
-                _is_shunned(pod, old) and not _is_shunned(pod, new)
+                self._is_shunned(pod, old) and not self._is_shunned(pod, new)
             )
         return Hint.QUEUE if helps else Hint.SKIP
 
@@ -209,13 +207,18 @@ class InterPodAffinity:
         _raise_if_broken(pod)
         before = None if old is None else old.metadata.labels
         after = new.metadata.labels
-        joins = any(
-            _joins_domain(term.topology_key, before, after) for term in pod.required_affinity
-        )
-        leaves = any(
-            _leaves_domain(term.topology_key, before, after) for term in pod.required_anti_affinity
-        )
-        return Hint.QUEUE if joins or leaves else Hint.SKIP
+        for term in pod.required_affinity:
+            if _joins_domain(term.topology_key, before, after):
+                return Hint.QUEUE
+        for term in pod.required_anti_affinity:
+            if _leaves_domain(term.topology_key, before, after):
+                return Hint.QUEUE
+        return Hint.SKIP
+
+    def _is_shunned(self, pod: PodInfo, other: PodInfo) -> bool:
+        """Whether the other pod is one that the pod must be far from; see `_is_wanted`."""
+        terms = pod.required_anti_affinity
+        return bool(terms) and self._lookups.of(terms).means(other)
 
 
 def _has_preferences(pod: PodInfo) -> bool:
@@ -234,24 +237,10 @@ def _is_placed(pod: PodInfo) -> bool:
 def _is_wanted(pod: PodInfo, other: PodInfo) -> bool:
     """Whether the other pod is what the pod must be near.
 
-    Here as below namespaces are taken by name only, as upstream does: a pod that is meant because
-    of the labels of its namespace goes unnoticed.
+    Here as in `_is_shunned` namespaces are taken by name only, as upstream does: a pod that is
+    meant because of the labels of its namespace goes unnoticed.
     """
     return bool(pod.required_affinity) and means_all(pod.required_affinity, other)
-
-
-def _is_shunned(pod: PodInfo, other: PodInfo) -> bool:
-    """Whether the other pod is one that the pod must be far from."""
-    return any(
-        term.matches(other.namespace, other.labels, EMPTY) for term in pod.required_anti_affinity
-    )
-
-
-def _made_room(pod: PodInfo, deleted: PodInfo) -> bool:
-    if _is_shunned(pod, deleted):
-        return True
-    _raise_if_broken(deleted)
-    return _is_shunned(deleted, pod)
 
 
 def _joins_domain(key: str, before: Mapping[str, str] | None, after: Mapping[str, str]) -> bool:

@@ -7,7 +7,7 @@ are there already. A node is rejected by the first it breaks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,10 +16,11 @@ from kscheduler.api.meta import EMPTY
 from kscheduler.framework.plugin import Shift
 from kscheduler.framework.verdict import Mask, Rejection, Rows, unresolvable, unschedulable
 from kscheduler.plugins.domain_counts import DomainCounts
-from kscheduler.plugins.topology import Topology, Totals
+from kscheduler.plugins.inter_pod_terms import TermLookup
+from kscheduler.plugins.topology import HOSTNAME, Topology, Totals
 from kscheduler.state.affinity_term import AffinityTerm
 from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.pod_index import CarriedTerm
+from kscheduler.state.pod_index import CarriedTerms
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts
 
@@ -32,17 +33,22 @@ REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 class RequiredTerms:
     """The rules of one attempt; follows pods that are added or removed to see what if.
 
-    The pod's own terms name the namespaces they are about.
+    The pod's own terms name the namespaces they are about. Terms over labels that no node has are
+    not among them: anti-affinity is never broken there, and affinity (`unmeetable`) always.
     """
 
     pod: PodInfo
     namespace_labels: Mapping[str, str]
     affinity: Sequence[AffinityTerm]
-    anti_affinity: Sequence[AffinityTerm]
+    anti_affinity: TermLookup
     # Pods that affinity is about, pods that anti-affinity is about, and pods whose is about this.
     wanted: DomainCounts
     unwanted: DomainCounts
     avoiding: DomainCounts
+    # The pod is itself what its affinity is about.
+    means_itself: bool = False
+    # No node can meet the pod's affinity.
+    unmeetable: bool = False
 
     @classmethod
     def of(
@@ -51,27 +57,42 @@ class RequiredTerms:
         nodes: Nodes,
         topology: Topology,
         *,
-        affinity: Sequence[AffinityTerm],
-        anti_affinity: Sequence[AffinityTerm],
-        existing: Sequence[CarriedTerm],
+        by_label: Topology,
+        resolve: Callable[[AffinityTerm], AffinityTerm],
+        existing: Sequence[CarriedTerms],
         namespace_labels: Mapping[str, str],
     ) -> RequiredTerms:
-        """`existing` are the required anti-affinity terms of other pods that mean this one."""
-        unwanted = ((t.topology_key, nodes.index.matching_all((t,))) for t in anti_affinity)
-        avoiding = ((carried.term.topology_key, carried.counts) for carried in existing)
+        """`existing` are the required anti-affinity terms of other pods that mean this one.
+
+        `topology` may have nodes as the domains of `kubernetes.io/hostname`, whatever their labels.
+        Affinity is not to be seen that way where it has terms over other keys as well: one pod must
+        meet them all, wherever it is.
+        """
+        keys = nodes.label_keys
+        if not all(term.topology_key in keys for term in pod.required_affinity):
+            none = DomainCounts(topology, nodes)
+            no_terms = TermLookup(())
+            return cls(pod, namespace_labels, (), no_terms, none, none, none, unmeetable=True)
+        affinity = [resolve(term) for term in pod.required_affinity]
+        only_hosts = all(term.topology_key == HOSTNAME for term in affinity)
+        wanted: Iterable[tuple[str, Counts]] = ()
+        if affinity:
+            # One pod must meet all terms; it then counts once in the domains of each key.
+            counts = nodes.index.matching_all(affinity)
+            wanted = [(key, counts) for key in {term.topology_key for term in affinity}]
+        away = [resolve(term) for term in pod.required_anti_affinity if term.topology_key in keys]
+        unwanted = ((t.topology_key, nodes.index.matching_all((t,))) for t in away)
+        avoiding = ((terms.topology_key, terms.counts) for terms in existing)
         return cls(
             pod,
             namespace_labels,
             affinity,
-            anti_affinity,
-            DomainCounts(topology, nodes, _wanted(affinity, nodes)),
+            TermLookup(away),
+            DomainCounts(topology if only_hosts else by_label, nodes, wanted),
             DomainCounts(topology, nodes, unwanted),
             DomainCounts(topology, nodes, avoiding),
+            means_itself=means_all(affinity, pod),
         )
-
-    @property
-    def reject_nothing(self) -> bool:
-        return not self.affinity and not self.anti_affinity and self.avoiding.are_none
 
     def clone(self) -> RequiredTerms:
         return replace(
@@ -83,21 +104,26 @@ class RequiredTerms:
 
     def change(self, other: PodInfo, row: int, by: int, nodes: Nodes) -> None:
         """As if the other pod came to the row, or left it."""
-        for counts, key in self._touched_by(other):
+        for counts, key in self._touched_by(other, nodes.label_keys):
             counts.change(key, row, by, nodes)
 
-    def _touched_by(self, other: PodInfo) -> Iterator[tuple[DomainCounts, str]]:
+    def _touched_by(
+        self, other: PodInfo, label_keys: Set[str]
+    ) -> Iterator[tuple[DomainCounts, str]]:
         """The counts in which the other pod counts, and for which key."""
+        if self.unmeetable:
+            return
         pod = self.pod
         for term in other.required_anti_affinity:
-            if term.matches(pod.namespace, pod.labels, self.namespace_labels):
+            if term.topology_key in label_keys and term.matches(
+                pod.namespace, pod.labels, self.namespace_labels
+            ):
                 yield self.avoiding, term.topology_key
         if self.affinity and means_all(self.affinity, other):
-            for key in _keys(self.affinity):
+            for key in {term.topology_key for term in self.affinity}:
                 yield self.wanted, key
-        for term in self.anti_affinity:
-            if term.matches(other.namespace, other.labels, EMPTY):
-                yield self.unwanted, term.topology_key
+        for term in self.anti_affinity.meaning(other):
+            yield self.unwanted, term.topology_key
 
     def follow(self, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes) -> Shift:
         """The same for many pods on many rows, each row in a world of its own."""
@@ -107,7 +133,7 @@ class RequiredTerms:
             kind = other.namespace, id(other.label_set), id(other.required_anti_affinity)
             touched = known.get(kind)
             if touched is None:
-                touched = known[kind] = Counter(self._touched_by(other))
+                touched = known[kind] = Counter(self._touched_by(other, nodes.label_keys))
             for which, times in touched.items():
                 if which not in weights:
                     weights[which] = np.zeros(len(pods))
@@ -124,6 +150,9 @@ class RequiredTerms:
 
     def rejections(self, nodes: Nodes) -> Iterator[Rejection]:
         broken: Mask | None = None
+        if self.unmeetable:
+            yield unresolvable(np.ones(len(nodes), np.bool_), REASON_AFFINITY)
+            return
         if self.affinity:
             broken = ~self._near_enough(nodes)
             yield unresolvable(broken, REASON_AFFINITY)
@@ -140,23 +169,11 @@ class RequiredTerms:
     def _near_enough(self, nodes: Nodes) -> Mask:
         """The first pod of a group that wants to be together may go wherever there are domains."""
         wanted = self.wanted
-        if not means_all(self.affinity, self.pod):
+        if not self.means_itself:
             return wanted.all_around(nodes)
         if wanted.has_own_worlds:
             return np.where(wanted.none(nodes), wanted.within(nodes), wanted.all_around(nodes))
         return wanted.within(nodes) if wanted.are_none else wanted.all_around(nodes)
-
-
-def _wanted(affinity: Sequence[AffinityTerm], nodes: Nodes) -> list[tuple[str, Counts]]:
-    """One pod must meet all terms; it then counts once in the domains of each key."""
-    if not affinity:
-        return []
-    counts = nodes.index.matching_all(affinity)
-    return [(key, counts) for key in _keys(affinity)]
-
-
-def _keys(terms: Sequence[AffinityTerm]) -> set[str]:
-    return {term.topology_key for term in terms}
 
 
 def means_all(terms: Sequence[AffinityTerm], pod: PodInfo) -> bool:

@@ -10,14 +10,17 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from kscheduler.api.meta import ApiObject
-from kscheduler.framework.listers import Lister
+from kscheduler.framework.listers import FollowedLister, Lister
 from kscheduler.state.memo import Memo
 
 T = TypeVar("T", bound=ApiObject)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-MAX_ANSWERS = 1024
+# For each kind of objects, by whoever asks.
+MAX_ANSWER_BYTES = 4 << 20
+
+_BY_NAMESPACE = "namespace"
 
 
 class AnswersFrom(Generic[T, K, V]):
@@ -27,22 +30,56 @@ class AnswersFrom(Generic[T, K, V]):
         self._lister = lister
         self.objects: tuple[T, ...] = ()
         self._as_of: int | None = None
-        self._answers: Memo[K, V] = Memo(MAX_ANSWERS)
+        self._answers: Memo[K, V] = Memo(MAX_ANSWER_BYTES)
 
     def get(self, question: K) -> V | None:
         """The remembered answer, if there is one and no object has changed since."""
         generation = self._lister.generation
         if generation is None or generation != self._as_of:
             self._as_of = generation
-            self._look_again()
+            objects = tuple(self._lister.items())
+            if objects != self.objects:
+                self.objects = objects
+                self._answers.clear()
         return self._answers.get(question)
 
-    def _look_again(self) -> None:
-        objects = tuple(self._lister.items())
-        if objects != self.objects:
-            self.objects = objects
-            self._answers.clear()
+    def put(self, question: K, answer: V, cost_bytes: int) -> V:
+        self._answers.put(question, answer, cost_bytes)
+        return answer
 
-    def put(self, question: K, answer: V) -> V:
-        self._answers.put(question, answer)
+
+class AnswersFromNamespace(Generic[T, K, V]):
+    """The like about the objects of one namespace; those of others do not matter and cost nothing.
+
+    A change in another namespace costs a comparison of the namespace's objects with those that the
+    answers come from.
+    """
+
+    def __init__(self, lister: FollowedLister[T]) -> None:
+        self._lister = lister
+        lister.add_index(_BY_NAMESPACE, lambda item: (item.metadata.namespace,))
+        self._objects: Memo[str, tuple[int | None, tuple[T, ...]]] = Memo(MAX_ANSWER_BYTES)
+        # Answers with the very objects they come from.
+        self._answers: Memo[tuple[str, K], tuple[V, tuple[T, ...]]] = Memo(MAX_ANSWER_BYTES)
+
+    def objects(self, namespace: str) -> tuple[T, ...]:
+        """The same tuple as long as nothing changes."""
+        generation = self._lister.generation
+        as_of, known = self._objects.get(namespace) or (None, ())
+        if generation is not None and generation == as_of:
+            return known
+        objects = tuple(self._lister.by_index(_BY_NAMESPACE, namespace))
+        if objects == known:
+            objects = known
+        self._objects.put(namespace, (generation, objects), 200 + 8 * len(objects))
+        return objects
+
+    def get(self, namespace: str, question: K) -> V | None:
+        """The remembered answer, if there is one and no object has changed since."""
+        answer, come_from = self._answers.get((namespace, question)) or (None, None)
+        return answer if come_from is self.objects(namespace) else None
+
+    def put(self, namespace: str, question: K, answer: V, cost_bytes: int) -> V:
+        come_from = self.objects(namespace)
+        self._answers.put((namespace, question), (answer, come_from), cost_bytes)
         return answer

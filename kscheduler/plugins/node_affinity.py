@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from kscheduler.api import core
 from kscheduler.api.core import Node
@@ -19,7 +18,6 @@ from kscheduler.api.node_selector import (
     NodeSelectorMatcher,
     PreferredTerms,
     RequiredNodeAffinity,
-    Term,
     compile_node_selector,
     compile_preferred,
 )
@@ -42,20 +40,23 @@ from kscheduler.framework.verdict import (
 from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.selector_masks import Weights
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
-REMEMBERED = 1024
-
+# Preferences, parsed: some 1 kB for each term.
+MAX_PARSED_BYTES = 8 << 20
+# What they are worth by node; 40 kB at 5,000 nodes.
+MAX_WORTH_BYTES = 8 << 20
 
 _Canonical = list[tuple[str, str, list[str]]]
 
 
 class Preferred(NamedTuple):
-    """What the pod would like, each term with its weight."""
+    """What the pod would like."""
 
-    terms: tuple[tuple[int, Term], ...]
+    terms: PreferredTerms
 
 
 class NodeAffinity:
@@ -65,9 +66,12 @@ class NodeAffinity:
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         self._enforced: NodeSelectorMatcher | None = None
         self._encouraged: PreferredTerms | None = None
-        self._compiled: Memo[tuple[core.PreferredSchedulingTerm, ...], PreferredTerms] = Memo(
-            REMEMBERED
+        # By identity of what they were parsed from, which is held for that.
+        self._parsed: Memo[int, tuple[PreferredTerms, tuple[core.PreferredSchedulingTerm, ...]]] = (
+            Memo(MAX_PARSED_BYTES)
         )
+        self._worth: Memo[PreferredTerms, Weights] = Memo(MAX_WORTH_BYTES)
+        self._worth_as_of = 0
         if args.added_affinity is not None:
             self._add(_as_api(args))
 
@@ -102,9 +106,9 @@ class NodeAffinity:
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
         preferred = cycle.get(Preferred) or self._preferred(pod)
-        total = np.zeros(len(nodes), np.int64)
-        for weight, term in preferred.terms:
-            total += nodes.selector_mask(term) * np.int64(weight)
+        total = self._worth_of(preferred.terms, nodes)
+        if self._encouraged is not None:
+            total = total + self._worth_of(self._encouraged, nodes)
         return total
 
     def normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
@@ -123,14 +127,26 @@ class NodeAffinity:
         }
 
     def _preferred(self, pod: PodInfo) -> Preferred:
-        """By the profile and by the pod itself; raises SelectorError."""
+        """By the pod itself; raises SelectorError."""
         wishes = _node_affinity(pod).preferred
-        own = self._compiled.get(wishes)
-        if own is None:
-            own = compile_preferred(wishes)
-            self._compiled.put(wishes, own)
-        added = self._encouraged.terms if self._encouraged is not None else ()
-        return Preferred((*added, *own.terms))
+        known = self._parsed.get(id(wishes))
+        if known is None:
+            known = compile_preferred(wishes), wishes
+            # Requirements, and values in them, each weigh about as much as a term.
+            parts = sum(_size(wish.preference) for wish in wishes)
+            self._parsed.put(id(wishes), known, 1000 + 500 * parts)
+        return Preferred(known[0])
+
+    def _worth_of(self, preferred: PreferredTerms, nodes: Nodes) -> Scores:
+        """The weights of the terms that match each node, remembered until labels change."""
+        if nodes.label_generation != self._worth_as_of:
+            self._worth.clear()
+            self._worth_as_of = nodes.label_generation
+        worth = self._worth.get(preferred)
+        if worth is None:
+            worth = nodes.whole.preference(preferred)
+            self._worth.put(preferred, worth, worth.nbytes + 1000 * len(preferred.terms))
+        return worth.take(nodes.rows)
 
     def _add(self, affinity: core.NodeAffinity) -> None:
         if affinity.required is not None:
@@ -164,6 +180,11 @@ class NodeAffinity:
 def _node_affinity(pod: PodInfo) -> core.NodeAffinity:
     affinity = pod.pod.spec.affinity
     return (affinity.node_affinity if affinity else None) or core.NodeAffinity()
+
+
+def _size(term: core.NodeSelectorTerm) -> int:
+    requirements = (*term.match_expressions, *term.match_fields)
+    return 1 + len(requirements) + sum([len(one.values) for one in requirements])
 
 
 def _named_nodes(terms: Sequence[core.NodeSelectorTerm]) -> frozenset[str] | None:

@@ -6,7 +6,6 @@ Defaults are for pods without any constraint, hard or soft; whom they spread is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from kscheduler.api.core import TopologySpreadConstraint
@@ -18,10 +17,11 @@ from kscheduler.api.labels import (
     SelectorError,
     compile_selector,
 )
+from kscheduler.plugins.topology import HOSTNAME
 from kscheduler.state.memo import Memo
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.selector_lookup import bytes_of_selector
 
-HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 
 HARD = "DoNotSchedule"
@@ -33,7 +33,12 @@ SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
 )
 
-MAX_SELECTORS = 1024
+# A handful of constraints of one workload is some 5 kB.
+MAX_PARSED_BYTES = 8 << 20
+# Default constraints with the selector of a workload: some 1 kB.
+MAX_DEFAULTS_BYTES = 2 << 20
+
+_ADJECTIVES = {HARD: "hard", SOFT: "soft"}
 
 
 class Constraint(NamedTuple):
@@ -52,6 +57,8 @@ class Constraint(NamedTuple):
 
 
 class Constraints:
+    """A pod's own constraints are parsed once for all pods of the same spec."""
+
     def __init__(
         self,
         defaults: Sequence[TopologySpreadConstraint],
@@ -62,79 +69,98 @@ class Constraints:
         """`deduced` says whom a pod is to be spread with that has no constraints of its own."""
         self._deduced = deduced
         self._match_label_keys = match_label_keys
-        self._hard_defaults = _Defaults(_with_action(defaults, HARD))
-        self._soft_defaults = _Defaults(_with_action(defaults, SOFT))
+        self._defaults = {action: _Defaults(defaults, action) for action in _ADJECTIVES}
+        self._parsed: Memo[_Parsed.Key, _Parsed] = Memo(MAX_PARSED_BYTES)
 
     def hard(self, pod: PodInfo) -> Sequence[Constraint]:
         """Those that a node must meet; SelectorError if one cannot be understood."""
-        own = pod.pod.spec.topology_spread_constraints
-        if not own:
-            return self._default(self._hard_defaults, pod)
-        try:
-            return self._parsed(_with_action(own, HARD), pod)
-        except SelectorError as error:
-            raise SelectorError(
-                f"obtaining pod's hard topology spread constraints: {error}"
-            ) from error
+        return self._of(pod, HARD)
 
     def soft(self, pod: PodInfo) -> Sequence[Constraint]:
         """Those that nodes are scored by."""
-        own = pod.pod.spec.topology_spread_constraints
-        if not own:
-            return self._default(self._soft_defaults, pod)
-        try:
-            return self._parsed(_with_action(own, SOFT), pod)
-        except SelectorError as error:
-            raise SelectorError(
-                f"obtaining pod's soft topology spread constraints: {error}"
-            ) from error
+        return self._of(pod, SOFT)
 
-    def _default(self, defaults: _Defaults, pod: PodInfo) -> Sequence[Constraint]:
+    def _of(self, pod: PodInfo, action: str) -> Sequence[Constraint]:
+        own = pod.pod.spec.topology_spread_constraints
+        if own:
+            return self._own(own, pod, action)
+        defaults = self._defaults[action]
         if not defaults.constraints:
             return ()
         selector = self._deduced(pod)
         return () if selector.matches_everything else defaults.spreading(selector)
 
-    def _parsed(
-        self, constraints: Iterable[TopologySpreadConstraint], pod: PodInfo
+    def _own(
+        self, own: tuple[TopologySpreadConstraint, ...], pod: PodInfo, action: str
     ) -> Sequence[Constraint]:
-        return [
-            _constraint(constraint, self._selector(constraint, pod.labels))
-            for constraint in constraints
-        ]
+        # The labels of the pod are part of the selectors only where a constraint says so.
+        for_all, for_alike = (id(own), action, None), (id(own), action, pod.label_set)
+        known = self._parsed.get(for_all) or self._parsed.get(for_alike)
+        if known is None:
+            listed = [one for one in own if one.when_unsatisfiable == action]
+            told_apart = any(one.match_label_keys for one in listed)
+            try:
+                parsed = tuple([self._constraint(one, pod.labels) for one in listed])
+            except SelectorError as error:
+                raise SelectorError(
+                    f"obtaining pod's {_ADJECTIVES[action]} topology spread constraints: {error}"
+                ) from error
+            known = _Parsed(own, parsed)
+            self._parsed.put(for_alike if told_apart else for_all, known, known.nbytes)
+        return known.constraints
 
-    def _selector(
+    def _constraint(
         self, constraint: TopologySpreadConstraint, labels: Mapping[str, str]
-    ) -> Selector:
+    ) -> Constraint:
         selector = compile_selector(constraint.label_selector)
-        if not constraint.match_label_keys or not self._match_label_keys:
-            return selector
-        same = tuple((key, labels[key]) for key in constraint.match_label_keys if key in labels)
-        return _narrowed(selector, same)
+        if constraint.match_label_keys and self._match_label_keys and not selector.matches_nothing:
+            same = [key for key in constraint.match_label_keys if key in labels]
+            values = [Requirement(key, Operator.IN, frozenset((labels[key],))) for key in same]
+            selector = Selector((*selector, *values))
+        return _with_selector(constraint, selector)
+
+
+class _Parsed:
+    """Constraints, and what they were parsed from: its identity is the key, so it must stay."""
+
+    Key = tuple[int, str, tuple[str, ...] | None]
+
+    __slots__ = ("_parsed_from", "constraints")
+
+    def __init__(
+        self,
+        parsed_from: tuple[TopologySpreadConstraint, ...],
+        constraints: tuple[Constraint, ...],
+    ) -> None:
+        self._parsed_from = parsed_from
+        self.constraints = constraints
+
+    @property
+    def nbytes(self) -> int:
+        """About as much as constraints and the structs they come from take together."""
+        selectors = (one.selector for one in self.constraints)
+        return 1000 * len(self._parsed_from) + 2 * sum(map(bytes_of_selector, selectors))
 
 
 class _Defaults:
     """Default constraints of one kind, before it is known whom they spread."""
 
-    def __init__(self, constraints: Iterable[TopologySpreadConstraint]) -> None:
-        self.constraints = tuple(_constraint(constraint, NOTHING) for constraint in constraints)
-        self._spreading: Memo[Selector, tuple[Constraint, ...]] = Memo(MAX_SELECTORS)
+    def __init__(self, constraints: Iterable[TopologySpreadConstraint], action: str) -> None:
+        self.constraints = tuple(
+            _with_selector(one, NOTHING) for one in constraints if one.when_unsatisfiable == action
+        )
+        self._spreading: Memo[Selector, tuple[Constraint, ...]] = Memo(MAX_DEFAULTS_BYTES)
 
     def spreading(self, selector: Selector) -> tuple[Constraint, ...]:
         known = self._spreading.get(selector)
         if known is None:
             known = tuple(one._replace(selector=selector) for one in self.constraints)
-            self._spreading.put(selector, known)
+            cost = 200 * len(known) + bytes_of_selector(selector)
+            self._spreading.put(selector, known, cost)
         return known
 
 
-def _with_action(
-    constraints: Iterable[TopologySpreadConstraint], action: str
-) -> list[TopologySpreadConstraint]:
-    return [constraint for constraint in constraints if constraint.when_unsatisfiable == action]
-
-
-def _constraint(constraint: TopologySpreadConstraint, selector: Selector) -> Constraint:
+def _with_selector(constraint: TopologySpreadConstraint, selector: Selector) -> Constraint:
     min_domains, affinity = constraint.min_domains, constraint.node_affinity_policy
     return Constraint(
         constraint.max_skew,
@@ -144,12 +170,3 @@ def _constraint(constraint: TopologySpreadConstraint, selector: Selector) -> Con
         affinity is None or affinity == HONOR,
         constraint.node_taints_policy == HONOR,
     )
-
-
-@lru_cache(maxsize=1024)
-def _narrowed(selector: Selector, same: tuple[tuple[str, str], ...]) -> Selector:
-    """Of the pods selected, those that have these labels too."""
-    if selector.matches_nothing:
-        return selector
-    values = (Requirement(key, Operator.IN, frozenset((value,))) for key, value in same)
-    return Selector((*selector, *values))

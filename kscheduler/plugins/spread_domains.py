@@ -2,12 +2,15 @@
 
 That depends on nodes and on where the deciding pod may go, not on pods that come and go, so it is
 remembered for all pods that are alike in this respect.
+
+A pod may have any number of constraints. What they have in common (the nodes that have all of the
+keys, that the pod's affinity allows and its tolerations do not shut out) is worked out once for
+all of them; what is left for each is a few arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,23 +26,12 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts
 
-# At 5,000 nodes each is 40 kB.
-MAX_KEPT = 64
-
-
-class Question(NamedTuple):
-    """All that the answer depends on besides the nodes.
-
-    `all_of` are keys that a node must have to take part; `affinity` and `tolerations` are the
-    pod's, where the constraint honors them. Taints change with `nodes_as_of`, labels are watched
-    apart.
-    """
-
-    key: str
-    all_of: tuple[str, ...]
-    affinity: RequiredNodeAffinity | None
-    tolerations: tuple[Toleration, ...] | None
-    nodes_as_of: int
+# At 5,000 nodes each entry is 80 kB.
+MAX_SPREAD_BYTES = 16 << 20
+# Masks of nodes, 5 kB at 5,000 nodes, each with the keys, affinity and tolerations that it is for.
+MAX_PARTICIPATION_BYTES = 4 << 20
+_BYTES_OF_KEY = 100
+_BYTES_OF_PART = 500
 
 
 class SpreadDomains:
@@ -51,7 +43,7 @@ class SpreadDomains:
         self.domains = domains
         width = domains.width
         # Where a missing label is allowed, it is the same as an empty one.
-        unlabelled = domains.values.get("", width)
+        unlabelled = domains.empty_value
         places = domains.of_row
         if unlabelled != width:
             places = np.where(places == width, unlabelled, places)
@@ -69,6 +61,38 @@ class SpreadDomains:
         return added_up(self.counted_in, counts, self.domains.width)
 
 
+class Labelled:
+    """The nodes that have all of several keys. Equal only to itself."""
+
+    __slots__ = ("everyone", "mask")
+
+    def __init__(self, nodes: Nodes, keys: Sequence[str], topology: Topology) -> None:
+        """`nodes` are all rows of the table."""
+        mask = nodes.valid.copy()
+        if not nodes.label_keys >= set(keys):
+            mask[:] = False
+        else:
+            for key in keys:
+                domains = topology.domains(nodes, key)
+                if not domains.reach_all:
+                    mask &= ~domains.outside(nodes)
+        self.mask = mask
+        # Whether every node has them.
+        self.everyone = bool((mask == nodes.valid).all())
+
+
+class TakingPart:
+    """The nodes whose pods count, for all constraints that honor the same. Equal only to itself."""
+
+    __slots__ = ("mask",)
+
+    def __init__(self, mask: Mask) -> None:
+        self.mask = mask
+
+
+_Honored = tuple[Labelled, RequiredNodeAffinity | None, tuple[Toleration, ...] | None, int]
+
+
 class SpreadTopology:
     """Remembers until nodes change what matters."""
 
@@ -76,44 +100,60 @@ class SpreadTopology:
         self._numeric = numeric_tolerations
         self._topology = Topology()
         self._generation = 0
-        self._kept: Memo[Question, SpreadDomains] = Memo(MAX_KEPT)
+        self._labelled: Memo[tuple[str, ...], Labelled] = Memo(MAX_PARTICIPATION_BYTES)
+        self._taking_part: Memo[_Honored, TakingPart] = Memo(MAX_PARTICIPATION_BYTES)
+        self._kept: Memo[tuple[str, TakingPart], SpreadDomains] = Memo(MAX_SPREAD_BYTES)
 
     def domains(self, nodes: Nodes, key: str) -> Domains:
         return self._topology.domains(nodes, key)
 
-    def spread_domains(
-        self, nodes: Nodes, pod: PodInfo, constraint: Constraint, all_of: tuple[str, ...]
-    ) -> SpreadDomains:
-        """`all_of`: keys that a node must have for its pods to count, beside the constraint's."""
-        question = Question(
-            constraint.topology_key,
-            all_of,
-            _affinity(pod) if constraint.honors_affinity else None,
-            pod.pod.spec.tolerations if constraint.honors_taints else None,
-            nodes.node_generation if constraint.honors_taints else 0,
-        )
-        return self._answer(nodes, question)
-
-    def _answer(self, nodes: Nodes, question: Question) -> SpreadDomains:
+    def spread_of(
+        self, nodes: Nodes, pod: PodInfo, constraints: Sequence[Constraint], *, every_label: bool
+    ) -> PodSpread:
+        """With `every_label`, pods count only on nodes that have the labels of all constraints."""
         if nodes.label_generation != self._generation:
+            self._labelled.clear()
+            self._taking_part.clear()
             self._kept.clear()
             self._generation = nodes.label_generation
-        found = self._kept.get(question)
+        keys = tuple([constraint.topology_key for constraint in constraints] if every_label else ())
+        labelled = self._labelled.get(keys)
+        if labelled is None:
+            labelled = Labelled(nodes.whole, keys, self._topology)
+            cost = labelled.mask.nbytes + _BYTES_OF_KEY * len(keys)
+            self._labelled.put(keys, labelled, cost)
+        return PodSpread(self, nodes, pod, labelled)
+
+    def spread_domains(self, nodes: Nodes, key: str, taking_part: TakingPart) -> SpreadDomains:
+        found = self._kept.get((key, taking_part))
         if found is None:
-            domains = self.domains(nodes, question.key)
-            found = SpreadDomains(domains, self._taking_part(nodes.whole, question))
-            self._kept.put(question, found)
+            found = SpreadDomains(self.domains(nodes, key), taking_part.mask)
+            self._kept.put((key, taking_part), found, 2 * found.counted_in.nbytes)
         return found
 
-    def _taking_part(self, nodes: Nodes, question: Question) -> Mask:
-        mask = nodes.valid.copy()
-        for key in question.all_of:
-            mask &= ~self.domains(nodes, key).outside(nodes)
-        if question.affinity is not None:
-            mask &= nodes.selector_mask(question.affinity)
-        if question.tolerations is not None:
-            mask &= ~self._repelled(nodes, question.tolerations)
-        return mask
+    def taking_part(
+        self,
+        nodes: Nodes,
+        labelled: Labelled,
+        affinity: RequiredNodeAffinity | None,
+        tolerations: tuple[Toleration, ...] | None,
+    ) -> TakingPart:
+        """`affinity` and `tolerations` are the pod's, where they are honored."""
+        taints_as_of = 0 if tolerations is None else nodes.taint_generation
+        honored = (labelled, affinity, tolerations, taints_as_of)
+        found = self._taking_part.get(honored)
+        if found is None:
+            mask, parts = labelled.mask, 0
+            if affinity is not None:
+                mask = mask & nodes.whole.selector_mask(affinity)
+                parts += len(affinity.labels.requirements)
+                parts += len(affinity.affinity.terms) if affinity.affinity is not None else 0
+            if tolerations is not None:
+                mask = mask & ~self._repelled(nodes.whole, tolerations)
+                parts += len(tolerations)
+            found = TakingPart(mask)
+            self._taking_part.put(honored, found, mask.nbytes + _BYTES_OF_PART * parts)
+        return found
 
     def _repelled(self, nodes: Nodes, tolerations: Sequence[Toleration]) -> Mask:
         numeric = self._numeric
@@ -122,6 +162,34 @@ class SpreadTopology:
             for taints in nodes.taint_sets
         ]
         return np.array(repelling, np.bool_)[nodes.taint_set]
+
+
+class PodSpread:
+    """The domains of the constraints of one pod, for one attempt."""
+
+    __slots__ = ("_nodes", "_pod", "_taking_part", "_topology", "labelled")
+
+    def __init__(
+        self, topology: SpreadTopology, nodes: Nodes, pod: PodInfo, labelled: Labelled
+    ) -> None:
+        self._topology = topology
+        self._nodes = nodes
+        self._pod = pod
+        self.labelled = labelled
+        # By what is honored: affinity, taints.
+        self._taking_part: dict[tuple[bool, bool], TakingPart] = {}
+
+    def domains(self, constraint: Constraint) -> SpreadDomains:
+        honors = constraint.honors_affinity, constraint.honors_taints
+        taking_part = self._taking_part.get(honors)
+        if taking_part is None:
+            taking_part = self._taking_part[honors] = self._topology.taking_part(
+                self._nodes,
+                self.labelled,
+                _affinity(self._pod) if constraint.honors_affinity else None,
+                self._pod.pod.spec.tolerations if constraint.honors_taints else None,
+            )
+        return self._topology.spread_domains(self._nodes, constraint.topology_key, taking_part)
 
 
 def _affinity(pod: PodInfo) -> RequiredNodeAffinity | None:

@@ -25,13 +25,18 @@ REASON_MISSING_LABEL = f"{REASON} (missing required label)"
 
 
 class HardSpread:
-    """The constraints of one attempt; follows pods that are added or removed to see what if."""
+    """The constraints of one attempt; follows pods that are added or removed to see what if.
 
-    __slots__ = ("_namespace", "_tallies")
+    A constraint over a label that no node has rejects every node that those before it let pass, so
+    that those after it need not be looked at; `_unlabelled` says that there is one.
+    """
 
-    def __init__(self, namespace: str, tallies: list[_Tally]) -> None:
+    __slots__ = ("_namespace", "_tallies", "_unlabelled")
+
+    def __init__(self, namespace: str, tallies: list[_Tally], *, unlabelled: bool) -> None:
         self._namespace = namespace
         self._tallies = tallies
+        self._unlabelled = unlabelled
 
     @classmethod
     def of(
@@ -42,17 +47,20 @@ class HardSpread:
         topology: SpreadTopology,
     ) -> HardSpread:
         # A node counts for any constraint only if it has the labels for all.
-        all_of = tuple(constraint.topology_key for constraint in constraints)
-        tallies = []
+        spread = topology.spread_of(nodes, pod, constraints, every_label=True)
+        tallies: list[_Tally] = []
         for constraint in constraints:
-            domains = topology.spread_domains(nodes, pod, constraint, all_of)
+            if constraint.topology_key not in nodes.label_keys:
+                return cls(pod.namespace, tallies, unlabelled=True)
+            domains = spread.domains(constraint)
             totals = domains.totals(matching(constraint.selector, pod.namespace, nodes))
             joins = constraint.selector.matches(pod.labels)
             tallies.append(_Tally(constraint, domains, totals, joins=joins))
-        return cls(pod.namespace, tallies)
+        return cls(pod.namespace, tallies, unlabelled=False)
 
     def clone(self) -> HardSpread:
-        return HardSpread(self._namespace, [tally.clone() for tally in self._tallies])
+        tallies = [tally.clone() for tally in self._tallies]
+        return HardSpread(self._namespace, tallies, unlabelled=self._unlabelled)
 
     def change(self, pod: PodInfo, row: int, by: int) -> None:
         """As if the pod came to the row, or left it.
@@ -82,15 +90,23 @@ class HardSpread:
 
     def rejections(self, nodes: Nodes) -> Iterator[Rejection]:
         """A node is rejected by the first constraint it fails, for one reason."""
-        unlabelled, skewed = self._tallies[0].failures(nodes)
-        for tally in self._tallies[1:]:
+        unlabelled: Mask | None = None
+        skewed: Mask | None = None
+        for tally in self._tallies:
             also_unlabelled, also_skewed = tally.failures(nodes)
+            if unlabelled is None or skewed is None:
+                unlabelled, skewed = also_unlabelled, also_skewed
+                continue
             unlabelled, skewed = (
                 unlabelled | also_unlabelled & ~skewed,
                 skewed | also_skewed & ~unlabelled,
             )
+        if self._unlabelled:
+            unlabelled = np.ones(len(nodes), np.bool_) if skewed is None else ~skewed
+        assert unlabelled is not None
         yield unresolvable(unlabelled, REASON_MISSING_LABEL)
-        yield unschedulable(skewed, REASON)
+        if skewed is not None:
+            yield unschedulable(skewed, REASON)
 
 
 class _Tally:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.framework.verdict import MAX_NODE_SCORE, Mask, Scores
-from kscheduler.plugins.spread_constraints import HOSTNAME, Constraint
+from kscheduler.plugins.spread_constraints import Constraint
 from kscheduler.plugins.spread_domains import SpreadTopology
 from kscheduler.plugins.spread_filter import matching
+from kscheduler.plugins.topology import HOSTNAME
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -39,12 +40,16 @@ class SoftSpread:
         every_label: bool,
     ) -> None:
         self._pod, self._nodes, self._topology = pod, nodes, topology
-        keys = tuple(constraint.topology_key for constraint in constraints)
-        self._all_of = keys if every_label else ()
-        self._ignored = self._lacking_a_label()
+        self._spread = topology.spread_of(nodes, pod, constraints, every_label=every_label)
+        self._ignored = self._lacking_a_label() if every_label else None
+        # Where no node is scored, there is nothing to add up.
+        if self._ignored is not None and self._ignored.all():
+            constraints = ()
         self._shares = [self._share(constraint) for constraint in constraints]
 
     def raw(self) -> Scores:
+        if not self._shares:
+            return np.zeros(len(self._nodes), np.int64)
         total = self._shares[0]
         for share in self._shares[1:]:
             total = total + share
@@ -66,14 +71,12 @@ class SoftSpread:
         return normalized
 
     def _lacking_a_label(self) -> Mask | None:
-        """The nodes that lack the label of some constraint, if that excludes them."""
-        lacking: Mask | None = None
-        for key in self._all_of:
-            domains = self._topology.domains(self._nodes, key)
-            if not domains.reach_all:
-                outside = domains.outside(self._nodes)
-                lacking = outside if lacking is None else lacking | outside
-        return lacking if lacking is not None and np.count_nonzero(lacking) else None
+        """The nodes that lack the label of some constraint; None if there are none."""
+        labelled = self._spread.labelled
+        if labelled.everyone:
+            return None
+        lacking = ~labelled.mask.take(self._nodes.rows)
+        return lacking if np.count_nonzero(lacking) else None
 
     def _share(self, constraint: Constraint) -> Shares:
         if constraint.topology_key == HOSTNAME:
@@ -96,7 +99,7 @@ class SoftSpread:
 
     def _share_by_domain(self, constraint: Constraint) -> Shares:
         nodes, pod = self._nodes, self._pod
-        spread = self._topology.spread_domains(nodes, pod, constraint, self._all_of)
+        spread = self._spread.domains(constraint)
         counts = matching(constraint.selector, pod.namespace, nodes)
         places = spread.places.take(nodes.rows)
         by_domain = spread.totals(counts) * log(self._distinct(places, spread.domains.width) + 2)

@@ -1,22 +1,33 @@
 """The distinct affinity terms that pods on rows carry, and on which rows their carriers are.
 
 Thousands of pods share a few terms, so whether a term means a given pod is asked once per term, not
-once per carrier.
+once per carrier. Terms are kept by topology key: those over keys that no node has are never looked
+at, however many there are, and of those over one key only the sum matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
+
+import numpy as np
 
 from kscheduler.state.affinity_term import AffinityTerm
+from kscheduler.state.columns import read_only
 from kscheduler.state.memo import Memo
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.row_counts import RowCounts
+from kscheduler.state.row_counts import BYTES_OF_COUNT, Counts, RowCounts, Sums
 from kscheduler.state.selector_lookup import Namespaces, SelectorLookup
 
-MAX_ANSWERS = 1024
+# Which terms mean a pod, and the sum of their weights by row (40 kB at 5,000 nodes) where there are
+# several; for each of the four kinds of terms.
+MAX_ANSWER_BYTES = 16 << 20
+# Carriers by row, as arrays; 20 kB each at 5,000 nodes. For each kind of terms.
+MAX_COUNT_BYTES = 16 << 20
+# A term that is on more rows than this, and on more than one in so many, is added up as an array.
+FEW_ROWS = 64
+ONE_IN = 64
 
-_Question = tuple[str, tuple[str, ...], frozenset[tuple[str, str]]]
+_Question = tuple[str, str, tuple[str, ...], frozenset[tuple[str, str]]]
 
 
 class Carriers:
@@ -40,52 +51,156 @@ class Carriers:
             self.counts.cells[row] = carriers
 
 
+class _Terms:
+    """The terms over one topology key."""
+
+    __slots__ = ("by_namespace_labels", "carriers", "changed_at", "lookup", "made_of_at", "total")
+
+    def __init__(self) -> None:
+        self.carriers: dict[tuple[AffinityTerm, int], Carriers] = {}
+        self.lookup: SelectorLookup[Carriers] = SelectorLookup()
+        # How many terms look at the labels of namespaces; without any, those need not be
+        # remembered.
+        self.by_namespace_labels = 0
+        # When a term came or went last, and when a carrier did.
+        self.made_of_at = 0
+        self.changed_at = 0
+        # Carriers of all terms, each as often as it carries one.
+        self.total = 0
+
+
+class _Answer:
+    """The terms over one key that mean certain pods."""
+
+    __slots__ = ("as_of", "carriers", "sums", "sums_as_of")
+
+    def __init__(self, carriers: tuple[Carriers, ...], as_of: int) -> None:
+        self.carriers = carriers
+        self.as_of = as_of
+        # Weights added up by row.
+        self.sums: Sums | None = None
+        self.sums_as_of = 0
+
+
 class CarriedTerms:
     """The terms of one kind."""
 
     def __init__(self) -> None:
-        self._carriers: dict[tuple[AffinityTerm, int], Carriers] = {}
-        self._lookup: SelectorLookup[Carriers] = SelectorLookup()
-        self._answers: Memo[_Question, tuple[Carriers, ...]] = Memo(MAX_ANSWERS)
-        # How many terms look at the labels of namespaces; without any, those need not be
-        # remembered.
-        self._by_namespace_labels = 0
+        self._by_key: dict[str, _Terms] = {}
+        self._answers: Memo[_Question, _Answer] = Memo(MAX_ANSWER_BYTES)
+        # Those with an array of counts; a dict is the ordered set here.
+        self._counted: dict[Carriers, None] = {}
+        # Counts changes of any kind, and is never set back.
+        self._clock = 0
 
-    def __len__(self) -> int:
-        return len(self._carriers)
+    @property
+    def keys(self) -> Set[str]:
+        """The topology keys of the terms."""
+        return self._by_key.keys()
 
     def add(self, term: AffinityTerm, weight: int, row: int) -> None:
-        carriers = self._carriers.get((term, weight))
+        self._clock += 1
+        terms = self._by_key.get(term.topology_key)
+        if terms is None:
+            terms = self._by_key[term.topology_key] = _Terms()
+        carriers = terms.carriers.get((term, weight))
         if carriers is None:
-            carriers = self._carriers[term, weight] = Carriers(term, weight)
-            self._lookup.add(carriers, _namespaces(term), term.selector)
-            self._by_namespace_labels += term.namespace_selector is not None
-            self._answers.clear()
+            carriers = terms.carriers[term, weight] = Carriers(term, weight)
+            terms.lookup.add(carriers, _namespaces(term), term.selector)
+            terms.by_namespace_labels += term.namespace_selector is not None
+            terms.made_of_at = self._clock
         carriers.change(row, 1)
+        terms.total += 1
+        terms.changed_at = self._clock
 
     def remove(self, term: AffinityTerm, weight: int, row: int) -> None:
-        carriers = self._carriers[term, weight]
+        self._clock += 1
+        terms = self._by_key[term.topology_key]
+        carriers = terms.carriers[term, weight]
         carriers.change(row, -1)
+        terms.total -= 1
+        terms.changed_at = self._clock
         if not carriers.rows:
             carriers.counts = None
-            del self._carriers[term, weight]
-            self._lookup.remove(carriers, _namespaces(term), term.selector)
-            self._by_namespace_labels -= term.namespace_selector is not None
-            self._answers.clear()
+            self._counted.pop(carriers, None)
+            del terms.carriers[term, weight]
+            terms.lookup.remove(carriers, _namespaces(term), term.selector)
+            terms.by_namespace_labels -= term.namespace_selector is not None
+            terms.made_of_at = self._clock
+            if not terms.carriers:
+                del self._by_key[term.topology_key]
 
-    def meaning(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> tuple[Carriers, ...]:
-        """The terms that mean the pod, which lives in a namespace with these labels."""
-        told_apart = frozenset(namespace_labels.items() if self._by_namespace_labels else ())
-        question = (pod.namespace, pod.label_set, told_apart)
-        answer = self._answers.get(question)
-        if answer is None:
-            answer = tuple(
-                carriers
-                for carriers in self._lookup.candidates(pod.namespace, pod.labels)
-                if carriers.term.matches(pod.namespace, pod.labels, namespace_labels)
-            )
-            self._answers.put(question, answer)
-        return answer
+    def number_over(self, key: str) -> int:
+        """How many terms over this topology key pods carry, those of each pod counted."""
+        terms = self._by_key.get(key)
+        return 0 if terms is None else terms.total
+
+    def grow(self, capacity: int) -> None:
+        for carriers in self._counted:
+            if carriers.counts is not None:
+                carriers.counts.grow(capacity)
+
+    def meaning(
+        self,
+        pod: PodInfo,
+        namespace_labels: Mapping[str, str],
+        keys: Set[str],
+        length: int,
+        capacity: int,
+    ) -> Iterator[tuple[str, int, Counts | Sums]]:
+        """Topology key, weight, and carriers by row, for those of `keys` that have terms that mean
+        the pod. Where several do, their weights are in the sum.
+
+        The pod lives in a namespace with these labels. Arrays are for `length` rows, with room for
+        `capacity`.
+        """
+        for key in self._by_key.keys() & keys:
+            terms = self._by_key[key]
+            told_apart = frozenset(namespace_labels.items() if terms.by_namespace_labels else ())
+            question = (key, pod.namespace, pod.label_set, told_apart)
+            answer = self._answers.get(question)
+            if answer is None or answer.as_of != terms.made_of_at:
+                found = [
+                    carriers
+                    for carriers in terms.lookup.candidates(pod.namespace, pod.labels)
+                    if carriers.term.matches(pod.namespace, pod.labels, namespace_labels)
+                ]
+                answer = _Answer(tuple(found), terms.made_of_at)
+                cost = 300 + 8 * len(found) + (8 * length if len(found) > 1 else 0)
+                self._answers.put(question, answer, cost)
+            if len(answer.carriers) == 1:
+                (carriers,) = answer.carriers
+                yield key, carriers.weight, self._counts(carriers, capacity).view(length)
+            elif answer.carriers:
+                sums = answer.sums
+                if sums is None or answer.sums_as_of != terms.changed_at or len(sums) != length:
+                    sums = answer.sums = self._added_up(answer.carriers, length, capacity)
+                    answer.sums_as_of = terms.changed_at
+                yield key, 1, sums
+
+    def _added_up(self, carriers: tuple[Carriers, ...], length: int, capacity: int) -> Sums:
+        total, few = np.zeros(length, np.int64), max(FEW_ROWS, length // ONE_IN)
+        rows: list[int] = []
+        weights: list[int] = []
+        for each in carriers:
+            if each.counts is None and len(each.rows) <= few:
+                rows.extend(each.rows)
+                weights.extend([each.weight * number for number in each.rows.values()])
+            else:
+                total += each.weight * self._counts(each, capacity).view(length).astype(np.int64)
+        if rows:
+            np.add.at(total, rows, weights)
+        return read_only(total)
+
+    def _counts(self, carriers: Carriers, capacity: int) -> RowCounts:
+        if carriers.counts is None:
+            if (len(self._counted) + 1) * BYTES_OF_COUNT * capacity > MAX_COUNT_BYTES:
+                for other in self._counted:
+                    other.counts = None
+                self._counted.clear()
+            carriers.counts = RowCounts.from_rows(carriers.rows, capacity)
+            self._counted[carriers] = None
+        return carriers.counts
 
 
 def _namespaces(term: AffinityTerm) -> Namespaces:

@@ -7,20 +7,20 @@ base, and is good only while its base does not change: for the decision it was m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
-from kscheduler.state.affinity_term import AffinityTerm, TermKind
+from kscheduler.state.affinity_term import TermKind
 from kscheduler.state.columns import read_only
 from kscheduler.state.disks import Disks
 from kscheduler.state.generations import next_generation
 from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.occupancy import ChangingOccupancy, Occupancy
-from kscheduler.state.pod_index import CarriedTerm, Condition, PodIndex, meets
+from kscheduler.state.pod_index import CarriedTerms, Condition, PodIndex, meets
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.row_counts import Counts
+from kscheduler.state.row_counts import Counts, Sums
 
 
 def fork(nodes: Nodes) -> Fork:
@@ -123,24 +123,40 @@ class ForkedPodIndex(PodIndex):
         self._changes.append((pod, row, -1))
 
     def carried(
-        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str]
-    ) -> list[CarriedTerm]:
-        carried: dict[tuple[AffinityTerm, int], Counts] = {
-            (term, weight): counts
-            for term, weight, counts in self._base.carried(kind, pod, namespace_labels)
-        }
+        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str], keys: Set[str]
+    ) -> list[CarriedTerms]:
+        base = self._base.carried(kind, pod, namespace_labels, keys)
+        # By topology key, what the pods that came and went add to the base's sum.
+        more: dict[str, list[tuple[int, int]]] = {}
         for changed, row, by in self._changes:
             for carried_as, term, weight in changed.carried_terms:
-                if carried_as is not kind:
+                if carried_as is not kind or term.topology_key not in keys:
                     continue
                 if term.matches(pod.namespace, pod.labels, namespace_labels):
-                    before = carried.get((term, weight))
-                    carried[term, weight] = self._changed(before, [(row, by)])
-        return [
-            CarriedTerm(term, weight, counts)
-            for (term, weight), counts in carried.items()
-            if counts.any()
-        ]
+                    more.setdefault(term.topology_key, []).append((row, by * weight))
+        carried = []
+        for key, weight, counts in base:
+            changes = more.pop(key, None)
+            if changes is not None:
+                weight, counts = 1, self._added(weight * counts.astype(np.int64), changes)
+            carried.append(CarriedTerms(key, weight, counts))
+        for key, changes in more.items():
+            counts = self._added(np.zeros(self._length, np.int64), changes)
+            carried.append(CarriedTerms(key, 1, counts))
+        return [terms for terms in carried if terms.counts.any()]
+
+    def number_carried(self, kind: TermKind, key: str) -> int:
+        number = self._base.number_carried(kind, key)
+        for changed, _, by in self._changes:
+            for carried_as, term, _ in changed.carried_terms:
+                if carried_as is kind and term.topology_key == key:
+                    number += by
+        return number
+
+    def _added(self, sums: Sums, changes: Sequence[tuple[int, int]]) -> Sums:
+        rows, amounts = zip(*changes, strict=True)
+        np.add.at(sums, list(rows), list(amounts))
+        return read_only(sums)
 
     def _matching(self, conditions: tuple[Condition, ...], *, terminating: bool) -> Counts:
         question = (conditions, terminating)

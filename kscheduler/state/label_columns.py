@@ -2,11 +2,14 @@
 
 A column is made when its key is first asked for and kept up to date from then on. The same
 structure serves the labels of nodes and the label sets of pods.
+
+Selectors may name any number of keys that no row has. Such a key has no column: all of them share
+one that is empty, so that asking for them costs a look-up and no memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, KeysView, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +19,12 @@ from kscheduler.api.meta import EMPTY
 from kscheduler.state.columns import Column, read_only
 
 ABSENT = -1
-# More keys than any sane set of selectors asks for; the one not asked for longest makes room.
-MAX_COLUMNS = 512
+# All columns together: 4 bytes for each row and some 150 for each distinct value, that is 20 kB for
+# zones of 5,000 nodes and 770 kB for their names. The column not asked for longest makes room; if
+# it is needed again that costs a pass over the rows that have its key.
+MAX_COLUMN_BYTES = 32 << 20
+BYTES_OF_ROW = 4
+BYTES_OF_VALUE = 150
 
 Codes = NDArray[np.int32]  # [rows]
 Mask = NDArray[np.bool_]  # [rows]
@@ -27,7 +34,7 @@ Numbers = NDArray[np.int64]  # [rows]
 class LabelColumn:
     """The values of one key: a code per row, -1 where it is absent. Codes are reused."""
 
-    __slots__ = ("_column", "_free", "_names", "_numbers", "_users", "codes", "last_used", "values")
+    __slots__ = ("_column", "_free", "_names", "_numbers", "_users", "codes", "values")
 
     def __init__(self, values: Sequence[str | None] = ()) -> None:
         self.values: dict[str, int] = {}
@@ -38,12 +45,15 @@ class LabelColumn:
         self._users = np.bincount(self.codes[self.codes != ABSENT]).tolist()
         self._free: list[int] = []
         self._numbers: tuple[Numbers, Mask] | None = None
-        self.last_used = 0
 
     @property
     def width(self) -> int:
         """Codes are below this. A table by code has one entry more: -1 picks that, the last."""
         return len(self._names)
+
+    @property
+    def nbytes(self) -> int:
+        return BYTES_OF_ROW * len(self.codes) + BYTES_OF_VALUE * len(self._names)
 
     def resize(self, length: int) -> None:
         self._column.resize(length)
@@ -63,9 +73,15 @@ class LabelColumn:
         if before != ABSENT:
             self._release(before)
 
-    def one_of(self, values: Collection[str]) -> Mask:
-        """The rows that have one of these values."""
-        codes = [self.values[value] for value in values if value in self.values]
+    def one_of(self, values: Collection[str]) -> Mask | None:
+        """The rows that have one of these values; None if there is no such row."""
+        known = self.values
+        if len(values) <= len(known):
+            codes = [known[value] for value in values if value in known]
+        else:
+            codes = [code for value, code in known.items() if value in values]
+        if not codes:
+            return None
         if len(codes) == 1:
             return self.codes == codes[0]
         wanted = np.zeros(self.width + 1, np.bool_)
@@ -112,40 +128,84 @@ class LabelColumns:
 
     def __init__(self) -> None:
         self._labels: list[Mapping[str, str]] = []
+        # By key, the rows that have it. Some 40 bytes for each label of each row.
+        self._rows_of: dict[str, set[int]] = {}
+        # In the order of their last use.
         self._columns: dict[str, LabelColumn] = {}
-        self._clock = 0
+        # What they weighed when they were made or resized, and its sum.
+        self._weights: dict[str, int] = {}
+        self._weight = 0
+        self._absent = LabelColumn()
 
     def __len__(self) -> int:
         return len(self._labels)
 
+    @property
+    def keys(self) -> KeysView[str]:
+        """The keys that some row has."""
+        return self._rows_of.keys()
+
     def resize(self, length: int) -> None:
         """Rows that go away have no labels any more; rows that come have none yet."""
+        for row in range(length, len(self._labels)):
+            if self._labels[row]:
+                self.put(row, EMPTY)
         del self._labels[length:]
         self._labels.extend([EMPTY] * (length - len(self._labels)))
-        for column in self._columns.values():
+        for key, column in self._columns.items():
             column.resize(length)
+            self._weights[key] = column.nbytes
+        self._weight = sum(self._weights.values())
+        self._absent.resize(length)
 
     def put(self, row: int, labels: Mapping[str, str]) -> None:
-        columns = self._columns
-        for key in self._labels[row]:
-            if key in columns and key not in labels:
-                columns[key].put(row, None)
+        columns, rows_of, before = self._columns, self._rows_of, self._labels[row]
+        for key in before:
+            if key not in labels:
+                rows = rows_of[key]
+                rows.remove(row)
+                if not rows:
+                    del rows_of[key]
+                if key in columns:
+                    columns[key].put(row, None)
+                    # The column of a key goes with the last row that has the key.
+                    if not rows:
+                        self._drop(key)
         for key, value in labels.items():
+            if key not in before:
+                known = rows_of.get(key)
+                if known is None:
+                    rows_of[key] = {row}
+                else:
+                    known.add(row)
             if key in columns:
                 columns[key].put(row, value)
         self._labels[row] = labels
 
     def column(self, key: str) -> LabelColumn:
-        column = self._columns.get(key)
+        """For a key that no row has, a column without values that is shared by all such keys."""
+        column = self._columns.pop(key, None)
         if column is None:
-            column = self._make(key)
-        self._clock += 1
-        column.last_used = self._clock
-        return column
-
-    def _make(self, key: str) -> LabelColumn:
-        if len(self._columns) >= MAX_COLUMNS:
-            del self._columns[min(self._columns, key=lambda known: self._columns[known].last_used)]
-        column = LabelColumn([labels.get(key) for labels in self._labels])
+            rows = self._rows_of.get(key)
+            if rows is None:
+                return self._absent
+            column = LabelColumn(self._values(key, rows))
+            self._weights[key] = column.nbytes
+            self._weight += column.nbytes
+            while self._columns and self._weight > MAX_COLUMN_BYTES:
+                self._drop(next(iter(self._columns)))
         self._columns[key] = column
         return column
+
+    def _values(self, key: str, rows: Collection[int]) -> list[str | None]:
+        labels = self._labels
+        if 2 * len(rows) > len(labels):
+            return [each.get(key) for each in labels]
+        values: list[str | None] = [None] * len(labels)
+        for row in rows:
+            values[row] = labels[row][key]
+        return values
+
+    def _drop(self, key: str) -> None:
+        del self._columns[key]
+        self._weight -= self._weights.pop(key)

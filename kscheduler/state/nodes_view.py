@@ -7,13 +7,14 @@ view; columns are gathered when asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kscheduler.api.core import Node, Taint
+from kscheduler.api.node_selector import PreferredTerms
 from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.columns import mask_of_bits, read_only
 from kscheduler.state.disks import DiskUse
@@ -24,7 +25,7 @@ from kscheduler.state.nodes import NodeTable
 from kscheduler.state.occupancy import Occupancy
 from kscheduler.state.pod_index import PodIndex
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.selector_masks import NodeQuery
+from kscheduler.state.selector_masks import NodeQuery, Weights, weights_of_terms
 
 Amounts = NDArray[np.int64]  # [nodes, resources], each resource contiguous
 
@@ -173,6 +174,11 @@ class Nodes:
     def pods(self, position: int) -> Sequence[PodInfo]:
         return self.occupancy.pods(int(self.rows[position]))
 
+    @property
+    def label_keys(self) -> Set[str]:
+        """The label keys that some node has."""
+        return self._table.labels.keys
+
     def label(self, key: str) -> Codes:
         """The label's value as a small number, -1 where it is absent."""
         return self._gather(self._table.labels.column(key).codes)
@@ -193,6 +199,10 @@ class Nodes:
     def selector_mask(self, required: NodeQuery) -> Mask:
         """The nodes that a compiled selector, term or required node affinity selects."""
         return self._gather(self._table.mask(required))
+
+    def preference(self, preferred: PreferredTerms) -> Weights:
+        """The weights of the terms that match each node, added up. Not remembered."""
+        return self._gather(weights_of_terms(self._table, preferred))
 
     def port_in_use(self, ip: str, protocol: str, port: int) -> Mask:
         """Where a pod that wants this host port cannot go."""

@@ -6,18 +6,22 @@ long as it has pods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import chain
 
 import numpy as np
 
 from kscheduler.api.labels import Selector
 from kscheduler.api.meta import EMPTY
 from kscheduler.state.columns import SMALLEST_CAPACITY, Rows
-from kscheduler.state.label_columns import ABSENT, LabelColumn, LabelColumns
+from kscheduler.state.label_columns import ABSENT, LabelColumn, LabelColumns, Mask
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import RowCounts
 from kscheduler.state.selector_lookup import Namespaces
-from kscheduler.state.selector_masks import mask_of_selector
+from kscheduler.state.selector_masks import selected_by_labels
+
+# Up to so many classes, and up to this share of all, are gone through one by one.
+FEW_CLASSES = 32
 
 _Key = tuple[str, tuple[str, ...], bool]
 
@@ -49,6 +53,25 @@ class PodClass:
         self.watched_at = -1
 
 
+class _Layout:
+    """All classes laid out in arrays: number of the class, row, and its pods on that row."""
+
+    __slots__ = ("numbers", "pods", "rows", "terminating")
+
+    def __init__(self, classes: Collection[PodClass]) -> None:
+        sizes = np.fromiter([len(one.pods) for one in classes], np.intp, len(classes))
+        total = int(sizes.sum())
+        numbers = np.fromiter([one.number for one in classes], np.intp, len(classes))
+        terminating = np.fromiter([one.terminating for one in classes], np.bool_, len(classes))
+        self.numbers = np.repeat(numbers, sizes)
+        self.terminating = np.repeat(terminating, sizes)
+        pods = [one.pods for one in classes]
+        self.rows = np.fromiter(chain.from_iterable(pods), np.intp, total)
+        self.pods = np.fromiter(
+            chain.from_iterable([each.values() for each in pods]), np.int32, total
+        )
+
+
 class PodClasses:
     def __init__(self) -> None:
         self._by_key: dict[_Key, PodClass] = {}
@@ -57,12 +80,16 @@ class PodClasses:
         self._numbers = Rows()
         self._labels = LabelColumns()
         self._namespaces = LabelColumn()
+        # Made when a selector selects many classes, which takes a while; good until a pod comes or
+        # goes.
+        self._layout: _Layout | None = None
 
     def __len__(self) -> int:
         return len(self._by_key)
 
     def enter(self, pod: PodInfo, row: int) -> PodClass:
         """Counts the pod on the row; answers with its class."""
+        self._layout = None
         found = self._by_key.get((pod.namespace, pod.label_set, pod.terminating))
         if found is None:
             found = self._new(pod)
@@ -73,6 +100,7 @@ class PodClasses:
         return found
 
     def leave(self, pod: PodInfo, row: int) -> PodClass:
+        self._layout = None
         found = self._by_key[pod.namespace, pod.label_set, pod.terminating]
         pods = found.pods
         pods[row] -= 1
@@ -82,14 +110,47 @@ class PodClasses:
                 self._drop(found)
         return found
 
-    def selected(self, conditions: Iterable[tuple[Namespaces, Selector]]) -> list[PodClass]:
-        """The classes that meet all of the conditions."""
+    def count(
+        self,
+        conditions: Iterable[tuple[Namespaces, Selector]],
+        counts: RowCounts,
+        *,
+        terminating: bool,
+    ) -> None:
+        """Adds the pods that meet all of the conditions; those being deleted if `terminating`."""
+        mask = self._selected(conditions)
+        if mask is None:
+            return
+        numbers = np.flatnonzero(mask)
+        if len(numbers) <= max(FEW_CLASSES, len(self) // FEW_CLASSES):
+            for number in numbers.tolist():
+                found = self._by_number[number]
+                if terminating or not found.terminating:
+                    counts.add_rows(found.pods)
+            return
+        if self._layout is None:
+            self._layout = _Layout(self._by_key.values())
+        layout = self._layout
+        chosen = mask[layout.numbers]
+        if not terminating:
+            chosen &= ~layout.terminating
+        counts.add_up(layout.rows[chosen], layout.pods[chosen])
+
+    def _selected(self, conditions: Iterable[tuple[Namespaces, Selector]]) -> Mask | None:
+        """The classes that meet all of the conditions, by number; None if there are none."""
         mask = self._namespaces.codes != ABSENT
         for namespaces, selector in conditions:
-            mask &= mask_of_selector(self._labels, selector)
+            selected = selected_by_labels(self._labels, selector)
+            if selected is False:
+                return None
+            if selected is not True:
+                mask &= selected
             if namespaces is not None:
-                mask &= self._namespaces.one_of(namespaces)
-        return [self._by_number[number] for number in np.flatnonzero(mask)]
+                inside = self._namespaces.one_of(namespaces)
+                if inside is None:
+                    return None
+                mask &= inside
+        return mask
 
     def _new(self, pod: PodInfo) -> PodClass:
         number = self._numbers.take()

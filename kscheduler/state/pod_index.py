@@ -8,32 +8,40 @@ domain a row is in is the caller's business.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
 from kscheduler.api.labels import NOTHING, Selector
+from kscheduler.state import carried_terms
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
-from kscheduler.state.carried_terms import CarriedTerms, Carriers
 from kscheduler.state.columns import SMALLEST_CAPACITY
 from kscheduler.state.pod_classes import PodClass, PodClasses
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.row_counts import Counts, RowCounts
-from kscheduler.state.selector_lookup import Namespaces, SelectorLookup
+from kscheduler.state.row_counts import BYTES_OF_COUNT, Counts, RowCounts, Sums
+from kscheduler.state.selector_lookup import Namespaces, SelectorLookup, bytes_of_selector
 
-# Selectors whose counts are kept; at 5,000 nodes each is 20 kB.
-MAX_SELECTORS = 1024
-MAX_CARRIED_COUNTS = 1024
+# Counts that are kept, with their selectors; at 5,000 nodes the counts of one are 20 to 40 kB.
+MAX_COUNT_BYTES = 64 << 20
+# Besides, counts nobody asked for while so many questions were asked and pods came are given up:
+# each has to follow the pods that come and go.
+IDLE_AFTER = 4096
+LOOK_EVERY = 1024
+# A name in a set of namespaces.
+BYTES_OF_NAMESPACE = 60
 
 Condition = tuple[Namespaces, Selector]
 _NO_POD: tuple[Condition, ...] = ((None, NOTHING),)
 
 
-class CarriedTerm(NamedTuple):
-    """A term that pods carry and its carriers by row; a pod may carry it, and count, twice."""
+class CarriedTerms(NamedTuple):
+    """Terms over one topology key that pods carry: `weight` times `counts`, by row.
 
-    term: AffinityTerm
+    Where a pod carries several, or one twice, they add up.
+    """
+
+    topology_key: str
     weight: int
-    counts: Counts
+    counts: Counts | Sums
 
 
 class PodIndex(ABC):
@@ -60,12 +68,17 @@ class PodIndex(ABC):
 
     @abstractmethod
     def carried(
-        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str]
-    ) -> list[CarriedTerm]:
-        """The distinct terms of this kind that pods carry and that mean the given pod.
+        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str], keys: Set[str]
+    ) -> list[CarriedTerms]:
+        """The terms of this kind that pods carry and that mean the given pod.
 
-        `namespace_labels` are those of the given pod's namespace.
+        `namespace_labels` are those of the given pod's namespace. Terms over topology keys other
+        than `keys` are left out.
         """
+
+    @abstractmethod
+    def number_carried(self, kind: TermKind, key: str) -> int:
+        """How many terms of this kind over this topology key pods carry, whomever they mean."""
 
     @abstractmethod
     def add(self, pod: PodInfo, row: int) -> None: ...
@@ -85,24 +98,30 @@ class LivePodIndex(PodIndex):
         self._capacity = SMALLEST_CAPACITY
         self._classes = PodClasses()
         self._watches: dict[tuple[tuple[Condition, ...], bool], _Watch] = {}
+        self._nbytes = 0
         self._lookup: SelectorLookup[_Watch] = SelectorLookup()
         # Changes with the set of watches; see PodClass.watched_at.
         self._version = 0
+        # Counts questions and pods that came.
         self._clock = 0
-        self._carried = {kind: CarriedTerms() for kind in TermKind}
-        self._with_counts: list[Carriers] = []
+        self._next_look = 0
+        self._carried = {kind: carried_terms.CarriedTerms() for kind in TermKind}
 
     def resize(self, length: int) -> None:
         self._length = length
         if length > self._capacity:
             self._capacity = max(length, 2 * self._capacity)
             for watch in self._watches.values():
-                watch.counts.grow(self._capacity)
-            for carriers in self._with_counts:
-                if carriers.counts is not None:
-                    carriers.counts.grow(self._capacity)
+                watch.grow(self._capacity)
+            self._nbytes = sum([watch.nbytes for watch in self._watches.values()])
+            for terms in self._carried.values():
+                terms.grow(self._capacity)
 
     def add(self, pod: PodInfo, row: int) -> None:
+        self._clock += 1
+        if self._clock >= self._next_look:
+            self._next_look = self._clock + LOOK_EVERY
+            self._forget_idle(room=MAX_COUNT_BYTES)
         for counts in self._watchers(self._classes.enter(pod, row)):
             counts.cells[row] += 1
         for kind, term, weight in pod.carried_terms:
@@ -115,27 +134,17 @@ class LivePodIndex(PodIndex):
             self._carried[kind].remove(term, weight, row)
 
     def carried(
-        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str]
-    ) -> list[CarriedTerm]:
+        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str], keys: Set[str]
+    ) -> list[CarriedTerms]:
         terms = self._carried[kind]
         # Most clusters have no term of some kind, and every decision asks for all four.
-        if not len(terms):
+        if not terms.keys:
             return []
-        return [
-            CarriedTerm(carriers.term, carriers.weight, self._counts_of(carriers))
-            for carriers in terms.meaning(pod, namespace_labels)
-        ]
+        found = terms.meaning(pod, namespace_labels, keys, self._length, self._capacity)
+        return [CarriedTerms(*each) for each in found]
 
-    def _counts_of(self, carriers: Carriers) -> Counts:
-        counts = carriers.counts
-        if counts is None:
-            if len(self._with_counts) >= MAX_CARRIED_COUNTS:
-                for other in self._with_counts:
-                    other.counts = None
-                self._with_counts.clear()
-            counts = carriers.counts = RowCounts.from_rows(carriers.rows, self._capacity)
-            self._with_counts.append(carriers)
-        return counts.view(self._length)
+    def number_carried(self, kind: TermKind, key: str) -> int:
+        return self._carried[kind].number_over(key)
 
     def _matching(self, conditions: tuple[Condition, ...], *, terminating: bool) -> Counts:
         watch = self._watches.get((conditions, terminating))
@@ -146,25 +155,28 @@ class LivePodIndex(PodIndex):
         return watch.counts.view(self._length)
 
     def _watch(self, conditions: tuple[Condition, ...], *, terminating: bool) -> _Watch:
-        if len(self._watches) >= MAX_SELECTORS:
-            self._forget_idle()
-        watch = _Watch(conditions, terminating=terminating, counts=RowCounts(self._capacity))
-        for found in self._classes.selected(conditions):
-            if terminating or not found.terminating:
-                watch.counts.add_rows(found.pods)
+        watch = _Watch(conditions, terminating=terminating, capacity=self._capacity)
+        self._classes.count(conditions, watch.counts, terminating=terminating)
+        if self._nbytes + watch.nbytes > MAX_COUNT_BYTES:
+            # A quarter more than needed, so that it is not needed again at once.
+            self._forget_idle(room=MAX_COUNT_BYTES // 4 * 3 - watch.nbytes)
+        self._nbytes += watch.nbytes
         self._watches[conditions, terminating] = watch
         self._lookup.add(watch, *conditions[0])
         self._version += 1
         return watch
 
-    def _forget_idle(self) -> None:
-        """Gives up the quarter of the counts that was not asked for longest."""
-        by_use = sorted(self._watches.values(), key=lambda watch: watch.last_used)
-        for watch in by_use[: MAX_SELECTORS // 4]:
+    def _forget_idle(self, room: int) -> None:
+        """Gives up counts nobody asks for and, to fit into `room`, those not asked for longest."""
+        for watch in sorted(self._watches.values(), key=lambda watch: watch.last_used):
+            if self._nbytes <= room and watch.last_used + IDLE_AFTER >= self._clock:
+                break
             del self._watches[watch.conditions, watch.terminating]
+            self._nbytes -= watch.nbytes
             self._lookup.remove(watch, *watch.conditions[0])
             # Idle classes of pods still name it as a watcher, and would keep it alive.
             watch.counts.drop()
+            self._version += 1
 
     def _watchers(self, found: PodClass) -> tuple[RowCounts, ...]:
         """The counts in which a pod of this class appears."""
@@ -182,15 +194,23 @@ class LivePodIndex(PodIndex):
 class _Watch:
     """A selector, or several that must hold together, and its counts."""
 
-    __slots__ = ("conditions", "counts", "last_used", "terminating")
+    __slots__ = ("conditions", "counts", "last_used", "nbytes", "terminating")
 
     def __init__(
-        self, conditions: tuple[Condition, ...], *, terminating: bool, counts: RowCounts
+        self, conditions: tuple[Condition, ...], *, terminating: bool, capacity: int
     ) -> None:
         self.conditions = conditions
         self.terminating = terminating
-        self.counts = counts
+        self.counts = RowCounts(capacity)
         self.last_used = 0
+        self.nbytes = BYTES_OF_COUNT * capacity + sum(
+            bytes_of_selector(selector) + BYTES_OF_NAMESPACE * len(namespaces or ())
+            for namespaces, selector in conditions
+        )
+
+    def grow(self, capacity: int) -> None:
+        self.nbytes += BYTES_OF_COUNT * (capacity - len(self.counts.cells))
+        self.counts.grow(capacity)
 
 
 def meets(namespace: str, labels: Mapping[str, str], conditions: Iterable[Condition]) -> bool:

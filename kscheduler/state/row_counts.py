@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from kscheduler.state.columns import read_only
 
 Counts = NDArray[np.int32]  # [rows]
+Sums = NDArray[np.int64]  # [rows]
+BYTES_OF_COUNT = 4
 
 
 class RowCounts:
@@ -35,6 +37,11 @@ class RowCounts:
         """Adds to several rows at once."""
         where = np.fromiter(rows, np.intp, len(rows))
         self._array[where] += np.fromiter(rows.values(), np.int32, len(rows))
+
+    def add_up(self, rows: NDArray[np.intp], amounts: NDArray[np.int32]) -> None:
+        """One amount for each of the rows, which may come more than once."""
+        added = np.bincount(rows, amounts, len(self._array))
+        self._array += added.astype(np.int32)
 
     def grow(self, capacity: int) -> None:
         grown = np.zeros(capacity, np.int32)

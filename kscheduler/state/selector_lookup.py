@@ -14,6 +14,10 @@ from kscheduler.api.labels import Operator, Requirement, Selector
 
 E = TypeVar("E")
 
+# A selector that lists more values than this is filed under its key: an entry in so many places
+# costs more than it saves.
+MAX_PLACES = 64
+
 Namespaces = frozenset[str] | None  # None stands for every namespace
 _Place = tuple[str, ...]
 
@@ -68,9 +72,14 @@ def _places(selector: Selector) -> list[_Place]:
     telling = min(selector, key=_breadth, default=None)
     if telling is None or not telling.needs_key:
         return [()]
-    if telling.operator is Operator.IN:
+    if telling.operator is Operator.IN and len(telling.values) <= MAX_PLACES:
         return [(telling.key, value) for value in telling.values]
     return [(telling.key,)]
+
+
+def bytes_of_selector(selector: Selector) -> int:
+    """About as much memory as the selector takes, for those who keep it."""
+    return 200 + sum([300 + 150 * len(requirement.values) for requirement in selector])
 
 
 def _breadth(requirement: Requirement) -> int:

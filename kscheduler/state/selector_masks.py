@@ -1,16 +1,23 @@
-"""Selectors over label columns: a few comparisons of columns, not a question per row."""
+"""Selectors over label columns: a few comparisons of columns, not a question per row.
+
+Most of what a long selector asks for is the same for all rows: a label that no row has, a value
+that no row has. Such an answer is a plain True or False and costs no array, so that a selector of
+thousands of requirements costs a look-up for each, and arrays only for labels that rows do have.
+"""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kscheduler.api.fields import FieldRequirement
 from kscheduler.api.labels import Operator, Requirement, Selector, parse_int
 from kscheduler.api.node_selector import (
     NODE_NAME_FIELD,
     NodeSelectorMatcher,
+    PreferredTerms,
     RequiredNodeAffinity,
     Term,
 )
@@ -18,6 +25,9 @@ from kscheduler.state.label_columns import ABSENT, LabelColumn, LabelColumns, Ma
 
 # Whatever a node can be selected by; each kind is hashable, and equal ones mean the same.
 NodeQuery = Selector | Term | NodeSelectorMatcher | RequiredNodeAffinity
+# The rows that are selected: all, none, or a mask that belongs to the caller.
+Selection = Mask | bool
+Weights = NDArray[np.int64]  # [rows]
 
 
 class NamedRows(Protocol):
@@ -28,62 +38,108 @@ class NamedRows(Protocol):
     def row_of(self, name: str) -> int | None: ...
 
 
-def mask_of_selector(columns: LabelColumns, selector: Selector) -> Mask:
+def mask_of_query(nodes: NamedRows, query: NodeQuery) -> Mask:
+    """The rows that are selected; a row without labels may be."""
+    selected = _selected_by(nodes, query)
+    if isinstance(selected, bool):
+        return np.full(len(nodes.labels), selected, np.bool_)
+    return selected
+
+
+def weights_of_terms(nodes: NamedRows, preferred: PreferredTerms) -> Weights:
+    """By row, the sum of the weights of the terms that match."""
+    everywhere, total = 0, np.zeros(len(nodes.labels), np.int64)
+    for weight, term in preferred.terms:
+        selected = _selected_by_term(nodes, term)
+        if selected is True:
+            everywhere += weight
+        elif selected is not False:
+            np.add(total, weight, out=total, where=selected)
+    total += everywhere
+    return total
+
+
+def selected_by_labels(columns: LabelColumns, selector: Selector) -> Selection:
     """The rows whose labels match; a row without labels may."""
     if selector.matches_nothing:
-        return np.zeros(len(columns), np.bool_)
-    mask = np.ones(len(columns), np.bool_)
+        return False
+    selected: Selection = True
     for requirement in selector:
-        mask &= _mask_of_requirement(columns, requirement)
-    return mask
+        selected = _both(selected, _meeting(columns, requirement))
+        if selected is False:
+            return False
+    return selected
 
 
-def mask_of_query(nodes: NamedRows, query: NodeQuery) -> Mask:
+def _selected_by(nodes: NamedRows, query: NodeQuery) -> Selection:
     match query:
         case Selector():
-            return mask_of_selector(nodes.labels, query)
+            return selected_by_labels(nodes.labels, query)
         case Term():
-            return _mask_of_term(nodes, query)
+            return _selected_by_term(nodes, query)
         case NodeSelectorMatcher():
-            mask = np.zeros(len(nodes.labels), np.bool_)
-            for term in query.terms:
-                mask |= _mask_of_term(nodes, term)
-            return mask
+            selected: Selection = False
+            for term in query.candidates(nodes.labels.keys):
+                found = _selected_by_term(nodes, term)
+                if found is True:
+                    return True
+                if found is False:
+                    continue
+                if isinstance(selected, bool):
+                    selected = found
+                else:
+                    selected |= found
+            return selected
         case RequiredNodeAffinity():
-            mask = mask_of_selector(nodes.labels, query.labels)
-            if query.affinity is not None:
-                mask &= mask_of_query(nodes, query.affinity)
-            return mask
+            selected = selected_by_labels(nodes.labels, query.labels)
+            if selected is False or query.affinity is None:
+                return selected
+            return _both(selected, _selected_by(nodes, query.affinity))
 
 
-def _mask_of_term(nodes: NamedRows, term: Term) -> Mask:
+def _selected_by_term(nodes: NamedRows, term: Term) -> Selection:
     if term.errors:
-        return np.zeros(len(nodes.labels), np.bool_)
-    mask = mask_of_selector(nodes.labels, term.expressions)
+        return False
+    selected = selected_by_labels(nodes.labels, term.expressions)
     for requirement in term.fields:
-        mask &= _mask_of_field(nodes, requirement)
-    return mask
+        if selected is False:
+            return False
+        selected = _both(selected, _with_field(nodes, requirement))
+    return selected
 
 
-def _mask_of_field(nodes: NamedRows, requirement: FieldRequirement) -> Mask:
+def _both(one: Selection, other: Selection) -> Selection:
+    if isinstance(one, bool):
+        return other if one else False
+    if isinstance(other, bool):
+        return one if other else False
+    one &= other
+    return one
+
+
+def _with_field(nodes: NamedRows, requirement: FieldRequirement) -> Selection:
     """Only a node's name can be told by field; any other field reads as empty."""
-    equal = np.zeros(len(nodes.labels), np.bool_)
-    if requirement.field == NODE_NAME_FIELD:
-        row = nodes.row_of(requirement.value)
-        if row is not None:
-            equal[row] = True
-    elif not requirement.value:
-        equal[:] = True
-    return ~equal if requirement.negated else equal
+    if requirement.field != NODE_NAME_FIELD:
+        return (not requirement.value) != requirement.negated
+    row = nodes.row_of(requirement.value)
+    if row is None:
+        return requirement.negated
+    selected = np.full(len(nodes.labels), requirement.negated, np.bool_)
+    selected[row] = not requirement.negated
+    return selected
 
 
-def _mask_of_requirement(columns: LabelColumns, requirement: Requirement) -> Mask:
+def _meeting(columns: LabelColumns, requirement: Requirement) -> Selection:
+    if requirement.key not in columns.keys:
+        return not requirement.needs_key
     column = columns.column(requirement.key)
     match requirement.operator:
         case Operator.IN:
-            return column.one_of(requirement.values)
+            found = column.one_of(requirement.values)
+            return False if found is None else found
         case Operator.NOT_IN:
-            return ~column.one_of(requirement.values)
+            found = column.one_of(requirement.values)
+            return True if found is None else ~found
         case Operator.EXISTS:
             return column.codes != ABSENT
         case Operator.DOES_NOT_EXIST:
@@ -92,10 +148,10 @@ def _mask_of_requirement(columns: LabelColumns, requirement: Requirement) -> Mas
             return _compares(column, requirement)
 
 
-def _compares(column: LabelColumn, requirement: Requirement) -> Mask:
+def _compares(column: LabelColumn, requirement: Requirement) -> Selection:
     (bound,) = map(parse_int, requirement.values)
     if bound is None:
-        return np.zeros(len(column.codes), np.bool_)
+        return False
     numbers, are_numbers = column.numbers()
     if requirement.operator is Operator.GREATER_THAN:
         return (numbers > bound) & are_numbers

@@ -1,6 +1,6 @@
 from kscheduler.api.core import Service
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.plugins.listed_objects import AnswersFrom
+from kscheduler.plugins.listed_objects import AnswersFrom, AnswersFromNamespace
 
 
 class Counted:
@@ -11,20 +11,27 @@ class Counted:
         self.generation = 0
         self.reads = 0
 
-    def add(self, name):
-        self.objects.append(Service(ObjectMeta(name=name, namespace="ns")))
+    def add(self, name, namespace="ns"):
+        self.objects.append(Service(ObjectMeta(name=name, namespace=namespace)))
         self.generation += 1
 
     def items(self):
         self.reads += 1
         return iter(self.objects)
 
+    def add_index(self, name, function):
+        self.values_of = function
+
+    def by_index(self, name, value):
+        self.reads += 1
+        return [item for item in self.objects if value in self.values_of(item)]
+
 
 def test_answers_are_kept_until_an_object_changes():
     lister = Counted()
     answers = AnswersFrom(lister)
     assert answers.get("how many") is None
-    answers.put("how many", 0)
+    answers.put("how many", 0, 1)
     assert answers.get("how many") == 0
     lister.add("a")
     assert answers.get("how many") is None
@@ -45,6 +52,29 @@ def test_a_change_that_was_none_keeps_the_answers():
     lister.add("a")
     answers = AnswersFrom(lister)
     answers.get("question")
-    answers.put("question", "answer")
+    answers.put("question", "answer", 1)
     lister.generation += 1
     assert answers.get("question") == "answer"
+
+
+def test_answers_about_a_namespace_are_kept_until_an_object_in_it_changes():
+    lister = Counted()
+    answers = AnswersFromNamespace(lister)
+    lister.add("a")
+    assert answers.get("ns", "how many") is None
+    assert answers.put("ns", "how many", len(answers.objects("ns")), 1) == 1
+    lister.add("a", namespace="other")
+    assert answers.get("ns", "how many") == 1
+    assert answers.get("other", "how many") is None
+    lister.add("b")
+    assert answers.get("ns", "how many") is None
+    assert [service.name for service in answers.objects("ns")] == ["a", "b"]
+
+
+def test_objects_of_a_namespace_are_not_looked_at_while_nothing_changes():
+    lister = Counted()
+    lister.add("a")
+    answers = AnswersFromNamespace(lister)
+    for _ in range(3):
+        answers.get("ns", "anything")
+    assert lister.reads == 1

@@ -155,7 +155,7 @@ WEB, FRONT = LabelSelector({"app": "web"}), LabelSelector({"tier": "front"})
 terms = st.sampled_from(
     [
         PodAffinityTerm(WEB, (), ZONE),
-        PodAffinityTerm(WEB, ("blue", "red"), ZONE),
+        PodAffinityTerm(WEB, ("blue", "red"), "rack"),
         PodAffinityTerm(FRONT, ("red",), ZONE, LabelSelector({"team": "b"})),
         PodAffinityTerm(
             LabelSelector({}, (LabelSelectorRequirement("app", "NotIn", ("web",)),)),
@@ -487,22 +487,33 @@ def check_index(view, model, namespaces_and_selectors):
 
 
 def check_carried(view, placed):
+    for keys in ({ZONE, "rack", "elsewhere"}, {ZONE}, set()):
+        check_carried_over(keys, view, placed)
+
+
+def check_carried_over(keys, view, placed):
     for namespace, labels in [("blue", {"app": "web"}), ("red", {"tier": "front", "app": "db"})]:
         asking = PodInfo(Pod(ObjectMeta(name="q", namespace=namespace, uid="q", labels=labels)))
         for kind in TermKind:
             wanted = {}
+            number = Counter()
             for pod, row in placed:
                 for carried_as, term, weight in pod.carried_terms:
-                    if carried_as is kind and term.matches(
+                    if carried_as is not kind:
+                        continue
+                    number[term.topology_key] += 1
+                    if term.topology_key in keys and term.matches(
                         namespace, labels, NAMESPACE_LABELS[namespace]
                     ):
-                        wanted.setdefault((term, weight), Counter())[row] += 1
-            found = view.index.carried(kind, asking, NAMESPACE_LABELS[namespace])
+                        wanted.setdefault(term.topology_key, Counter())[row] += weight
+            found = view.index.carried(kind, asking, NAMESPACE_LABELS[namespace], keys)
             assert {
-                (term, weight): {row: count for row, count in enumerate(counts.tolist()) if count}
-                for term, weight, counts in found
+                key: {row: weight * count for row, count in enumerate(counts.tolist()) if count}
+                for key, weight, counts in found
             } == wanted
             assert len(found) == len(wanted)
+            for key in (ZONE, "rack", "elsewhere"):
+                assert view.index.number_carried(kind, key) == number[key]
 
 
 class Cluster(RuleBasedStateMachine):

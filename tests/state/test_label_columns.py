@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +31,9 @@ def test_a_column_shows_what_was_put_and_reuses_codes(start, puts):
 
 @given(st.lists(values), st.sets(st.sampled_from(["a", "b", "z"])))
 def test_one_of(start, wanted):
-    assert LabelColumn(start).one_of(wanted).tolist() == [value in wanted for value in start]
+    found = LabelColumn(start).one_of(wanted)
+    want = [value in wanted for value in start]
+    assert want == ([False] * len(start) if found is None else found.tolist())
 
 
 def test_numbers_of_values_that_are_integers():
@@ -72,11 +75,81 @@ def test_rows_that_come_have_no_labels():
 
 
 def test_the_column_not_asked_for_longest_makes_room(monkeypatch):
-    monkeypatch.setattr(label_columns, "MAX_COLUMNS", 2)
     columns = LabelColumns()
     columns.resize(1)
-    first, second = columns.column("first"), columns.column("second")
+    columns.put(0, {"first": "x", "second": "x", "third": "x"})
+    first = columns.column("first")
+    monkeypatch.setattr(label_columns, "MAX_COLUMN_BYTES", 2 * first.nbytes)
+    second = columns.column("second")
     columns.column("first")
     columns.column("third")
     assert columns.column("first") is first
     assert columns.column("second") is not second
+
+
+def test_columns_with_many_values_count_for_more(monkeypatch):
+    columns = LabelColumns()
+    columns.resize(100)
+    for row in range(100):
+        columns.put(row, {"name": f"n{row}", "zone": "z", "rack": "r"})
+    zone, rack = columns.column("zone"), columns.column("rack")
+    monkeypatch.setattr(label_columns, "MAX_COLUMN_BYTES", 100 * label_columns.BYTES_OF_VALUE)
+    columns.column("name")
+    assert columns.column("zone") is not zone
+    assert columns.column("rack") is not rack
+
+
+def test_keys_that_no_row_has_share_a_column_and_leave_nothing_behind():
+    columns = LabelColumns()
+    columns.resize(2)
+    columns.put(1, {"app": "web"})
+    columns.column("app")
+    assert {id(columns.column(f"absent-{number}")) for number in range(1000)} == {
+        id(columns.column("absent"))
+    }
+    assert columns.column("absent").codes.tolist() == [ABSENT, ABSENT]
+    assert list(columns._columns) == ["app"]
+
+
+def test_the_column_of_a_key_goes_with_the_last_row_that_has_it():
+    columns = LabelColumns()
+    columns.resize(2)
+    columns.put(0, {"app": "web"})
+    columns.put(1, {"app": "db"})
+    columns.column("app")
+    columns.put(0, {})
+    assert set(columns.keys) == set(columns._columns) == {"app"}
+    columns.put(1, {})
+    assert not columns.keys
+    assert not columns._columns
+    assert columns._weight == 0
+
+
+some_labels = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy"))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), some_labels)
+        | st.integers(0, 6)
+        | st.sampled_from(["a", "b", "c", "d"])
+    ),
+    st.integers(0, 400),
+)
+def test_columns_show_the_labels_of_all_rows_under_any_history(steps, room):
+    """Rows get labels, their number changes, or a column is asked for."""
+    columns, model = LabelColumns(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(label_columns, "MAX_COLUMN_BYTES", room)
+        for step in steps:
+            if isinstance(step, int):
+                columns.resize(step)
+                model = model[:step] + [{}] * (step - len(model))
+            elif isinstance(step, str):
+                columns.column(step)
+            elif step[0] < len(model):
+                columns.put(*step)
+                model[step[0]] = step[1]
+            assert set(columns.keys) == {key for labels in model for key in labels}
+        for key in "abcd":
+            assert shown(columns.column(key)) == [labels.get(key) for labels in model]

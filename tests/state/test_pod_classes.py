@@ -1,8 +1,22 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kscheduler.api.core import Pod
-from kscheduler.api.labels import EVERYTHING, selector_from_labels
+from kscheduler.api.labels import (
+    EVERYTHING,
+    Operator,
+    Requirement,
+    Selector,
+    selector_from_labels,
+)
 from kscheduler.api.meta import ObjectMeta
+from kscheduler.state import pod_classes
 from kscheduler.state.pod_classes import PodClasses
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.row_counts import RowCounts
 
 
 def make_pod(app, *, namespace="ns", deleted=None):
@@ -11,8 +25,11 @@ def make_pod(app, *, namespace="ns", deleted=None):
     return PodInfo(Pod(metadata))
 
 
-def selected(classes, *conditions):
-    return [(found.labels["app"], found.pods) for found in classes.selected(conditions)]
+def counted(classes, *conditions, terminating=True):
+    """By row that has any, the pods that meet all conditions."""
+    counts = RowCounts(100)
+    classes.count(conditions, counts, terminating=terminating)
+    return {row: count for row, count in enumerate(counts.view(100).tolist()) if count}
 
 
 def test_pods_that_are_alike_share_a_class():
@@ -20,7 +37,7 @@ def test_pods_that_are_alike_share_a_class():
     for row in (0, 0, 4):
         classes.enter(make_pod("web"), row)
     assert len(classes) == 1
-    assert selected(classes, (None, EVERYTHING)) == [("web", {0: 2, 4: 1})]
+    assert counted(classes, (None, EVERYTHING)) == {0: 2, 4: 1}
 
 
 def test_namespace_labels_and_deletion_tell_pods_apart():
@@ -37,13 +54,13 @@ def test_namespace_labels_and_deletion_tell_pods_apart():
 
 def test_a_class_without_pods_is_gone_and_its_number_is_reused():
     classes = PodClasses()
-    for app in ("web", "db"):
-        classes.enter(make_pod(app), 0)
+    for row, app in enumerate(("web", "db")):
+        classes.enter(make_pod(app), row)
     web = selector_from_labels({"app": "web"})
-    assert selected(classes, (None, web)) == [("web", {0: 1})]
+    assert counted(classes, (None, web)) == {0: 1}
     gone = classes.leave(make_pod("web"), 0)
-    assert selected(classes, (None, web)) == []
-    assert selected(classes, (None, EVERYTHING)) == [("db", {0: 1})]
+    assert counted(classes, (None, web)) == {}
+    assert counted(classes, (None, EVERYTHING)) == {1: 1}
     assert set(classes._labels.column("app").values) == {"db"}
     assert classes.enter(make_pod("new"), 0).number == gone.number
 
@@ -54,14 +71,44 @@ def test_all_conditions_must_be_met():
         for namespace in ("x", "y"):
             classes.enter(make_pod(app, namespace=namespace), 0)
     web, x = selector_from_labels({"app": "web"}), frozenset({"x"})
-    assert len(classes.selected([(x, EVERYTHING)])) == 2
-    assert len(classes.selected([(x, EVERYTHING), (None, web)])) == 1
-    assert len(classes.selected([(x, web), (frozenset({"y"}), web)])) == 0
+    assert counted(classes, (x, EVERYTHING)) == {0: 2}
+    assert counted(classes, (x, EVERYTHING), (None, web)) == {0: 1}
+    assert counted(classes, (x, web), (frozenset({"y"}), web)) == {}
 
 
 def test_many_classes():
     classes = PodClasses()
     for number in range(100):
         classes.enter(make_pod(f"a{number}"), number)
-    assert selected(classes, (None, selector_from_labels({"app": "a77"}))) == [("a77", {77: 1})]
-    assert len(classes.selected([(None, EVERYTHING)])) == 100
+    assert counted(classes, (None, selector_from_labels({"app": "a77"}))) == {77: 1}
+    assert counted(classes, (None, EVERYTHING)) == dict.fromkeys(range(100), 1)
+
+
+apps = st.sampled_from([f"a{number}" for number in range(40)])
+pods = st.tuples(apps, st.sampled_from("xy"), st.sampled_from([None, "now"]), st.integers(0, 9))
+APPS = [f"a{number}" for number in range(40)]
+
+
+@given(st.lists(pods, max_size=60), st.integers(0, 40), st.booleans(), st.integers(0, 3), st.data())
+def test_few_classes_and_many_are_counted_alike(placed, wanted, terminating, few, data):
+    """Those that are selected are gone through one by one if they are few, laid out otherwise."""
+    classes = PodClasses()
+    leaving = data.draw(st.lists(st.sampled_from(placed), max_size=3)) if placed else []
+    conditions = [
+        (frozenset("x"), Selector([Requirement("app", Operator.IN, frozenset(APPS[:wanted]))]))
+    ]
+    counts = RowCounts(10)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pod_classes, "FEW_CLASSES", few + 1)
+        for app, namespace, deleted, row in [*placed, *leaving]:
+            classes.enter(make_pod(app, namespace=namespace, deleted=deleted), row)
+        classes.count(conditions, RowCounts(10), terminating=True)
+        for app, namespace, deleted, row in leaving:
+            classes.leave(make_pod(app, namespace=namespace, deleted=deleted), row)
+        classes.count(conditions, counts, terminating=terminating)
+    want = Counter(
+        row
+        for app, namespace, deleted, row in placed
+        if namespace == "x" and app in APPS[:wanted] and (terminating or not deleted)
+    )
+    assert counts.view(10).tolist() == [want[row] for row in range(10)]

@@ -2,15 +2,31 @@
 
 import pytest
 
-from kscheduler.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSpec
-from kscheduler.api.labels import EVERYTHING, NOTHING, selector_from_labels
+from kscheduler.api.core import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    WeightedPodAffinityTerm,
+)
+from kscheduler.api.labels import (
+    EVERYTHING,
+    NOTHING,
+    Operator,
+    Requirement,
+    Selector,
+    selector_from_labels,
+)
 from kscheduler.api.meta import LabelSelector, ObjectMeta
-from kscheduler.state import pod_index
+from kscheduler.state import carried_terms, pod_index
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
 from kscheduler.state.pod_index import LivePodIndex
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.selector_lookup import bytes_of_selector
 
 NS = frozenset({"ns"})
+KEYS = {"zone"}
 
 
 def make_pod(app="web", *, namespace="ns", deleted=None, away_from=None):
@@ -76,15 +92,15 @@ def test_namespaces(index, namespaces, want):
 
 def test_rows_that_come_are_counted_on(index):
     matching(index, app("web"))
-    index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {})
+    index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS)
     index.resize(40)
     index.add(make_pod(away_from="web"), 39)
     assert matching(index, app("web")) == [0] * 39 + [1]
-    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {})
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS)
     assert carried.counts.tolist() == [0] * 39 + [1]
     index.resize(100)
     assert len(matching(index, app("web"))) == 100
-    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {})
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS)
     assert carried.counts[39] == carried.counts.sum() == 1
 
 
@@ -108,24 +124,24 @@ def test_a_term_carried_by_many_is_told_once(index):
     for row in (0, 0, 2):
         index.add(make_pod(away_from="web"), row)
     index.add(make_pod(away_from="db"), 1)
-    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod("web"), {})
-    assert (carried.term.topology_key, carried.weight) == ("zone", 1)
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod("web"), {}, KEYS)
+    assert (carried.topology_key, carried.weight) == ("zone", 1)
     assert carried.counts.tolist() == [2, 0, 1]
-    assert index.carried(TermKind.REQUIRED_AFFINITY, make_pod("web"), {}) == []
+    assert index.carried(TermKind.REQUIRED_AFFINITY, make_pod("web"), {}, KEYS) == []
 
 
 def test_a_term_nobody_carries_is_forgotten(index):
     pod = make_pod(away_from="web")
     index.add(pod, 0)
-    assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {})
+    assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS)
     index.remove(pod, 0)
-    assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}) == []
+    assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS) == []
 
 
 def test_counts_of_a_term_follow_its_carriers(index):
     pods = [make_pod(away_from="web") for _ in range(3)]
     index.add(pods[0], 0)
-    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {})
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS)
     index.add(pods[1], 0)
     index.add(pods[2], 1)
     assert carried.counts.tolist() == [2, 1, 0]
@@ -140,7 +156,7 @@ def test_labels_of_the_namespace_are_told_apart(index):
     affinity = Affinity(pod_anti_affinity=PodAffinity((by_team,)))
     index.add(PodInfo(Pod(ObjectMeta(name="p", namespace="x"), PodSpec(affinity=affinity))), 0)
     found = [
-        len(index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), labels))
+        len(index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), labels, KEYS))
         for labels in ({"team": "a"}, {"team": "b"}, {}, {"team": "a"})
     ]
     assert found == [1, 0, 0, 1]
@@ -154,8 +170,14 @@ def test_a_pod_touches_only_the_counts_it_is_in(index):
     assert len(index._watchers(index._classes.enter(pod, 0))) == 1
 
 
+def make_room_for(monkeypatch, index, number):
+    """Room for the counts of so many selectors of one requirement."""
+    one = 4 * index._capacity + bytes_of_selector(app("web")) + pod_index.BYTES_OF_NAMESPACE
+    monkeypatch.setattr(pod_index, "MAX_COUNT_BYTES", number * one)
+
+
 def test_idle_selectors_make_room_and_come_back_right(index, monkeypatch):
-    monkeypatch.setattr(pod_index, "MAX_SELECTORS", 4)
+    make_room_for(monkeypatch, index, 4)
     for number in range(20):
         index.add(make_pod(f"a{number % 5}"), number % 3)
         for other in range(number + 1):
@@ -166,8 +188,31 @@ def test_idle_selectors_make_room_and_come_back_right(index, monkeypatch):
         assert len(index._watches) <= 4
 
 
+def test_a_large_selector_takes_the_room_of_many(index, monkeypatch):
+    make_room_for(monkeypatch, index, 40)
+    for number in range(20):
+        matching(index, app(f"a{number}"))
+    large = Selector([Requirement("app", Operator.IN, frozenset(map(str, range(100))))])
+    matching(index, large)
+    assert len(index._watches) < 20
+    assert ((NS, large),) in {conditions for conditions, _ in index._watches}
+
+
+def test_selectors_nobody_asks_for_any_more_are_forgotten(index, monkeypatch):
+    monkeypatch.setattr(pod_index, "IDLE_AFTER", 100)
+    monkeypatch.setattr(pod_index, "LOOK_EVERY", 10)
+    for number in range(50):
+        matching(index, app(f"once-{number}"))
+    for _ in range(300):
+        matching(index, app("often"))
+        index.add(make_pod("often"), 0)
+    assert {conditions for conditions, _ in index._watches} == {((NS, app("often")),)}
+    assert matching(index, app("often")) == [300, 0, 0]
+    assert matching(index, app("once-7")) == [0, 0, 0]
+
+
 def test_a_forgotten_selector_keeps_no_memory_but_what_was_shown(index, monkeypatch):
-    monkeypatch.setattr(pod_index, "MAX_SELECTORS", 4)
+    make_room_for(monkeypatch, index, 4)
     index.add(make_pod("a0"), 0)
     shown = index.matching(NS, app("a0"), terminating=True)
     (watcher,) = index._watchers(index._classes.enter(make_pod("a0"), 1))
@@ -178,14 +223,52 @@ def test_a_forgotten_selector_keeps_no_memory_but_what_was_shown(index, monkeypa
 
 
 def test_carriers_make_room_and_come_back_right(index, monkeypatch):
-    monkeypatch.setattr(pod_index, "MAX_CARRIED_COUNTS", 2)
+    monkeypatch.setattr(carried_terms, "MAX_COUNT_BYTES", 2 * 4 * index._capacity)
     for number in range(4):
         index.add(make_pod(away_from=f"a{number}"), number % 3)
+    terms = index._carried[TermKind.REQUIRED_ANTI_AFFINITY]
     for _ in range(2):
         for number in range(4):
-            found = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(f"a{number}"), {})
-            assert [term.counts.tolist()[number % 3] for term in found] == [1]
-            assert len(index._with_counts) <= 2
+            found = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(f"a{number}"), {}, KEYS)
+            assert [each.counts.tolist()[number % 3] for each in found] == [1]
+            assert len(terms._counted) <= 2
+
+
+def test_terms_over_other_keys_are_not_looked_at(index):
+    index.add(make_pod(away_from="web"), 0)
+    kind = TermKind.REQUIRED_ANTI_AFFINITY
+    assert index.carried(kind, make_pod(), {}, {"rack"}) == []
+    assert index.carried(kind, make_pod(), {}, {"rack", "zone"})
+    assert index.number_carried(kind, "zone") == 1
+    assert index.number_carried(kind, "rack") == 0
+
+
+def make_carrier(*selectors, weight):
+    terms = [
+        WeightedPodAffinityTerm(weight, PodAffinityTerm(selector, topology_key="zone"))
+        for selector in selectors
+    ]
+    affinity = Affinity(pod_affinity=PodAffinity(preferred=tuple(terms)))
+    return PodInfo(Pod(ObjectMeta(namespace="ns", uid="c"), PodSpec(affinity=affinity)))
+
+
+@pytest.mark.parametrize("few", [pytest.param(0, id="arrays"), pytest.param(64, id="row by row")])
+def test_several_terms_over_one_key_add_up(index, monkeypatch, few):
+    monkeypatch.setattr(carried_terms, "FEW_ROWS", few)
+    web, every = LabelSelector({"app": "web"}), LabelSelector()
+    one, other = make_carrier(web, every, weight=5), make_carrier(web, weight=7)
+    kind = TermKind.PREFERRED_AFFINITY
+    for row, pod in ((0, one), (1, one), (1, other)):
+        index.add(pod, row)
+    (carried,) = index.carried(kind, make_pod(), {}, KEYS)
+    assert (carried.counts * carried.weight).tolist() == [10, 17, 0]
+    index.remove(one, 1)
+    (carried,) = index.carried(kind, make_pod(), {}, KEYS)
+    assert (carried.counts * carried.weight).tolist() == [10, 7, 0]
+    index.resize(4)
+    index.add(other, 3)
+    (carried,) = index.carried(kind, make_pod(), {}, KEYS)
+    assert (carried.counts * carried.weight).tolist() == [10, 7, 0, 7]
 
 
 def test_pods_with_equal_labels_share_one_label_set(index):
