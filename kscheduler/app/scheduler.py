@@ -273,6 +273,8 @@ class Assembler:
             ),
             max_unschedulable_seconds=self.max_unschedulable_seconds,
             pods=following.pods,
+            later=lambda step: asyncio.get_running_loop().call_soon(step),
+            hold=following.factory.hold,
         )
 
     def _decider(self, extenders: Extenders) -> Decider:
