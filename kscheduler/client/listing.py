@@ -1,5 +1,6 @@
 """Whole collections by paged LIST requests, for servers that cannot stream them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -15,6 +16,11 @@ from kscheduler.client.watch_lines import Shape, decoded_or_none
 T = TypeVar("T")
 
 PAGE_SIZE = 500
+# What is split into objects without a break; about a millisecond.
+PART_BYTES = 1 << 20
+ITEMS = b'"items":['
+# Where the items of a list, and the first name in an item, are found if at all.
+MAX_HEAD_BYTES = 4096
 
 
 class ListError(ApiError):
@@ -46,6 +52,34 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 _decode_page = msgspec.json.Decoder(_Page).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def in_parts(body: bytes, part_bytes: int = PART_BYTES) -> Iterator[_Page]:
+    """A page of a list in parts of about so many bytes; the last one has the metadata.
+
+    Servers give all of a collection at once where they have it in memory: a body of 400 MB takes
+    0.3 s to split into objects. Items are told apart by how the first one begins. Such a beginning
+    may also occur inside of an item, then the part is no JSON and a larger one is tried; it cannot
+    occur in a string, where quotation marks are escaped.
+    """
+    start = body.find(ITEMS, 0, MAX_HEAD_BYTES) + len(ITEMS)
+    first = body[start : body.find(b":", start, start + MAX_HEAD_BYTES) + 1]
+    at, size = start, part_bytes
+    if start < len(ITEMS) or not first.startswith(b"{"):
+        size = len(body)
+    while at + size < len(body):
+        end = body.rfind(b"}," + first, at, at + size)
+        try:
+            items = _decode_items(b"[%b]" % body[at : end + 1]) if end > 0 else []
+        except msgspec.DecodeError:
+            items = []
+        if items:
+            yield _Page(items=items)
+            at, size = end + 2, part_bytes
+        else:
+            size *= 2
+    yield _decode_page(body if at == start else body[:start] + body[at:])
 
 
 class Listing(NamedTuple, Generic[T]):
@@ -91,15 +125,17 @@ class Lister(Generic[T]):
         where = self._collection
         query = where.query(**parameters, **{"continue": token})
         body = await self._client.list(where.resource, where.namespace, query)
+        metadata = ListMeta()
+        await self._pace.rest()
         try:
-            page = _decode_page(body)
+            for page in in_parts(body):
+                metadata = page.metadata
+                for raw in page.items or ():
+                    if self._pace.due():
+                        await self._pace.rest()
+                    item = decoded_or_none(raw, where.shape)
+                    if item is not None:
+                        items[where.shape.key(item)] = item
         except msgspec.DecodeError as error:
             raise ListError(f"malformed list: {error}") from error
-        await self._pace.begin()
-        for raw in page.items or ():
-            if self._pace.due():
-                await self._pace.rest()
-            item = decoded_or_none(raw, where.shape)
-            if item is not None:
-                items[where.shape.key(item)] = item
-        return page.metadata
+        return metadata
