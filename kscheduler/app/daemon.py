@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kscheduler import logs
-from kscheduler.app import debugger
+from kscheduler.app import debugger, garbage
 from kscheduler.app.election import KubeLease, election_config, make_elector, request_seconds
 from kscheduler.app.scheduler import Assembler, Broadcaster, Scheduler, plugin_names, without
 from kscheduler.app.signals import stop_on_signals, tell_on_signal
@@ -117,7 +116,7 @@ class Daemon:
             self.made.metrics.forget_state()
             self.scheduler = self.assemble()
             # The last scheduler was kept out of the collector's rounds; now it is garbage.
-            gc.unfreeze()
+            garbage.look_again()
             await self._serve_term()
 
     async def _serve_term(self) -> None:

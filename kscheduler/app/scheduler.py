@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.requests import Counting
 from kscheduler.api.resources import PODS
 from kscheduler.api.timestamps import steady_time
+from kscheduler.app import garbage
 from kscheduler.app.extending import Extending, kept_for
 from kscheduler.app.following import Following
 from kscheduler.app.memory import AnyCache, age_caches, caches_of
@@ -109,12 +109,16 @@ class Scheduler:
         return all(handler.has_synced for handler in self.handlers)
 
     async def sync(self, tasks: asyncio.TaskGroup) -> None:
-        """Start following; return when every handler has got its whole initial list."""
+        """Start following; return when every handler has got its whole initial list.
+
+        Nothing is decided before that: what arrives in slices is then a whole.
+        """
         factory = self.following.factory
+        garbage.set_aside()
         factory.start(tasks)
         await factory.wait_for_sync()
         await factory.wait_for_handlers(self.handlers)
-        _settle_memory()
+        garbage.set_aside()
         tasks.create_task(age_caches(self.caches), name="caches/aging")
 
     def caches(self) -> Iterator[AnyCache]:
@@ -279,6 +283,8 @@ class Assembler:
             ),
             max_unschedulable_seconds=self.max_unschedulable_seconds,
             pods=following.pods,
+            later=lambda step: asyncio.get_running_loop().call_soon(step),
+            hold=following.factory.hold,
         )
 
     def _decider(self, extenders: Extenders) -> Decider:
@@ -337,14 +343,3 @@ def subscribe(following: Following, events: EventHandlers) -> list[Registration[
         if informer is not None:
             handlers.append(informer.add_handler(events.others(resource)))
     return handlers
-
-
-def _settle_memory() -> None:
-    """What the first sync brought stays: keep it out of the garbage collector's rounds.
-
-    Structs of the API cannot form cycles and are not tracked; what remains is rare enough garbage
-    that short, frequent rounds over it are all that is needed.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 IMPATIENT = 1
 
@@ -42,5 +42,14 @@ def stop_on_signals(
         loop.add_signal_handler(number, heard)
 
 
-def tell_on_signal(tell: Callable[[], None]) -> None:
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, tell)
+def tell_on_signal(tell: Callable[[], Coroutine[object, object, None]]) -> None:
+    """Each signal starts `tell`, unless it is still under way."""
+    loop = asyncio.get_running_loop()
+    under_way: asyncio.Task[None] | None = None
+
+    def heard() -> None:
+        nonlocal under_way
+        if under_way is None or under_way.done():
+            under_way = loop.create_task(tell(), name="signals/tell")
+
+    loop.add_signal_handler(signal.SIGUSR2, heard)

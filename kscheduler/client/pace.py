@@ -59,7 +59,8 @@ class Pace:
         self._until = 0.0
 
     def due(self) -> bool:
-        return time.perf_counter() >= self._until
+        """Also while the gate is shut: whoever shut it need not wait for the end of a budget."""
+        return self._gate.shut or time.perf_counter() >= self._until
 
     async def begin(self) -> None:
         await self._gate.passed()

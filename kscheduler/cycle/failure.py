@@ -17,7 +17,7 @@ from kscheduler.cycle.status_writer import StatusReport, StatusWriter
 from kscheduler.framework.verdict import Status
 from kscheduler.metrics import Metrics
 from kscheduler.queue.queue import SchedulingQueue
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod import QueuedPod, shared_names
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
@@ -83,8 +83,8 @@ class FailureHandler:
         pod = queued.pod
         self._log(pod, failure)
         self._count(queued.profile, failure, time.perf_counter() - started)
-        queued.unschedulable_plugins = set(failure.unschedulable_plugins)
-        queued.pending_plugins = set(failure.pending_plugins)
+        queued.unschedulable_plugins = shared_names(failure.unschedulable_plugins)
+        queued.pending_plugins = shared_names(failure.pending_plugins)
         current = self._pods.get(pod.key)
         if current is not None and current.metadata.uid != pod.uid:
             log.v(2).info(

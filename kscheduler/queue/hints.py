@@ -7,7 +7,7 @@ concerns is worked out once per event and kept; there are few different events.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -138,7 +138,7 @@ class QueueingHints:
         return self._ask(queued, rejectors, self.interest(event), old, new)
 
     def _ask(
-        self, queued: QueuedPod, rejectors: set[str], interest: Interest, old: Any, new: Any
+        self, queued: QueuedPod, rejectors: Set[str], interest: Interest, old: Any, new: Any
     ) -> Verdict:
         verdict = Verdict.SKIP
         for asked in interest.by_profile[queued.profile]:

@@ -12,7 +12,7 @@ from kscheduler.framework.verdict import Code, Status
 from kscheduler.queue.backoff import Backoff, BackoffQueue
 from kscheduler.queue.heap import PodHeap
 from kscheduler.queue.hints import Registrations, Verdict
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod import QueuedPod, shared_names
 from kscheduler.queue.recorder import POD, QueueRecorder
 from kscheduler.queue.unschedulable import UnschedulablePods
 from kscheduler.state.pod_info import PodInfo
@@ -171,7 +171,8 @@ class Places:
             return True
         if refusal.plugin not in queued.rejectors:
             self._recorder.rejected([refusal.plugin], queued.profile)
-        queued.unschedulable_plugins.add(refusal.plugin)
+        rejectors = frozenset({*queued.unschedulable_plugins, refusal.plugin})
+        queued.unschedulable_plugins = shared_names(rejectors)
         queued.gating_plugin = refusal.plugin
         _log_refusal(queued, refusal)
         return False

@@ -7,7 +7,8 @@ pods in flight are bounded (see `in_flight`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,8 +25,9 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.changes import pod_events
-from kscheduler.queue.hints import QueueingHints, Rejector, Verdict
+from kscheduler.queue.hints import QueueingHints, Verdict
 from kscheduler.queue.in_flight import MAX_EVENTS, Happening, InFlight
+from kscheduler.queue.moves import Moves, Step
 from kscheduler.queue.nominated import Nominator, PodLister
 from kscheduler.queue.places import Place, Places, Profile
 from kscheduler.queue.queued_pod import QueuedPod
@@ -77,7 +79,8 @@ class SchedulingQueue:
     """Pods by namespace/name while they wait, by uid while they are tried.
 
     `profiles` is in the order of the configuration: the first one's sort key orders all pods.
-    Whoever pops may set `on_ready`; it is called when there is someone to pop.
+    Whoever pops may set `on_ready`; it is called when there is someone to pop. `later` and `hold`
+    let moves of many pods be made in slices, see `Moves`.
     """
 
     def __init__(
@@ -89,6 +92,8 @@ class SchedulingQueue:
         max_unschedulable_seconds: float = MAX_UNSCHEDULABLE_SECONDS,
         max_in_flight_events: int = MAX_EVENTS,
         pods: PodLister | None = None,
+        later: Callable[[Step], object] | None = None,
+        hold: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._profiles = profiles
         self._max_unschedulable_seconds = max_unschedulable_seconds
@@ -99,6 +104,7 @@ class SchedulingQueue:
         )
         self.in_flight = InFlight(self._recorder, max_events=max_in_flight_events)
         self.nominator = Nominator(self._pod_info, pods)
+        self._moves = Moves(self._settle, later, hold)
         self.scheduling_cycle = 0
         self.on_ready: Callable[[], None] = lambda: None
 
@@ -209,12 +215,12 @@ class SchedulingQueue:
                 "receive an event that isn't interested by any enabled plugins", event=event.label
             )
             return
-        waiting: Iterable[QueuedPod] = self._places.unschedulable
-        if not event.is_wildcard:
-            rejectors = self.hints.interest(event).rejectors
-            waiting = self._within_reach(event, rejectors)
-        chosen = [queued for queued in waiting if pre_check is None or pre_check(queued.pod)]
-        self._move(chosen, event, old, new, now)
+        if event.is_wildcard:
+            self._move(list(self._places.unschedulable), event, old, new, now, pre_check)
+        else:
+            # Of many pods that wait for their victims to go each is looked at when any goes.
+            waiting = self._places.unschedulable.rejected_by(self.hints.interest(event).rejectors)
+            self._move(waiting, event, old, new, now, pre_check)
 
     def activate(self, pods: Iterable[Identified], now: float) -> None:
         """Lets these pods be tried at once, backing off or not."""
@@ -229,9 +235,11 @@ class SchedulingQueue:
 
     def flush_backoff(self, now: float) -> None:
         """To be called every second, on the second."""
-        for queued in self._places.backoff.pop_completed(now):
+
+        def visit(queued: QueuedPod) -> None:
             self._places.to_active(queued, BACKOFF_COMPLETE, now, from_backoff=True)
-        self._settle()
+
+        self._moves.start(self._places.backoff.pop_completed(now), visit)
 
     def flush_unschedulable(self, now: float) -> None:
         """To be called every half minute: pods that waited too long are tried without an event."""
@@ -251,30 +259,39 @@ class SchedulingQueue:
             self.in_flight.done(uid)
         log.v(2).info("Scheduling queue is closed")
 
-    def _within_reach(
-        self, event: ClusterEvent, rejectors: Sequence[Rejector]
-    ) -> Iterator[QueuedPod]:
-        """Those whom one of these rejected, but for gated ones that stay so.
-
-        Of many pods that wait for their victims to go each is looked at when any victim goes.
-        """
-        is_held = self._places.is_held
-        awaited_by = self.hints.interest(event).plugins
-        for queued in self._places.unschedulable.rejected_by(rejectors):
-            gate = queued.gating_plugin
-            if not gate or (gate in awaited_by and not is_held(queued)):
-                yield queued
-
     def _move(
-        self, pods: Iterable[QueuedPod], event: ClusterEvent, old: Any, new: Any, now: float
+        self,
+        pods: Iterable[QueuedPod],
+        event: ClusterEvent,
+        old: Any,
+        new: Any,
+        now: float,
+        pre_check: PreCheck | None = None,
     ) -> None:
-        for queued in pods:
-            verdict = self.hints.judge(queued, event, old, new)
+        """Puts the event to these pods of the unschedulable ones, the first of them at once."""
+        places, judge = self._places, self.hints.judge
+        awaited_by = frozenset() if event.is_wildcard else self.hints.interest(event).plugins
+
+        def visit(queued: QueuedPod) -> None:
+            # A late visit: the pod has left since, or its attempt after the event has failed.
+            if places.unschedulable.get(queued.key) is not queued or queued.timestamp > now:
+                return
+            if pre_check is not None and not pre_check(queued.pod):
+                return
+            gate = queued.gating_plugin
+            if (
+                gate
+                and not event.is_wildcard
+                and (gate not in awaited_by or places.is_held(queued))
+            ):
+                return
+            verdict = judge(queued, event, old, new)
             if verdict is not Verdict.SKIP:
-                self._places.unschedulable.remove(queued.key)
-                self._places.requeue(queued, verdict, event.label, now)
+                places.unschedulable.remove(queued.key)
+                places.requeue(queued, verdict, event.label, now)
+
         self._remember(event, old, new)
-        self._settle()
+        self._moves.start(pods, visit)
 
     def _wake_by_own_update(
         self, queued: QueuedPod, events: Iterable[ClusterEvent], old: PodInfo, now: float

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Set
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kscheduler.state.pod_info import PodInfo
+
+# Sets of plugin names that are remembered; few combinations occur.
+MAX_SHARED_SETS = 1024
+
+
+@lru_cache(maxsize=MAX_SHARED_SETS)
+def shared_names(names: frozenset[str]) -> frozenset[str]:
+    """The first set equal to this one."""
+    return names
 
 
 @dataclass(slots=True, eq=False)
@@ -23,9 +34,10 @@ class QueuedPod:
     unschedulable_count: int = 0
     consecutive_errors_count: int = 0
     backoff_expiration: float | None = None
-    # Who rejected it last time. The next attempt keeps them until it fails in turn.
-    unschedulable_plugins: set[str] = field(default_factory=set)
-    pending_plugins: set[str] = field(default_factory=set)
+    # Who rejected it last time. The next attempt keeps them until it fails in turn. Frozen, so that
+    # thousands of pods with the same rejectors can share one set (see `shared_names`).
+    unschedulable_plugins: Set[str] = frozenset()
+    pending_plugins: Set[str] = frozenset()
     # The PreEnqueue plugin that keeps it out of the active queue.
     gating_plugin: str = ""
     was_flushed_from_unschedulable: bool = False
@@ -50,7 +62,9 @@ class QueuedPod:
         return bool(self.gating_plugin)
 
     @property
-    def rejectors(self) -> set[str]:
+    def rejectors(self) -> Set[str]:
+        if not self.pending_plugins:
+            return self.unschedulable_plugins
         return self.unschedulable_plugins | self.pending_plugins
 
     def returned(self, now: float) -> None:

@@ -1,13 +1,23 @@
 """Pods that wait for something to happen, found by who rejected them."""
 
 from collections.abc import Container, Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from kscheduler.queue.hints import Rejector
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod import MAX_SHARED_SETS, QueuedPod
 
 # Where pods are filed that any event may concern.
 ANYONE = Rejector("", "")
+
+
+_BY_ANYONE = (ANYONE,)
+
+
+@lru_cache(maxsize=MAX_SHARED_SETS)
+def _rejectors(profile: str, plugins: frozenset[str]) -> tuple[Rejector, ...]:
+    """One tuple for all pods that were rejected alike."""
+    return tuple(Rejector(profile, plugin) for plugin in plugins)
 
 
 class _Filed(NamedTuple):
@@ -66,9 +76,9 @@ class UnschedulablePods:
 
     def _filed_under(self, queued: QueuedPod) -> tuple[Rejector, ...]:
         profile = queued.profile
-        if profile not in self._profiles:
-            return (ANYONE,)
-        return tuple(Rejector(profile, plugin) for plugin in queued.rejectors) or (ANYONE,)
+        if profile not in self._profiles or not queued.rejectors:
+            return _BY_ANYONE
+        return _rejectors(profile, frozenset(queued.rejectors))
 
     def rejected_by(self, rejectors: Iterable[Rejector]) -> list[QueuedPod]:
         """Each pod once that one of these rejected, and those that nobody in particular did."""

@@ -16,7 +16,7 @@ from kscheduler.serving.health import Check, Report, examine, examine_one
 from kscheduler.serving.health_metrics import HealthMetrics
 from kscheduler.serving.metrics_page import MetricsPage
 from kscheduler.serving.pages import Pages
-from kscheduler.serving.pod_resources import resources_page
+from kscheduler.serving.pod_resources import ResourcesPage
 from kscheduler.serving.profiling import pages as profiling
 
 
@@ -79,7 +79,7 @@ def _install_health(pages: Pages, sources: Sources) -> None:
 def _install_metrics(pages: Pages, sources: Sources) -> None:
     health = sources.health_metrics
     pages.add("/metrics", MetricsPage(sources.collect, sources.reset), listed=True)
-    pages.add("/metrics/resources", resources_page(sources.pods, sources.leads))
+    pages.add("/metrics/resources", ResourcesPage(sources.pods, sources.leads))
     pages.add("/metrics/slis", MetricsPage(health.collect, health.reset))
 
 

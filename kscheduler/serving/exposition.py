@@ -12,6 +12,7 @@ from prometheus_client.samples import Sample
 from kscheduler.api.go_text import general_float
 from kscheduler.serving.protobuf import double, integer, message, string, varint
 
+GAUGE = "gauge"
 _KINDS = {"counter": 0, "gauge": 1, "unknown": 3, "untyped": 3, "histogram": 4}
 _LABEL_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _HELP_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n"})
@@ -24,14 +25,17 @@ def as_text(families: Iterable[Metric]) -> bytes:
     for family in _by_name(families):
         name = printed_name(family)
         kind = "untyped" if family.type == "unknown" else family.type
-        lines.append(f"# HELP {name} {family.documentation.translate(_HELP_ESCAPES)}")
-        lines.append(f"# TYPE {name} {kind}")
+        lines.append(opening(name, family.documentation, kind))
         lines.extend(
-            f"{sample.name}{label_text(sample.labels)} {number_text(sample.value)}"
+            f"{sample.name}{label_text(sample.labels)} {number_text(sample.value)}\n"
             for sample in _samples(family)
         )
-    lines.append("")
-    return "\n".join(lines).encode("utf-8", "replace")
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def opening(name: str, documentation: str, kind: str) -> str:
+    """The lines before a family's samples."""
+    return f"# HELP {name} {documentation.translate(_HELP_ESCAPES)}\n# TYPE {name} {kind}\n"
 
 
 def as_protobuf(families: Iterable[Metric]) -> bytes:
@@ -57,11 +61,11 @@ def _samples(family: Metric) -> Iterator[Sample]:
 def label_text(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
-    pairs = (
-        f'{name}="{value.translate(_LABEL_ESCAPES)}"'
-        for name, value in sorted(labels.items(), key=_le_last)
-    )
-    return f"{{{','.join(pairs)}}}"
+    return f"{{{label_pairs(sorted(labels.items(), key=_le_last))}}}"
+
+
+def label_pairs(labels: Iterable[tuple[str, str]]) -> str:
+    return ",".join([f'{name}="{value.translate(_LABEL_ESCAPES)}"' for name, value in labels])
 
 
 def _le_last(pair: tuple[str, str]) -> tuple[bool, str]:
@@ -79,12 +83,13 @@ def number_text(value: float) -> str:
 def _family(family: Metric) -> bytes:
     kind = _KINDS[family.type]
     series = _histograms(family) if family.type == "histogram" else _values(family, kind)
-    return (
-        string(1, printed_name(family))
-        + string(2, family.documentation)
-        + integer(3, kind)
-        + b"".join(message(4, one) for one in series)
-    )
+    head = family_head(printed_name(family), family.documentation, family.type)
+    return head + b"".join(message(4, one) for one in series)
+
+
+def family_head(name: str, documentation: str, kind: str) -> bytes:
+    """A MetricFamily without its samples."""
+    return string(1, name) + string(2, documentation) + integer(3, _KINDS[kind])
 
 
 def _values(family: Metric, kind: int) -> Iterator[bytes]:

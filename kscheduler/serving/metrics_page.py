@@ -58,9 +58,9 @@ class MetricsPage:
             return answers.text("metrics reset\n", headers={})
         content_type = content_type_for(request.headers.get("Accept", ""))
         printed = self._page(protobuf=content_type.startswith(PROTOBUF))
-        headers = {"Content-Type": content_type, "Process-Start-Time-Unix": str(STARTED)}
+        headers = page_headers(content_type)
         body = printed.body
-        if "gzip" in request.headers.get("Accept-Encoding", ""):
+        if accepts_gzip(request):
             body = printed.gzipped()
             headers["Content-Encoding"] = "gzip"
         return web.Response(body=body, headers=headers)
@@ -73,9 +73,22 @@ class MetricsPage:
         started = time.thread_time()
         body = (as_protobuf if protobuf else as_text)(self._collect())
         worked = time.thread_time() - started
-        printed = _Printed(body, time.monotonic() + REUSE_FACTOR * worked)
+        printed = _Printed(body, good_until(time.monotonic(), worked))
         self._printed[protobuf] = printed
         return printed
+
+
+def good_until(printed_at: float, worked_seconds: float) -> float:
+    """When a page that took so much CPU time should be printed anew."""
+    return printed_at + REUSE_FACTOR * worked_seconds
+
+
+def page_headers(content_type: str) -> dict[str, str]:
+    return {"Content-Type": content_type, "Process-Start-Time-Unix": str(STARTED)}
+
+
+def accepts_gzip(request: web.BaseRequest) -> bool:
+    return "gzip" in request.headers.get("Accept-Encoding", "")
 
 
 def content_type_for(accept: str) -> str:

@@ -6,10 +6,14 @@ import struct
 from collections.abc import Iterable
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
+# Most numbers are small: keys of fields, lengths of labels.
+_ONE_BYTE = tuple(bytes([number]) for number in range(0x80))
 
 
 def varint(number: int) -> bytes:
     """A number in groups of seven bits; a negative one takes ten bytes."""
+    if 0 <= number <= 0x7F:
+        return _ONE_BYTE[number]
     number &= (1 << 64) - 1
     out = bytearray()
     while number > 0x7F:

@@ -154,7 +154,8 @@ class Cache:
                 raise CacheError(f"node {quote(name)} in group {group} was not found")
             raise CacheError(f"node {name} is not found")
         pods = list(self._occupancy.pods(row))
-        for pod in pods:
+        # From the end, where taking one out does not have to look for it.
+        for pod in reversed(pods):
             self._occupancy.remove(pod, row)
         if pods:
             self._ghosts[name] = pods

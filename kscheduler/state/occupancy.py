@@ -158,6 +158,8 @@ class LiveOccupancy(ChangingOccupancy):
 
 def take_out(pods: list[PodInfo], pod: PodInfo) -> PodInfo:
     """Removes the pod; the last one takes its place, as upstream's list does it."""
+    if pods[-1] is pod:
+        return pods.pop()
     if pod not in pods:
         pod = next(known for known in pods if known.uid == pod.uid)
     position = pods.index(pod)

@@ -11,6 +11,8 @@ from kscheduler.app import signals
 from kscheduler.app.debugger import tell
 from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
+from kscheduler.sandbox import node_manifest
+from kscheduler.slices import Slices
 
 
 def send(number):
@@ -102,7 +104,7 @@ async def test_cache_and_queue_are_told(running, until, api, pod, log):
         await until(lambda: scheduler.queue.get("default/gated"))
         await until(lambda: scheduler.cache.pod_count and not scheduler.cache.assumed_pod_count)
         log.lines.clear()
-        tell(scheduler)
+        await tell(scheduler)
     assert not log.having("Cache mismatch")
     told = "\n".join(log.lines)
     assert '"Dump of cached NodeInfo" nodes=' in told
@@ -120,8 +122,51 @@ async def test_what_disagrees_is_told(running, until, api, pod, log):
         del daemon.scheduler.following.pods._store["default/p"]
         daemon.scheduler.following.nodes._store.clear()
         log.lines.clear()
-        tell(daemon.scheduler)
+        await tell(daemon.scheduler)
     assert log.having("Cache mismatch") == [
         '"Cache mismatch" missedNodes=[] redundantNodes=["n1"]',
         f'"Cache mismatch" missedPods=[] redundantPods=["{known.uid}"]',
     ]
+
+
+async def test_a_second_signal_while_one_is_answered_starts_nothing(until):
+    started, go_on = [], asyncio.Event()
+
+    async def tell():
+        started.append(1)
+        await go_on.wait()
+
+    signals.tell_on_signal(tell)
+    send(signal.SIGUSR2)
+    await until(lambda: started)
+    send(signal.SIGUSR2)
+    await asyncio.sleep(0.01)
+    assert started == [1]
+    go_on.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    send(signal.SIGUSR2)
+    await until(lambda: started == [1, 1])
+
+
+async def test_nodes_are_told_with_room_for_others(running, until, api, log, monkeypatch):
+    """Others may change what is told: a node that goes before its turn is not told."""
+    for number in range(2, 30):
+        api.objects.create(node_manifest(f"n{number}"))
+    async with running() as (daemon, _):
+        await until(lambda: daemon.synced)
+        cache, rests = daemon.scheduler.cache, []
+
+        async def rest(slices):
+            rests.append(len(log.having("Dump of cached")))
+            if len(rests) == 5:
+                cache.remove_node(daemon.scheduler.following.nodes.get("n20"))
+
+        monkeypatch.setattr(Slices, "due", lambda slices: True)
+        monkeypatch.setattr(Slices, "rest", rest)
+        log.lines.clear()
+        await tell(daemon.scheduler)
+    told = "\n".join(log.lines)
+    assert rests == [*range(1, 29), 28]
+    assert "Node name: n19\n" in told
+    assert "Node name: n20\n" not in told

@@ -100,7 +100,7 @@ async def story():
             running = asyncio.create_task(daemon.run())
             await until(lambda: daemon.synced and daemon.elector.is_leader)
             await play(api)
-            debugger.tell(daemon.scheduler)
+            await debugger.tell(daemon.scheduler)
             daemon.stopping.set()
             assert await running == 0
 

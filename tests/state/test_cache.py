@@ -411,3 +411,18 @@ def test_pods_of_a_node_are_listed_as_upstream_lists_them(cache):
         cache.add_pod(make_pod(uid=uid))
     cache.remove_pod(make_pod(uid="b"))
     assert [pod.uid for pod in cache.snapshot().pods(0)] == ["a", "d", "c"]
+
+
+def test_a_node_with_many_pods_goes_without_searching_for_each(cache, monkeypatch):
+    for number in range(500):
+        cache.add_pod(make_pod(uid=f"u{number}", name=f"p{number}", cpu=""))
+    compared = []
+
+    def equal(one, other):
+        compared.append(1)
+        return one is other
+
+    monkeypatch.setattr(PodInfo, "__eq__", equal)
+    cache.remove_node(make_node("n1"))
+    assert len(compared) == 0
+    assert len(cache.ghosts["n1"]) == 500
