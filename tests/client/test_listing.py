@@ -2,9 +2,9 @@
 
 import json
 
-import msgspec
 import pytest
 
+from kscheduler.api.decode import DecodeError
 from kscheduler.client import listing
 from kscheduler.client.listing import in_parts
 
@@ -68,8 +68,18 @@ def test_a_list_laid_out_for_humans_is_read_in_one_piece():
 
 @pytest.mark.parametrize("broken", [body(PLAIN)[:-3], body(PLAIN).replace(b'"n150"', b"n150")])
 def test_what_is_no_list_is_refused(broken):
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(DecodeError):
         split(broken, 300)
+
+
+def test_an_object_nested_too_deeply_for_the_parser_does_not_hide_the_others():
+    deep = b'{"metadata":{"name":"deep"},"spec":' + b"[" * 5000 + b"]" * 5000 + b"}"
+    data = body(PLAIN).replace(b'{"metadata":{"name":"n100"', deep + b',{"metadata":{"name":"n100"')
+    parts = list(in_parts(data, 300))
+    raws = [bytes(raw) for part in parts for raw in part.items or ()]
+    assert raws[100] == deep
+    assert [json.loads(raw) for raw in raws if raw != deep] == PLAIN
+    assert len(parts) > 5
 
 
 def test_parts_are_small():
