@@ -12,8 +12,6 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from msgspec import structs
-
 from kscheduler import logs
 from kscheduler.api.resources import PODS, RESOURCES
 from kscheduler.app.scheduler import Assembler, plugin_names, without
@@ -200,13 +198,14 @@ class Rig:
 def _take(informer: Any, line: bytes) -> None:
     """As a reflector does it; an object that cannot be decoded is left out."""
     for whole in Lines().feed(line):
-        kind, _, item, _ = structs.astuple(understand(whole, informer._shape))
-        if item is None:
+        change = understand(whole, informer._shape)
+        if change.item is None:
             continue
-        if kind == DELETED:
-            informer.remove(informer._shape.key(item), item)
+        key = informer._shape.key(change.item)
+        if change.type == DELETED:
+            informer.remove(key, change.item)
         else:
-            informer.put(informer._shape.key(item), item)
+            informer.put(key, change.item)
 
 
 def _key(item: Json) -> tuple[str, str]:
