@@ -16,6 +16,8 @@ Kind = Literal["object", "array", "string", "number", "bool", "null"]
 
 # Deeper than any configuration and shallower than the interpreter's stack (Go stops at 10000).
 MAX_DEPTH = 200
+# Longer numbers are infinite for everybody who asks: Python reads no more, nor does any field.
+MAX_DIGITS = 1000
 SPACES = b" \t\r\n"
 SIMPLE = {ord(k): v for k, v in zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True)}
 HEX = frozenset(b"0123456789abcdefABCDEF")
@@ -58,7 +60,8 @@ def plain(node: Node) -> object:
         case "string":
             return node.text
         case "number":
-            return int(node.raw) if node.raw.lstrip("-").isdigit() else float(node.raw)
+            is_int = node.raw.lstrip("-").isdigit() and len(node.raw) <= MAX_DIGITS
+            return int(node.raw) if is_int else float(node.raw)
         case "bool":
             return node.raw == "true"
         case "null":

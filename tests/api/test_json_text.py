@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -60,3 +61,7 @@ JSON_VALUES = st.recursive(
 def test_every_json_value_is_read_back(value):
     text = json.dumps(value).encode("utf-8")
     assert plain(parse_json(text)) == json.loads(text)
+
+
+def test_number_beyond_all_bounds_is_infinite():
+    assert plain(parse_json(b"[-%s, %s.5]" % (b"7" * 5000, b"7" * 5000))) == [-math.inf, math.inf]
