@@ -38,7 +38,7 @@ from kscheduler.framework.verdict import (
     unschedulable,
 )
 from kscheduler.logs import quote
-from kscheduler.state.disks import disks_conflict
+from kscheduler.state.disks import any_disks_conflict
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -163,7 +163,7 @@ def _count(cycle: CycleState, other: PodInfo, by: int) -> Status | None:
 def _pod_deleted(pod: PodInfo, old: PodInfo, new: None) -> Hint:
     if old.namespace != pod.namespace:
         return Hint.SKIP
-    frees_disk = any(disks_conflict(want, had) for want in pod.disks for had in old.disks)
+    frees_disk = any_disks_conflict(pod.disks, old.disks)
     frees_claim = not set(pod.claims).isdisjoint(old.claims)
     return Hint.QUEUE if frees_disk or frees_claim else Hint.SKIP
 

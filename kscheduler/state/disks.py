@@ -6,7 +6,7 @@ disk, a writer shares it with nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kscheduler.api.core import PodSpec, Volume
@@ -34,21 +34,27 @@ def _uses(volume: Volume) -> Iterator[DiskUse]:
             yield DiskUse(("rbd", rbd.pool, rbd.image, monitor), not rbd.read_only)
 
 
-def disks_conflict(wanted: DiskUse, used: DiskUse) -> bool:
-    return wanted.disk == used.disk and (wanted.writes or used.writes)
+def any_disks_conflict(wanted: Iterable[DiskUse], used: Iterable[DiskUse]) -> bool:
+    """Whether one of the uses does not go with one of the others."""
+    writes: dict[tuple[str, ...], bool] = {}
+    for use in used:
+        writes[use.disk] = use.writes or writes.get(use.disk, False)
+    return any(use.disk in writes and (use.writes or writes[use.disk]) for use in wanted)
 
 
 class Disks:
     """Which rows use which disks."""
 
     def __init__(self) -> None:
-        # disk → row → uses, and how many of them write. Inner dicts are replaced, never changed,
-        # so a copy may share them.
+        # disk → row → uses, and how many of them write. Copies share inner dicts; `_own` are the
+        # disks whose dict nobody else has, and which may therefore be changed.
         self._rows: dict[tuple[str, ...], dict[int, tuple[int, int]]] = {}
+        self._own: set[tuple[str, ...]] = set()
 
     def copy(self) -> Disks:
         twin = Disks()
         twin._rows = self._rows.copy()
+        self._own.clear()
         return twin
 
     def add(self, use: DiskUse, row: int) -> None:
@@ -58,15 +64,17 @@ class Disks:
         self._count(use, row, -1)
 
     def _count(self, use: DiskUse, row: int, by: int) -> None:
-        rows = dict(self._rows.get(use.disk, {}))
+        rows = self._rows.get(use.disk, {})
+        if use.disk not in self._own:
+            rows = self._rows[use.disk] = rows.copy()
+            self._own.add(use.disk)
         uses, writes = rows.pop(row, (0, 0))
         uses, writes = uses + by, writes + by * use.writes
         if uses:
             rows[row] = uses, writes
-        if rows:
-            self._rows[use.disk] = rows
-        else:
-            self._rows.pop(use.disk, None)
+        if not rows:
+            del self._rows[use.disk]
+            self._own.discard(use.disk)
 
     def conflicting(self, wanted: DiskUse) -> list[int]:
         """The rows where the disk is used in a way that does not go with this one."""

@@ -42,7 +42,7 @@ from kscheduler.api.meta import LabelSelector, LabelSelectorRequirement, ObjectM
 from kscheduler.api.node_selector import RequiredNodeAffinity, compile_node_selector
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
 from kscheduler.state.cache import Cache
-from kscheduler.state.disks import DiskUse, disks_conflict
+from kscheduler.state.disks import DiskUse, any_disks_conflict
 from kscheduler.state.eviction import Eviction
 from kscheduler.state.fork import fork
 from kscheduler.state.host_ports import HostPort, ports_conflict
@@ -437,7 +437,7 @@ def check_occupancy(view, model):
             view,
             on,
             lambda name, wanted=wanted: any(
-                disks_conflict(wanted, used) for pod in on[name] for used in pod.disks
+                any_disks_conflict([wanted], pod.disks) for pod in on[name]
             ),
             False,
         )
