@@ -34,6 +34,9 @@ from kscheduler.state.pod_info import PodInfo
 REASON = "node(s) had untolerated taint(s)"
 NOT_PREPARED = 'failed to read "PreScoreTaintToleration" from cycleState: not found'
 MAX_BYTES = 4 << 20
+# Verdicts on longer lists of tolerations are kept for the pod being decided only: there can be as
+# many of these as pods, each of a megabyte.
+MOST_REMEMBERED_TOLERATIONS = 64
 
 Tolerations = tuple[Toleration, ...]
 TaintSets = Sequence[tuple[Taint, ...]]
@@ -70,6 +73,7 @@ class TaintToleration:
             "toleration_verdicts", MAX_BYTES
         )
         self.caches = (self._remembered,)
+        self._last_long: tuple[Tolerations, Verdicts] | None = None
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Nothing to prepare; asked and counted as upstream's is."""
@@ -111,12 +115,20 @@ class TaintToleration:
 
     def _verdicts(self, pod: PodInfo, nodes: Nodes) -> Verdicts:
         tolerations, taint_sets = pod.pod.spec.tolerations, nodes.taint_sets
+        if len(tolerations) > MOST_REMEMBERED_TOLERATIONS:
+            return self._verdicts_on_long(tolerations, taint_sets)
         verdicts = self._remembered.get(tolerations)
         if verdicts is None or not verdicts.cover(taint_sets):
             verdicts = self._judged(tolerations, taint_sets)
             cost = verdicts.nbytes + size_of(tolerations, self._remembered.largest)
             self._remembered.put(tolerations, verdicts, cost)
         return verdicts
+
+    def _verdicts_on_long(self, tolerations: Tolerations, taint_sets: TaintSets) -> Verdicts:
+        last = self._last_long
+        if last is None or last[0] is not tolerations or not last[1].cover(taint_sets):
+            last = self._last_long = tolerations, self._judged(tolerations, taint_sets)
+        return last[1]
 
     def _judged(self, tolerations: Tolerations, taint_sets: TaintSets) -> Verdicts:
         return Verdicts(

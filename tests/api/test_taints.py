@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kscheduler.api.core import Taint, Toleration
 from kscheduler.api.taints import (
@@ -6,6 +8,7 @@ from kscheduler.api.taints import (
     NO_EXECUTE,
     NO_SCHEDULE,
     PREFER_NO_SCHEDULE,
+    SHORT,
     UNSCHEDULABLE_TAINT,
     find_untolerated,
     is_tolerated,
@@ -78,3 +81,28 @@ def test_numeric_operators_reach_every_level():
 def test_a_cordoned_node_counts_as_tainted():
     assert UNSCHEDULABLE_TAINT.key == "node.kubernetes.io/unschedulable"
     assert UNSCHEDULABLE_TAINT.effect == NO_SCHEDULE
+
+
+keys, values = st.sampled_from(["", "a", "b"]), st.sampled_from(["", "1", "5", "9", "05", "x"])
+effects = st.sampled_from(["", NO_SCHEDULE, NO_EXECUTE])
+any_toleration = st.builds(
+    Toleration,
+    key=keys,
+    operator=st.sampled_from(["", "Equal", "Exists", "Gt", "Lt", "Foo"]),
+    value=values,
+    effect=effects,
+)
+
+
+@given(
+    st.lists(any_toleration, max_size=4),
+    st.lists(st.builds(Taint, key=keys, value=values, effect=effects), max_size=4),
+    st.booleans(),
+)
+def test_many_tolerations_answer_as_if_gone_through_one_by_one(tolerations, taints, numeric):
+    padding = [Toleration(key="other", value="v")] * SHORT
+    for taint in taints:
+        want = any(tolerates(one, taint, numeric_operators=numeric) for one in tolerations)
+        several = [*tolerations, *padding]
+        assert is_tolerated(taint, several, numeric_operators=numeric) is want
+        assert is_tolerated(taint, tolerations, numeric_operators=numeric) is want

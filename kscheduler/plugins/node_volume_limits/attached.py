@@ -89,6 +89,11 @@ class DriverColumns:
         self.room: Numbers = np.full(length, NO_LIMIT, np.int64)
         self.installed: Mask = np.zeros(length, np.bool_)
 
+    def put(self, row: int, name: str, volumes: RowVolumes) -> None:
+        limit = volumes.limits.get(name)
+        self.room[row] = NO_LIMIT if limit is None else limit - volumes.counts[name]
+        self.installed[row] = name in volumes.installed
+
 
 class Attached:
     def __init__(self, listers: Listers, resolver: Resolver) -> None:
@@ -102,7 +107,9 @@ class Attached:
         self.has_csi_node: Mask = np.zeros(0, np.bool_)
         self.has_limits: Mask = np.zeros(0, np.bool_)
         self.problems: dict[int, str] = {}
+        # Columns of the drivers that were asked for; and which rows have which driver.
         self._drivers: dict[str, DriverColumns] = {}
+        self._installed: defaultdict[str, set[int]] = defaultdict(set)
         # Who looked at an object, and who has a volume.
         self._readers: defaultdict[tuple[type, str], set[int]] = defaultdict(set)
         self._users: defaultdict[str, set[int]] = defaultdict(set)
@@ -124,8 +131,17 @@ class Attached:
             self._changed.add(key)
 
     def driver(self, name: str) -> DriverColumns | None:
-        """None if it never was on any row."""
-        return self._drivers.get(name)
+        """None if it is on no row. Columns are made when a pod asks for them: a CSINode may list
+        thousands of drivers that no pod uses.
+        """
+        if name not in self._installed:
+            return None
+        columns = self._drivers.get(name)
+        if columns is None:
+            columns = self._drivers[name] = DriverColumns(len(self.rows))
+            for row in self._installed[name]:
+                columns.put(row, name, self.rows[row])
+        return columns
 
     def users(self, volume: str) -> Iterable[int]:
         """The rows where a pod has this volume already."""
@@ -240,24 +256,17 @@ class Attached:
         was, self.rows[row] = self.rows[row], now
         _follow(self._readers, row, was.seen, now.seen)
         _follow(self._users, row, was.used.keys(), now.used.keys())
-        for name in was.installed - now.installed:
-            columns = self._columns(name)
-            columns.room[row], columns.installed[row] = NO_LIMIT, False
-        for name in now.installed:
-            columns, limit = self._columns(name), now.limits.get(name)
-            columns.room[row] = NO_LIMIT if limit is None else limit - now.counts[name]
-            columns.installed[row] = True
+        _follow(self._installed, row, was.installed, now.installed)
+        for name in self._drivers.keys() & (was.installed | now.installed):
+            if name in self._installed:
+                self._drivers[name].put(row, name, now)
+            else:
+                del self._drivers[name]
         self.problems.pop(row, None)
         if now.problem:
             self.problems[row] = now.problem
         self.has_csi_node[row] = now.has_csi_node
         self.has_limits[row] = bool(now.limits)
-
-    def _columns(self, name: str) -> DriverColumns:
-        found = self._drivers.get(name)
-        if found is None:
-            found = self._drivers[name] = DriverColumns(len(self.rows))
-        return found
 
 
 def _follow(

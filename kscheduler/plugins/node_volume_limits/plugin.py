@@ -149,14 +149,16 @@ class NodeVolumeLimits:
         """Of all rows, those where what is there and what comes is more than the limit."""
         attached = self._attached
         too_many = np.zeros(len(attached.rows), np.bool_)
-        for driver, count in Counter(new.values()).items():
+        by_driver: dict[str, list[str]] = {}
+        for volume, driver in new.items():
+            by_driver.setdefault(driver, []).append(volume)
+        for driver, volumes in by_driver.items():
             columns = attached.driver(driver)
             if columns is None:
                 continue
+            count = len(volumes)
             full = columns.room < count
-            there = Counter(
-                row for volume, by in new.items() if by == driver for row in attached.users(volume)
-            )
+            there = Counter(row for volume in volumes for row in attached.users(volume))
             for row, known in there.items():
                 full[row] = known < count and columns.room[row] < count - known
             too_many |= full

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kscheduler.sandbox.kinds.quantities import canonicalise
+from kscheduler.sandbox.kinds.quantities import canonicalise, canonicalise_requirements
+from kscheduler.sandbox.kinds.volumes import default_claim_spec
 from kscheduler.sandbox.store import Object
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -31,6 +32,15 @@ def default_pod(pod: Object) -> None:
         if spec.get("hostNetwork"):
             for port in container.get("ports") or ():
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort")
+    _canonicalise_status(pod.get("status") or {})
+
+
+def _canonicalise_status(status: dict[str, Any]) -> None:
+    """Resources that kubelets say pods and their containers have."""
+    lists = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    for part in (status, *(one for name in lists for one in status.get(name) or ())):
+        canonicalise(part.get("allocatedResources"))
+        canonicalise_requirements(part.get("resources"))
 
 
 def default_pod_spec(spec: dict[str, Any]) -> None:
@@ -42,9 +52,11 @@ def default_pod_spec(spec: dict[str, Any]) -> None:
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec["schedulerName"] = spec.get("schedulerName") or "default-scheduler"
     canonicalise(spec.get("overhead"))
-    _canonicalise_requirements(spec.get("resources") or {})
+    canonicalise_requirements(spec.get("resources"))
     for container in containers(spec):
         _default_container(container)
+    for container in spec.get("ephemeralContainers") or ():
+        canonicalise_requirements(container.get("resources"))
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
 
@@ -61,7 +73,7 @@ def _default_container(container: dict[str, Any]) -> None:
         container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
-    _canonicalise_requirements(container.setdefault("resources", {}))
+    canonicalise_requirements(container.setdefault("resources", {}))
     for port in container.get("ports") or ():
         port["protocol"] = port.get("protocol") or "TCP"
     for name in _PROBES:
@@ -92,12 +104,7 @@ def _default_volume(volume: dict[str, Any]) -> None:
         if name in volume:
             volume[name].setdefault("defaultMode", _FILE_MODE)
     if template := (volume.get("ephemeral") or {}).get("volumeClaimTemplate"):
-        template.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-
-
-def _canonicalise_requirements(resources: dict[str, Any]) -> None:
-    canonicalise(resources.get("requests"))
-    canonicalise(resources.get("limits"))
+        default_claim_spec(template.setdefault("spec", {}))
 
 
 def _default_requests(resources: dict[str, Any]) -> None:

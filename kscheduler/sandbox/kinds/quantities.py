@@ -21,14 +21,27 @@ def canonicalise(resources: dict[str, Any] | None) -> None:
         resources[name] = canonical(quantity)
 
 
-def canonical(quantity: Any) -> str:
+def canonicalise_requirements(resources: dict[str, Any] | None) -> None:
+    """Rewrite requests and limits, of a container, a pod or a claim."""
+    if resources is not None:
+        canonicalise(resources.get("requests"))
+        canonicalise(resources.get("limits"))
+
+
+def decode(quantity: Any) -> Amount:
     try:
-        amount = parse(quantity)
+        return parse(quantity)
     except (QuantityError, TypeError) as error:
         raise status.bad_request(f"unable to decode quantity {quantity!r}: {error}") from error
-    beyond = amount.nanos % _MILLI
-    if beyond:
-        amount = Amount(amount.nanos - beyond + _MILLI, amount.format)
+
+
+def canonical(quantity: Any) -> str:
+    amount = decode(quantity)
+    if amount.nanos % _MILLI:
+        # Away from zero, so that what is negative stays so, and is refused.
+        thousandths = abs(amount.nanos) // _MILLI + 1
+        sign = -1 if amount.nanos < 0 else 1
+        amount = Amount(sign * thousandths * _MILLI, amount.format)
     return str(amount)
 
 

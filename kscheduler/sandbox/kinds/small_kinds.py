@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 
+from kscheduler.api.quantity import Amount
 from kscheduler.sandbox import fields
 from kscheduler.sandbox.fields import FieldError
+from kscheduler.sandbox.kinds.quantities import canonicalise, decode
 from kscheduler.sandbox.metadata import IMMUTABLE, now
 from kscheduler.sandbox.store import Object
 from kscheduler.sandbox.strategy import Strategy
@@ -102,6 +104,27 @@ def _default_secret(secret: Object) -> None:
         secret["data"] = {**(secret.get("data") or {}), **coded}
 
 
+def _default_limit_range(item: Object) -> None:
+    for limit in (item.get("spec") or {}).get("limits") or ():
+        for name in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+            canonicalise(limit.get(name))
+
+
+def _default_storage_capacity(item: Object) -> None:
+    """Not part of a resource list, and therefore not rounded."""
+    for name in ("capacity", "maximumVolumeSize"):
+        if item.get(name) is not None:
+            amount = decode(item[name])
+            item[name] = str(Amount(amount.nanos, amount.format))
+
+
+def _default_resource_quota(item: Object) -> None:
+    canonicalise((item.get("spec") or {}).get("hard"))
+    state = item.get("status") or {}
+    canonicalise(state.get("hard"))
+    canonicalise(state.get("used"))
+
+
 def _lease_errors(lease: Object) -> list[FieldError]:
     spec = lease.get("spec") or {}
     errors = []
@@ -118,6 +141,9 @@ def _lease_errors(lease: Object) -> list[FieldError]:
 
 
 STRATEGIES: dict[str, Strategy] = {
+    "csistoragecapacities.storage.k8s.io": Strategy(default=_default_storage_capacity),
+    "limitranges": Strategy(default=_default_limit_range),
+    "resourcequotas": Strategy(default=_default_resource_quota),
     "priorityclasses.scheduling.k8s.io": Strategy(
         default=_default_priority_class,
         validate=_priority_class_errors,

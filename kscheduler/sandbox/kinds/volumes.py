@@ -6,7 +6,7 @@ from typing import Any
 
 from kscheduler.sandbox import fields
 from kscheduler.sandbox.fields import FieldError
-from kscheduler.sandbox.kinds.quantities import canonicalise
+from kscheduler.sandbox.kinds.quantities import canonicalise, canonicalise_requirements
 from kscheduler.sandbox.metadata import now
 from kscheduler.sandbox.store import Object
 from kscheduler.sandbox.strategy import Strategy
@@ -42,13 +42,18 @@ def _prepare_volume_status(volume: Object, old: Object) -> None:
         state.setdefault("lastPhaseTransitionTime", before["lastPhaseTransitionTime"])
 
 
-def _default_claim(claim: Object) -> None:
-    spec = claim.setdefault("spec", {})
+def default_claim(claim: Object) -> None:
+    default_claim_spec(claim.setdefault("spec", {}))
+    state = claim.setdefault("status", {})
+    state.setdefault("phase", "Pending")
+    canonicalise(state.get("capacity"))
+    canonicalise(state.get("allocatedResources"))
+
+
+def default_claim_spec(spec: dict[str, Any]) -> None:
+    """Of a claim, or of a template for claims."""
     spec.setdefault("volumeMode", "Filesystem")
-    resources = spec.get("resources") or {}
-    canonicalise(resources.get("requests"))
-    canonicalise(resources.get("limits"))
-    claim.setdefault("status", {}).setdefault("phase", "Pending")
+    canonicalise_requirements(spec.get("resources"))
 
 
 def _claim_errors(claim: Object) -> list[FieldError]:
@@ -85,7 +90,7 @@ STRATEGIES: dict[str, Strategy] = {
         initial_status=lambda: {"phase": "Pending", "lastPhaseTransitionTime": now()},
     ),
     "persistentvolumeclaims": Strategy(
-        default=_default_claim,
+        default=default_claim,
         validate=_claim_errors,
         validate_update=_claim_update_errors,
         initial_status=lambda: {"phase": "Pending"},

@@ -8,6 +8,7 @@ from kscheduler.sandbox import fields
 from kscheduler.sandbox.fields import FieldError
 from kscheduler.sandbox.kinds.affinity_validation import selector_errors
 from kscheduler.sandbox.kinds.pod_defaults import default_pod_spec
+from kscheduler.sandbox.kinds.volumes import default_claim
 from kscheduler.sandbox.metadata import IMMUTABLE
 from kscheduler.sandbox.store import Object
 from kscheduler.sandbox.strategy import Strategy
@@ -52,6 +53,9 @@ def _default_stateful_set(workload: Object) -> None:
     spec.setdefault("podManagementPolicy", "OrderedReady")
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+    for template in spec.get("volumeClaimTemplates") or ():
+        template |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        default_claim(template)
 
 
 def _default_daemon_set(workload: Object) -> None:
