@@ -14,7 +14,7 @@ from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.promised import Promised
 
 # Pods that preempt are of few priorities; for each a few columns as long as the table are kept.
-MAX_PRIORITIES = 4
+MAX_PRIORITIES = 16
 NOBODY = ""
 
 
