@@ -33,7 +33,7 @@ REASON_UNSCHEDULABLE = "Unschedulable"
 REASON_SCHEDULER_ERROR = "SchedulerError"
 
 POD_GONE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
-# So many pods that back off are a crowd.
+# A pod is woken in a crowd when so many are backing off then.
 CROWD = 8
 # How long a failure that was told need not be told again.
 TELL_AGAIN_SECONDS = 10.0
@@ -181,12 +181,10 @@ class FailureHandler:
 
 
 def _was_told_lately(queued: QueuedPod, failure: Failure, now: float) -> bool:
-    wake = queued.woken_by
     return (
         queued.popped_early
-        and wake is not None
-        and wake.event == POD_GONE
-        and wake.pods >= CROWD
+        and queued.woken_by == POD_GONE
+        and queued.woken_among >= CROWD
         and failure.rejected
         and failure == queued.told_failure
         and now < queued.told_at + TELL_AGAIN_SECONDS

@@ -28,7 +28,7 @@ from kscheduler.queue.hints import QueueingHints, Rejector, Verdict
 from kscheduler.queue.in_flight import MAX_EVENTS, Happening, InFlight
 from kscheduler.queue.nominated import Nominator, PodLister
 from kscheduler.queue.places import Place, Places, Profile
-from kscheduler.queue.queued_pod import QueuedPod, Wake
+from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.queue.recorder import QueueRecorder
 from kscheduler.state.pod_info import PodInfo
 
@@ -184,8 +184,9 @@ class SchedulingQueue:
                 return
             queued.returned(now)
             self._recorder.rejected(queued.rejectors, queued.profile)
-            verdict = self._verdict_after_attempt(queued)
+            verdict, event = self._verdict_after_attempt(queued)
             place = self._places.requeue(queued, verdict, SCHEDULE_ATTEMPT_FAILURE, now)
+            self._note_what_woke([queued], event)
             self.nominator.moved(queued.uid)
             self._log_return(queued, verdict, place)
         finally:
@@ -268,14 +269,14 @@ class SchedulingQueue:
     def _move(
         self, pods: Iterable[QueuedPod], event: ClusterEvent, old: Any, new: Any, now: float
     ) -> None:
-        wake = Wake(event, len(self._places.backoff))
+        woken = []
         for queued in pods:
             verdict = self.hints.judge(queued, event, old, new)
             if verdict is not Verdict.SKIP:
-                queued.woken_by = wake
-                wake.pods += 1
+                woken.append(queued)
                 self._places.unschedulable.remove(queued.key)
                 self._places.requeue(queued, verdict, event.label, now)
+        self._note_what_woke(woken, event)
         self._remember(event, old, new)
         self._settle()
 
@@ -286,7 +287,7 @@ class SchedulingQueue:
             verdict = self.hints.judge(queued, event, old, queued.pod)
             place = self._places.requeue(queued, verdict, event.label, now)
             if place is not Place.UNSCHEDULABLE:
-                queued.woken_by = Wake(event)
+                self._note_what_woke([queued], event)
                 log.v(5).info(
                     "Entity moved to an internal scheduling queue because the Pod is updated",
                     type="pod",
@@ -297,11 +298,15 @@ class SchedulingQueue:
                 )
                 return
 
-    def _verdict_after_attempt(self, queued: QueuedPod) -> Verdict:
-        """What the events since the pod was popped mean for it."""
-        queued.woken_by = None
+    def _note_what_woke(self, pods: Sequence[QueuedPod], event: ClusterEvent | None) -> None:
+        among = len(self._places.backoff)
+        for queued in pods:
+            queued.woken_by, queued.woken_among = event, among
+
+    def _verdict_after_attempt(self, queued: QueuedPod) -> tuple[Verdict, ClusterEvent | None]:
+        """What the events since the pod was popped mean for it, and the one that means most."""
         if not queued.rejectors:
-            return Verdict.AFTER_BACKOFF
+            return Verdict.AFTER_BACKOFF, None
         if queued.uid not in self.in_flight:
             log.error(
                 "in flight entity isn't found in the scheduling queue. "
@@ -309,19 +314,19 @@ class SchedulingQueue:
                 "Error getting cluster events for pod",
                 pod=logs.ref(queued.pod.pod),
             )
-            return Verdict.AFTER_BACKOFF
+            return Verdict.AFTER_BACKOFF, None
         # Only a pending plugin can improve on the backoff.
         enough = Verdict.IMMEDIATELY if queued.pending_plugins else Verdict.AFTER_BACKOFF
         missed = self.in_flight.missed_events(queued.uid)
         verdict = Verdict.AFTER_BACKOFF if missed else Verdict.SKIP
+        woken_by: ClusterEvent | None = None
         for happened in self.in_flight.events_since(queued.uid):
             if verdict >= enough:
                 break
             answer = self.hints.judge(queued, happened.event, happened.old, happened.new)
             if answer > verdict:
-                verdict = answer
-                queued.woken_by = Wake(happened.event, len(self._places.backoff) + 1)
-        return verdict
+                verdict, woken_by = answer, happened.event
+        return verdict, woken_by
 
     def _remember(self, event: ClusterEvent, old: Any, new: Any) -> None:
         self.in_flight.record(Happening(event, old, new))

@@ -11,15 +11,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Wake:
-    """An event that ended the wait of pods."""
-
-    event: ClusterEvent
-    # Those whom it woke, and those who were backing off already.
-    pods: int = 0
-
-
-@dataclass(slots=True, eq=False)
 class QueuedPod:
     """Times are seconds since the epoch; None where the thing has not happened."""
 
@@ -33,9 +24,10 @@ class QueuedPod:
     unschedulable_count: int = 0
     consecutive_errors_count: int = 0
     backoff_expiration: float | None = None
-    # What ended its wait, and whether the attempt that followed was made before its time, because
-    # nobody else wanted to be tried.
-    woken_by: Wake | None = None
+    # The event that ended its wait, how many were backing off then, and whether the attempt that
+    # followed was made before its time, because nobody else wanted to be tried.
+    woken_by: ClusterEvent | None = None
+    woken_among: int = 0
     popped_early: bool = False
     # The failure that people were told of last, and when.
     told_failure: object = None

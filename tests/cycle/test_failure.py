@@ -10,7 +10,6 @@ from kscheduler.cycle.failure import CLEAR, CROWD, KEEP, POD_GONE, TELL_AGAIN_SE
 from kscheduler.cycle.schedule import NO_NODES
 from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.verdict import Code, Status, failed, rejected
-from kscheduler.queue.queued_pod import Wake
 from kscheduler.state.pod_info import PodInfo
 
 PROFILE = "default-scheduler"
@@ -311,7 +310,7 @@ def test_what_is_not_told_again_takes_effect_all_the_same(rig):
     rig.queue.nominator.remove(queued.uid)
     rig.queue.activate([queued], rig.now)
     queued = rig.queue.pop()
-    queued.popped_early, queued.woken_by = True, Wake(POD_GONE, CROWD)
+    queued.popped_early, queued.woken_by, queued.woken_among = True, POD_GONE, CROWD
     rig.events.clear()
     rig.failures.handle(queued, failure, started=0.0, now=rig.now)
     assert rig.events == []
