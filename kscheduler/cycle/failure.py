@@ -1,10 +1,5 @@
 """What happens to a pod that could not be placed: back into the queue, an event, and a line in its
 status.
-
-Differs from upstream: where many victims go one after the other each of them wakes everybody, and
-few of these attempts come to something. One that is made because a pod has left, before its time
-(nobody else wanted to be tried), and finds what was told lately, is neither told again nor counted;
-unless few pods were woken.
 """
 
 from __future__ import annotations
@@ -19,7 +14,6 @@ from kscheduler.api.core import Pod, PodCondition
 from kscheduler.api.timestamps import format_time
 from kscheduler.cycle.schedule import NO_NODES
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
-from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent
 from kscheduler.framework.verdict import Status
 from kscheduler.metrics import Metrics
 from kscheduler.queue.queue import SchedulingQueue
@@ -31,12 +25,6 @@ log = logs.logger(__name__)
 POD_SCHEDULED = "PodScheduled"
 REASON_UNSCHEDULABLE = "Unschedulable"
 REASON_SCHEDULER_ERROR = "SchedulerError"
-
-POD_GONE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
-# A pod is woken in a crowd when so many are backing off then.
-CROWD = 8
-# How long a failure that was told need not be told again.
-TELL_AGAIN_SECONDS = 10.0
 
 # What an attempt leaves behind for the pod's nomination, when it is not the name of a node.
 CLEAR = ""
@@ -93,11 +81,8 @@ class FailureHandler:
 
     def handle(self, queued: QueuedPod, failure: Failure, *, started: float, now: float) -> None:
         pod = queued.pod
-        told_lately = _was_told_lately(queued, failure, now)
-        self._log(pod, failure, told_lately=told_lately)
-        if not told_lately:
-            queued.told_failure, queued.told_at = failure, now
-            self._count(queued.profile, failure, time.perf_counter() - started)
+        self._log(pod, failure)
+        self._count(queued.profile, failure, time.perf_counter() - started)
         queued.unschedulable_plugins = set(failure.unschedulable_plugins)
         queued.pending_plugins = set(failure.pending_plugins)
         current = self._pods.get(pod.key)
@@ -112,11 +97,7 @@ class FailureHandler:
             self._queue.done(pod.uid)
             return
         self._requeue(queued, current, failure, now=now)
-        if not told_lately:
-            self._recorder(queued.profile).event(
-                queued.pod.pod, "Warning", "FailedScheduling", "Scheduling", failure.status.message
-            )
-        self._report(queued, failure)
+        self._tell(queued, failure)
 
     def _count(self, profile: str, failure: Failure, seconds: float) -> None:
         result = "unschedulable" if failure.rejected else "error"
@@ -147,9 +128,11 @@ class FailureHandler:
             self._queue.add_unschedulable_if_not_present(queued, now=now)
             self._queue.nominator.add(queued.pod, failure.nominated_node)
 
-    def _report(self, queued: QueuedPod, failure: Failure) -> None:
-        """Into the pod's status, which says so already unless somebody else has changed it."""
+    def _tell(self, queued: QueuedPod, failure: Failure) -> None:
         pod, message = queued.pod.pod, failure.status.message
+        self._recorder(queued.profile).event(
+            pod, "Warning", "FailedScheduling", "Scheduling", message
+        )
         condition = PodCondition(
             type=POD_SCHEDULED,
             status="False",
@@ -160,10 +143,8 @@ class FailureHandler:
         )
         self._writer.report(StatusReport(pod, condition, failure.nominated_node))
 
-    def _log(self, pod: PodInfo, failure: Failure, *, told_lately: bool) -> None:
-        if told_lately:
-            log.v(4).info("Pod that backs off still finds no fit; waiting", pod=logs.ref(pod.pod))
-        elif failure.status == NO_NODES:
+    def _log(self, pod: PodInfo, failure: Failure) -> None:
+        if failure.status == NO_NODES:
             log.v(2).info(
                 "Unable to schedule pod; no nodes are registered to the cluster; waiting",
                 pod=logs.ref(pod.pod),
@@ -178,14 +159,3 @@ class FailureHandler:
             log.error(
                 failure.status.message, "Error scheduling pod; retrying", pod=logs.ref(pod.pod)
             )
-
-
-def _was_told_lately(queued: QueuedPod, failure: Failure, now: float) -> bool:
-    return (
-        queued.popped_early
-        and queued.woken_by == POD_GONE
-        and queued.woken_among >= CROWD
-        and failure.rejected
-        and failure == queued.told_failure
-        and now < queued.told_at + TELL_AGAIN_SECONDS
-    )

@@ -86,11 +86,10 @@ class Places:
     def next(self) -> QueuedPod | None:
         """Takes out the pod to try next: when nobody is active, one that is backing off."""
         queued = self.active.pop()
-        if queued is not None:
-            queued.popped_early = False
-        elif self._times.windows and (queued := self.backoff.pop_early()) is not None:
-            queued.popped_early = True
-            self._recorder.incoming("active", POP_FROM_BACKOFF_Q, None)
+        if queued is None and self._times.windows:
+            queued = self.backoff.pop_early()
+            if queued is not None:
+                self._recorder.incoming("active", POP_FROM_BACKOFF_Q, None)
         return queued
 
     def requeue(self, queued: QueuedPod, verdict: Verdict, event: str, now: float) -> Place:

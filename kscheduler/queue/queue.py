@@ -184,9 +184,8 @@ class SchedulingQueue:
                 return
             queued.returned(now)
             self._recorder.rejected(queued.rejectors, queued.profile)
-            verdict, event = self._verdict_after_attempt(queued)
+            verdict = self._verdict_after_attempt(queued)
             place = self._places.requeue(queued, verdict, SCHEDULE_ATTEMPT_FAILURE, now)
-            self._note_what_woke([queued], event)
             self.nominator.moved(queued.uid)
             self._log_return(queued, verdict, place)
         finally:
@@ -269,14 +268,11 @@ class SchedulingQueue:
     def _move(
         self, pods: Iterable[QueuedPod], event: ClusterEvent, old: Any, new: Any, now: float
     ) -> None:
-        woken = []
         for queued in pods:
             verdict = self.hints.judge(queued, event, old, new)
             if verdict is not Verdict.SKIP:
-                woken.append(queued)
                 self._places.unschedulable.remove(queued.key)
                 self._places.requeue(queued, verdict, event.label, now)
-        self._note_what_woke(woken, event)
         self._remember(event, old, new)
         self._settle()
 
@@ -287,7 +283,6 @@ class SchedulingQueue:
             verdict = self.hints.judge(queued, event, old, queued.pod)
             place = self._places.requeue(queued, verdict, event.label, now)
             if place is not Place.UNSCHEDULABLE:
-                self._note_what_woke([queued], event)
                 log.v(5).info(
                     "Entity moved to an internal scheduling queue because the Pod is updated",
                     type="pod",
@@ -298,15 +293,10 @@ class SchedulingQueue:
                 )
                 return
 
-    def _note_what_woke(self, pods: Sequence[QueuedPod], event: ClusterEvent | None) -> None:
-        among = len(self._places.backoff)
-        for queued in pods:
-            queued.woken_by, queued.woken_among = event, among
-
-    def _verdict_after_attempt(self, queued: QueuedPod) -> tuple[Verdict, ClusterEvent | None]:
-        """What the events since the pod was popped mean for it, and the one that means most."""
+    def _verdict_after_attempt(self, queued: QueuedPod) -> Verdict:
+        """What the events since the pod was popped mean for it."""
         if not queued.rejectors:
-            return Verdict.AFTER_BACKOFF, None
+            return Verdict.AFTER_BACKOFF
         if queued.uid not in self.in_flight:
             log.error(
                 "in flight entity isn't found in the scheduling queue. "
@@ -314,19 +304,17 @@ class SchedulingQueue:
                 "Error getting cluster events for pod",
                 pod=logs.ref(queued.pod.pod),
             )
-            return Verdict.AFTER_BACKOFF, None
+            return Verdict.AFTER_BACKOFF
         # Only a pending plugin can improve on the backoff.
         enough = Verdict.IMMEDIATELY if queued.pending_plugins else Verdict.AFTER_BACKOFF
         missed = self.in_flight.missed_events(queued.uid)
         verdict = Verdict.AFTER_BACKOFF if missed else Verdict.SKIP
-        woken_by: ClusterEvent | None = None
         for happened in self.in_flight.events_since(queued.uid):
             if verdict >= enough:
                 break
             answer = self.hints.judge(queued, happened.event, happened.old, happened.new)
-            if answer > verdict:
-                verdict, woken_by = answer, happened.event
-        return verdict, woken_by
+            verdict = max(verdict, answer)
+        return verdict
 
     def _remember(self, event: ClusterEvent, old: Any, new: Any) -> None:
         self.in_flight.record(Happening(event, old, new))

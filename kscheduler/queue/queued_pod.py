@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kscheduler.framework.cluster_event import ClusterEvent
     from kscheduler.state.pod_info import PodInfo
 
 
@@ -24,14 +23,6 @@ class QueuedPod:
     unschedulable_count: int = 0
     consecutive_errors_count: int = 0
     backoff_expiration: float | None = None
-    # The event that ended its wait, how many were backing off then, and whether the attempt that
-    # followed was made before its time, because nobody else wanted to be tried.
-    woken_by: ClusterEvent | None = None
-    woken_among: int = 0
-    popped_early: bool = False
-    # The failure that people were told of last, and when.
-    told_failure: object = None
-    told_at: float = 0.0
     # Who rejected it last time. The next attempt keeps them until it fails in turn.
     unschedulable_plugins: set[str] = field(default_factory=set)
     pending_plugins: set[str] = field(default_factory=set)

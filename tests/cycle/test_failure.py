@@ -1,16 +1,12 @@
 """What becomes of a pod whose attempt failed."""
 
-from dataclasses import replace
-
 import pytest
 
 from kscheduler.api.core import PodCondition
 from kscheduler.api.timestamps import format_time
-from kscheduler.cycle.failure import CLEAR, CROWD, KEEP, POD_GONE, TELL_AGAIN_SECONDS, Failure
+from kscheduler.cycle.failure import CLEAR, KEEP, Failure
 from kscheduler.cycle.schedule import NO_NODES
-from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.verdict import Code, Status, failed, rejected
-from kscheduler.state.pod_info import PodInfo
 
 PROFILE = "default-scheduler"
 REFUSAL = Failure(rejected("0/1 nodes are available: 1 no room."), frozenset({"Refuses"}))
@@ -187,132 +183,3 @@ def test_the_log_says_why(rig, log_text, failure, want):
     fail(rig, failure)
     lines = [f"{line[0]} {line.partition('] ')[2]}" for line in log_text().splitlines()]
     assert want in lines
-
-
-NODE_LABELLED = ClusterEvent(NODE, Action.UPDATE_NODE_LABEL)
-
-
-@pytest.fixture
-def waking_rig(make_rig, refusing):
-    """Pods are rejected for want of room; a pod that leaves a node wakes them, or a label."""
-    plugin = refusing()
-    plugin.events_to_register = lambda: [EventWithHint(POD_GONE), EventWithHint(NODE_LABELLED)]
-    return make_rig(plugin)
-
-
-def wake(rig, event=POD_GONE):
-    """As a rule a pod leaves; whoever is woken by it is tried until all wait again."""
-    rig.queue.move_all(event, PodInfo(rig.gone), None, rig.now)
-    tried = 0
-    while rig.queue.ready:
-        assert rig.schedule() is None
-        tried += 1
-    return tried
-
-
-@pytest.fixture
-def woken(waking_rig, new_pod):
-    """Ten pods that back off since their first failure."""
-    rig = waking_rig
-    rig.gone = new_pod("gone", node="n1")
-    for number in range(10):
-        rig.add(f"p{number}")
-    while rig.queue.ready:
-        rig.schedule()
-    rig.events.clear()
-    return rig
-
-
-def attempts(rig):
-    return rig.counts("schedule_attempts_total")["unschedulable", PROFILE]
-
-
-def test_who_finds_the_same_before_its_time_is_neither_told_again_nor_counted(woken):
-    for _ in range(40):
-        woken.now += 0.01
-        assert wake(woken) == 10
-    assert woken.events == []
-    assert attempts(woken) == 10
-
-
-def test_who_is_tried_in_its_time_is_told_the_same_again(woken):
-    woken.now += 5.0
-    assert wake(woken) == 10
-    assert len(woken.events) == 10
-    assert attempts(woken) == 20
-
-
-def test_so_is_who_was_woken_by_something_else(woken):
-    assert wake(woken, NODE_LABELLED) == 10
-    assert len(woken.events) == 10
-    assert attempts(woken) == 20
-
-
-def test_what_woke_a_pod_may_have_happened_during_its_attempt(woken):
-    woken.queue.activate([woken.queue.get("ns/p0")], woken.now)
-    woken.now += 0.01
-    for event, told in ((POD_GONE, 0), (NODE_LABELLED, 1)):
-        queued = woken.queue.pop()
-        woken.queue.move_all(event, PodInfo(woken.gone), None, woken.now)
-        woken.failures.handle(queued, REFUSAL, started=0.0, now=woken.now)
-        woken.events.clear()
-        while woken.queue.ready:
-            woken.schedule()
-        assert sum(pod.name == "p0" for _, pod, *_ in woken.events) == told
-        woken.queue.activate([woken.queue.get("ns/p0")], woken.now)
-        woken.events.clear()
-
-
-def test_so_is_who_is_one_of_few(waking_rig, new_pod):
-    rig = waking_rig
-    rig.gone = new_pod("gone", node="n1")
-    for number in range(CROWD - 1):
-        rig.add(f"p{number}")
-    while rig.queue.ready:
-        rig.schedule()
-    rig.events.clear()
-    assert wake(rig) == CROWD - 1
-    assert len(rig.events) == CROWD - 1
-
-
-def test_so_is_who_was_told_long_ago(woken):
-    for _ in range(3):
-        woken.now += TELL_AGAIN_SECONDS - 1
-        wake(woken)
-    told = len(woken.events)
-    # Its backoff is ten seconds by now, so that it is never tried in time.
-    woken.now += 1.5
-    assert wake(woken) == 10
-    assert len(woken.events) == told
-    woken.now += TELL_AGAIN_SECONDS - 2
-    assert wake(woken) == 10
-    assert len(woken.events) == told
-    woken.now += 1
-    assert wake(woken) == 10
-    assert len(woken.events) == told + 10
-
-
-def test_another_reason_is_told_at_once(woken):
-    queued = woken.queue.get("ns/p0")
-    woken.queue.move_all(POD_GONE, PodInfo(woken.gone), None, woken.now)
-    while (popped := woken.queue.pop()) is not queued:
-        woken.queue.done(popped.uid)
-    assert queued.popped_early
-    other = replace(REFUSAL, status=rejected("0/1 nodes are available: 1 no light."))
-    woken.failures.handle(queued, other, started=0.0, now=woken.now)
-    assert [note for *_, note in woken.events] == [other.status.message]
-
-
-def test_what_is_not_told_again_takes_effect_all_the_same(rig):
-    pod = rig.add()
-    failure = replace(REFUSAL, nominated_node="n1")
-    queued = fail(rig, failure)
-    rig.queue.nominator.remove(queued.uid)
-    rig.queue.activate([queued], rig.now)
-    queued = rig.queue.pop()
-    queued.popped_early, queued.woken_by, queued.woken_among = True, POD_GONE, CROWD
-    rig.events.clear()
-    rig.failures.handle(queued, failure, started=0.0, now=rig.now)
-    assert rig.events == []
-    assert rig.queue.nominator.node_of(queued.uid) == "n1"
-    assert report_of(rig, pod).nominated_node == "n1"

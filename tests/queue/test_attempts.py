@@ -58,18 +58,7 @@ def test_with_nobody_active_the_first_to_end_its_backoff_is_tried_early(make_que
     h.queue.move_all(NODE_ADDED, None, None, NOW)
     assert h.where() == {"backoff": {"a", "b"}}
     assert h.queue.ready
-    queued = h.pop()
-    assert (queued.pod.name, queued.popped_early) == ("a", True)
-
-
-def test_a_pod_that_was_tried_early_once_is_tried_in_its_time_later(make_queue, make_pod):
-    h = make_queue(events={"fit": on_node_added(queue)})
-    h.parked(make_pod(), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
-    h.fail(h.pop("p"), by=["fit"], now=NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
-    h.queue.flush_backoff(NOW + 60)
-    assert not h.pop("p").popped_early
+    assert h.pop().pod.name == "a"
 
 
 def test_without_early_pops_an_empty_active_queue_has_nobody(make_queue, make_pod):
