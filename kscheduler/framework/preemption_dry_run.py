@@ -212,12 +212,12 @@ class Rehearsal:
 
     def _note(self, filtered: Filtered, found: dict[int, Finding]) -> None:
         """Nodes that do not suit the pod even when it has them for itself."""
-        refusals: dict[int, Refusal] = {}
+        refusals: dict[int, list[tuple[str, Code, str]]] = {}
         for plugin, rows, code, reason in filtered.charges:
-            sentence = ((plugin, code, reason),)
+            sentence = plugin, code, reason
             for row in rows.tolist():
-                refusals[row] = refusals.get(row, ()) + sentence
-        found.update(refusals)
+                refusals.setdefault(row, []).append(sentence)
+        found.update((row, tuple(sentences)) for row, sentences in refusals.items())
         self._errors += [error.reason for error in filtered.errors]
 
     def _conclude(

@@ -16,6 +16,7 @@ from kscheduler.framework.verdict import Mask, Rejection, Rows, unresolvable, un
 from kscheduler.plugins.spread_constraints import Constraint
 from kscheduler.plugins.spread_domains import SpreadDomains, SpreadTopology
 from kscheduler.plugins.topology import DomainOfRow, Totals, added_up
+from kscheduler.state.labelled_pods import LabelledPods
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts
@@ -76,11 +77,15 @@ class HardSpread:
 
     def follow(self, pods: Sequence[PodInfo], row_of_pod: Rows) -> Shift:
         """The same for many pods on many rows, each row in a world of its own."""
-        own = np.array([pod.namespace == self._namespace for pod in pods], np.bool_)
-        shifts = [
-            tally.follow(_matched(tally.constraint.selector, pods) & own, row_of_pod)
-            for tally in self._tallies
-        ]
+        own = [number for number, pod in enumerate(pods) if pod.namespace == self._namespace]
+        selectors = [tally.constraint.selector for tally in self._tallies]
+        keys = frozenset(one.key for selector in selectors for one in selector)
+        labelled = LabelledPods(pods, own, keys)
+        shifts = []
+        for tally, selector in zip(self._tallies, selectors, strict=True):
+            counts = np.zeros(len(pods), np.bool_)
+            counts[labelled.selected(selector)] = True
+            shifts.append(tally.follow(counts, row_of_pod))
 
         def shift(which: Rows, by: int) -> None:
             for tell in shifts:
@@ -186,18 +191,6 @@ class _Tally:
         if self._domains.number < self.constraint.min_domains:
             return 0
         return float(self._totals[self._domains.inhabited].min())
-
-
-def _matched(selector: Selector, pods: Sequence[PodInfo]) -> Mask:
-    known: dict[int, bool] = {}
-    found = []
-    for pod in pods:
-        # Pods with equal labels hold the same set of them.
-        matches = known.get(id(pod.label_set))
-        if matches is None:
-            matches = known[id(pod.label_set)] = selector.matches(pod.labels)
-        found.append(matches)
-    return np.array(found, np.bool_)
 
 
 def matching(selector: Selector, namespace: str, nodes: Nodes) -> Counts:

@@ -32,7 +32,6 @@ SILENT = {
     "Event is not making entity schedulable",
     "Event received while entities are in flight",
     "another scheduled pod was deleted, and it may make the unscheduled pod schedulable",
-    "OpportunisticBatch no node hint available for pod",
     "OpportunisticBatch set cycle state",
     "Exiting watch because received the bookmark that marks the end of initial events stream",
     # These are said by the command, the port and the process, and are tested there.
@@ -43,7 +42,7 @@ SILENT = {
 }
 
 # What a line does not tell here: who asks is known one call further up.
-LEFT_OUT = {"OpportunisticBatch found unusable state": {"pod", "cycleCount"}}
+LEFT_OUT = {"OpportunisticBatch found unusable state": {"pod"}}
 
 
 @dataclass
