@@ -174,7 +174,7 @@ class Assembler:
             extending.extenders,
         )
         queue = nominations.queue = self._queue(frameworks, following)
-        writer = StatusWriter(self.client, following.pods)
+        writer = StatusWriter(self.client, following.pods, fence=self.client.fence)
         failures = FailureHandler(
             queue, following.pods, recorders.__getitem__, writer, self.metrics
         )
