@@ -187,6 +187,7 @@ class Assembler:
             metrics=self.metrics,
             pods_in_pre_bind=in_pre_bind,
             extenders=extending.extenders,
+            reader=self.client,
             nominates=self.gates.enabled("NominatedNodeNameForExpectation"),
         )
         scheduler, extended = self._decider(extending.extenders), None

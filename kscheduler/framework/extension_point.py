@@ -11,7 +11,7 @@ from kscheduler import logs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Wait
-from kscheduler.framework.verdict import Code, Status
+from kscheduler.framework.verdict import Code, Status, is_unsettled
 from kscheduler.metrics import Counter, Histogram, Metrics
 from kscheduler.state.pod_info import PodInfo
 
@@ -113,7 +113,7 @@ class ExtensionPoint:
         if answer.rejected:
             return answer.by(plugin)
         text = f'running {self.name} plugin "{plugin}": {answer.message}'
-        return Status(Code.ERROR, (text,))
+        return Status(Code.ERROR, (text,), unsettled=answer.unsettled)
 
     def raised(self, plugin: str, error: Exception) -> Status:
         """A plugin that raises costs its pod this attempt, and is loud about it."""
@@ -123,7 +123,7 @@ class ExtensionPoint:
         stack = "".join(traceback.format_exception(error, limit=-MOST_FRAMES))
         text = text_of(error)
         log.error(text, "Plugin failed", plugin=plugin, extensionPoint=self.name, stack=stack)
-        return Status(Code.ERROR, (text,), plugin)
+        return Status(Code.ERROR, (text,), plugin, is_unsettled(error))
 
 
 def _code(answer: object) -> Code:
