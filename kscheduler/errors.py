@@ -8,7 +8,12 @@ KschedulerError
 
 
 class KschedulerError(Exception):
-    """Something outside went wrong; the text is fit to be shown to the user."""
+    """Something outside went wrong; the text is fit to be shown to the user.
+
+    `unsettled` is whether what was asked for may have been done, or be done yet.
+    """
+
+    unsettled: bool = False
 
 
 class MissingError(KschedulerError):

@@ -4,10 +4,12 @@ Mirrors client-go's elector. Time is read off a local monotonic clock only: a le
 valid for its duration after *we last saw it change*, whatever the times written in it say, so
 clocks that jump or disagree change nothing. Differs: nothing on the wire.
 
-`seconds_left` is what client-go has no word for: how long a leader may go on writing without
-having heard from the server. It counts from *before* the last renewal was sent, since that is the
-earliest moment from which another candidate may count, and ends ahead of the lease by as much as
-the renew deadline does.
+`held` is what client-go has no word for: how long a leader may go on writing without having heard
+from the server. It counts from *before* the last renewal was sent, since that is the earliest
+moment from which another candidate may count, and ends ahead of the lease that others read.
+
+An elector runs in one event loop; `held`, `is_leader`, `holder` and `overdue` may be asked from any
+thread. Each of them reads attributes that are replaced in one assignment and never changed.
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ log = logs.logger(__name__)
 JITTER_FACTOR = 1.2
 # How long after its lease ran out a leader may still find that out by itself.
 WATCHDOG_SECONDS = 20.0
+# A leader writes for at least this part of the duration that others read in its lease.
+LEAST_HELD = 0.5
+# The term of somebody who does not lead.
+NO_TERM = 0
 
 RawLease = dict[str, Any]
 
@@ -79,17 +85,29 @@ class ElectionConfig:
             return "renewDeadline must be greater than zero"
         if self.retry_seconds <= 0:
             return "retryPeriod must be greater than zero"
+        if self.written_seconds < 1:
+            return (
+                "leaseDuration must be at least 1s: leaseDurationSeconds in the lease, by which "
+                "other candidates go, counts whole seconds"
+            )
         return "" if self.identity else "Lock identity is empty"
 
     @property
     def written_seconds(self) -> int:
-        """The duration that others read in the lease."""
+        """The duration that others read in the lease, cut to whole seconds as in client-go."""
         return int(self.lease_seconds)
 
     @property
     def held_seconds(self) -> float:
-        """How long after a renewal we act on it; others wait longer before they take over."""
-        return self.written_seconds - (self.lease_seconds - self.renew_deadline_seconds)
+        """How long after a renewal we act on it; others wait longer before they take over.
+
+        The renew deadline, if the duration is in whole seconds. If it was cut, this ends as long
+        before the written duration as the deadline does before the configured one, but not in the
+        first half. It may be shorter than the retry period: writes then wait for the next renewal.
+        """
+        ahead = self.lease_seconds - self.renew_deadline_seconds
+        latest = max(self.written_seconds - ahead, LEAST_HELD * self.written_seconds)
+        return min(self.renew_deadline_seconds, latest)
 
 
 def _nothing(_: str) -> None:
@@ -100,10 +118,12 @@ def _nothing(_: str) -> None:
 class Observers:
     """Who hears of changes: events for people, a gauge for machines."""
 
-    event: Callable[[str], None] = _nothing
-    leading: Callable[[], None] = lambda: None
-    standing_by: Callable[[], None] = lambda: None
-    slow_path: Callable[[], None] = lambda: None
+    event: Callable[[str], object] = _nothing
+    leading: Callable[[], object] = lambda: None
+    standing_by: Callable[[], object] = lambda: None
+    slow_path: Callable[[], object] = lambda: None
+    # The lease was written: what `held` tells has changed for the better.
+    renewed: Callable[[], object] = lambda: None
 
 
 class LeaderElector:
@@ -118,91 +138,115 @@ class LeaderElector:
     ) -> None:
         config.check()
         self._api = api
-        self._config = config
-        self._observers = observers or Observers()
+        self.config = config
+        self.observers = observers or Observers()
         self._clock = clock
         self._rng = rng or random.Random()
         self._lease: RawLease | None = None
-        self._observed: dict[str, Any] = {}
-        self._observed_at = 0.0
-        self._held_until = float("-inf")
+        # The record as last seen, and when it was seen to change.
+        self._observed: tuple[dict[str, Any], float] = {}, 0.0
+        # The term and until when we may act in it. Terms count up; one ends when the lease is seen
+        # to be another's, or given back.
+        self._held: tuple[int, float] = NO_TERM, float("-inf")
+        self._terms = 0
 
     @property
     def holder(self) -> str:
-        return str(self._observed.get("holderIdentity") or "")
+        return str(self._observed[0].get("holderIdentity") or "")
 
     @property
     def is_leader(self) -> bool:
-        return self.holder == self._config.identity
+        return self.holder == self.config.identity
 
     @property
     def valid_until(self) -> float:
         """When the lease as last seen runs out, on this process's monotonic clock."""
-        return self._observed_at + float(self._observed.get("leaseDurationSeconds") or 0)
+        record, seen_at = self._observed
+        return seen_at + float(record.get("leaseDurationSeconds") or 0)
 
-    def seconds_left(self) -> float:
-        """How long we may still act as the leader, should no renewal succeed; none if not positive.
+    def held(self) -> tuple[int, float]:
+        """The term of office and how many seconds of it are left, should no renewal succeed; none
+        if not positive. The term is NO_TERM for somebody who does not lead.
 
         Asked right before every write, so it is cheap, and true even if the loop that renews has
         been standing still.
         """
-        return self._held_until - self._clock() if self.is_leader else 0.0
+        term, until = self._held
+        return (term, until - self._clock()) if term else (NO_TERM, 0.0)
+
+    def seconds_left(self) -> float:
+        return self.held()[1]
 
     def overdue(self) -> str | None:
         """Why this leader counts as stuck: its lease ran out long ago and it still leads."""
         if self.is_leader and self._clock() > self.valid_until + WATCHDOG_SECONDS:
-            lock = self._config.lock.rpartition("/")[2]
+            lock = self.config.lock.rpartition("/")[2]
             return f"failed election to renew leadership on lease {lock}"
         return None
 
-    async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def run(
+        self,
+        lead: Callable[[], Coroutine[Any, Any, None]],
+        *,
+        is_alive: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Campaign, lead while the lease can be renewed, give it back; returns when leadership is
         lost.
 
         `lead` runs as a task of its own and is cancelled before this returns. Cancelling this
-        releases the lease.
+        releases the lease. `is_alive` is asked before every renewal whether there still is anybody
+        who leads.
         """
-        self._observers.standing_by()
+        self.observers.standing_by()
         await self._acquire()
         leading = asyncio.create_task(lead(), name="leading")
         try:
-            await self._renew_until_lost(leading)
+            await self._renew_until_lost(leading, is_alive)
         finally:
             await _cancelled(leading)
-            self._observers.standing_by()
+            self.observers.standing_by()
             await self._release()
-            self._observers.event(f"{self._config.identity} stopped leading")
+            self.observers.event(f"{self.config.identity} stopped leading")
 
     async def _acquire(self) -> None:
-        lock = self._config.lock
+        lock = self.config.lock
         log.info("Attempting to acquire leader lease...", lock=lock)
         while True:
             if await self._try_acquire_or_renew():
                 break
             log.v(4).info("Failed to acquire lease", lock=lock)
             jitter = 1 + self._rng.random() * JITTER_FACTOR
-            await asyncio.sleep(self._config.retry_seconds * jitter)
-        self._observers.event(f"{self._config.identity} became leader")
-        self._observers.leading()
+            await asyncio.sleep(self.config.retry_seconds * jitter)
+        self.observers.event(f"{self.config.identity} became leader")
+        self.observers.leading()
         log.info("Successfully acquired lease", lock=lock)
 
-    async def _renew_until_lost(self, leading: asyncio.Task[None]) -> None:
+    async def _renew_until_lost(
+        self, leading: asyncio.Task[None], is_alive: Callable[[], bool]
+    ) -> None:
         """Renew at once, then every retry period; the work ending by itself ends leadership too."""
-        while await self._renew_before_deadline():
-            log.v(5).info("Successfully renewed lease", lock=self._config.lock)
-            done, _ = await asyncio.wait({leading}, timeout=self._config.retry_seconds)
+        while is_alive():
+            if not await self._renew_before_deadline():
+                log.info(
+                    "Failed to renew lease",
+                    lock=self.config.lock,
+                    err="context deadline exceeded",
+                )
+                return
+            log.v(5).info("Successfully renewed lease", lock=self.config.lock)
+            done, _ = await asyncio.wait({leading}, timeout=self.config.retry_seconds)
             if done:
                 await leading
                 return
-        log.info("Failed to renew lease", lock=self._config.lock, err="context deadline exceeded")
+        log.error(None, "Stopped renewing the lease of a loop that is dead", lock=self.config.lock)
 
     async def _renew_before_deadline(self) -> bool:
         try:
-            async with asyncio.timeout(self._config.renew_deadline_seconds):
+            async with asyncio.timeout(self.config.renew_deadline_seconds):
                 while True:
                     if await self._try_acquire_or_renew():
                         return True
-                    await asyncio.sleep(self._config.retry_seconds)
+                    await asyncio.sleep(self.config.retry_seconds)
         except TimeoutError:
             return False
 
@@ -212,12 +256,12 @@ class LeaderElector:
                 return True
             log.v(2).info(
                 "Failed to update lease optimistically, falling back to slow path",
-                lock=self._config.lock,
+                lock=self.config.lock,
             )
         try:
             lease = await self._api.get()
         except KschedulerError as error:
-            log.error(error, "Error retrieving lease lock", lock=self._config.lock)
+            log.error(error, "Error retrieving lease lock", lock=self.config.lock)
             return False
         if lease is None:
             return await self._create()
@@ -225,7 +269,7 @@ class LeaderElector:
         if self.holder and not self.is_leader and self._clock() < self.valid_until:
             log.v(4).info(
                 "Lease is held by and has not yet expired",
-                lock=self._config.lock,
+                lock=self.config.lock,
                 holder=self.holder,
             )
             return False
@@ -262,7 +306,7 @@ class LeaderElector:
         spec = lease.get("spec") or {}
         transitions = int(spec.get("leaseTransitions") or 0)
         if self.is_leader:
-            self._observers.slow_path()
+            self.observers.slow_path()
             acquired = spec.get("acquireTime") or now
         else:
             acquired, transitions = now, transitions + 1
@@ -271,7 +315,7 @@ class LeaderElector:
         try:
             written = await self._api.update(lease | {"spec": wanted})
         except KschedulerError as error:
-            log.error(error, "Failed to update lease", lock=self._config.lock)
+            log.error(error, "Failed to update lease", lock=self.config.lock)
             return False
         self._hold(written, since=started)
         return True
@@ -279,11 +323,11 @@ class LeaderElector:
     async def _release(self) -> None:
         """Give the lease back so that another can lead at once; somebody else's is left alone."""
         try:
-            async with asyncio.timeout(self._config.renew_deadline_seconds):
+            async with asyncio.timeout(self.config.renew_deadline_seconds):
                 while not await self._give_back():
-                    log.v(4).info("Conflict when releasing lease, retrying", lock=self._config.lock)
+                    log.v(4).info("Conflict when releasing lease, retrying", lock=self.config.lock)
         except (KschedulerError, TimeoutError) as error:
-            log.error(error, "Failed to release lease", lock=self._config.lock)
+            log.error(error, "Failed to release lease", lock=self.config.lock)
 
     async def _give_back(self) -> bool:
         """False if the lease changed meanwhile: a renewal we no longer waited for may have come
@@ -309,8 +353,8 @@ class LeaderElector:
 
     def _spec(self, *, acquired: str, renewed: str, transitions: int) -> dict[str, Any]:
         return {
-            "holderIdentity": self._config.identity,
-            "leaseDurationSeconds": self._config.written_seconds,
+            "holderIdentity": self.config.identity,
+            "leaseDurationSeconds": self.config.written_seconds,
             "acquireTime": acquired,
             "renewTime": renewed,
             "leaseTransitions": transitions,
@@ -319,18 +363,23 @@ class LeaderElector:
     def _observe(self, lease: RawLease) -> None:
         """A lease we read: only a change of its record restarts the clock."""
         self._lease = lease
-        if (lease.get("spec") or {}) != self._observed:
+        if (lease.get("spec") or {}) != self._observed[0]:
             self._keep(lease)
 
     def _hold(self, written: RawLease, *, since: float) -> None:
         """We wrote the lease: it is ours, from before the request was sent."""
         self._keep(written)
-        self._held_until = since + self._config.held_seconds
+        term, _ = self._held
+        if term == NO_TERM:
+            term = self._terms = self._terms + 1
+        self._held = term, since + self.config.held_seconds
+        self.observers.renewed()
 
     def _keep(self, lease: RawLease) -> None:
         self._lease = lease
-        self._observed = lease.get("spec") or {}
-        self._observed_at = self._clock()
+        self._observed = lease.get("spec") or {}, self._clock()
+        if not self.is_leader:
+            self._held = NO_TERM, float("-inf")
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

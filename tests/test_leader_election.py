@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from kscheduler import logs
 from kscheduler.client.errors import Conflict, InternalError
@@ -532,6 +534,11 @@ def test_a_leader_whose_lease_ran_out_long_ago_is_overdue():
             {"lease_seconds": 0, "renew_deadline_seconds": -1, "retry_seconds": -2},
             "leaseDuration must be greater than zero",
         ),
+        (
+            {"lease_seconds": 0.9, "renew_deadline_seconds": 0.5, "retry_seconds": 0.1},
+            "leaseDuration must be at least 1s: leaseDurationSeconds in the lease, by which other "
+            "candidates go, counts whole seconds",
+        ),
         ({"identity": ""}, "Lock identity is empty"),
     ],
 )
@@ -622,12 +629,97 @@ def test_a_renewal_whose_answer_was_lost_does_not_prolong_what_we_count_on():
 
 @pytest.mark.parametrize(
     ("lease", "renew", "held"),
-    [(15, 10, 10), (3, 2, 2), (2.9, 2.5, 1.6)],
-    ids=["defaults", "short", "others read whole seconds"],
+    [
+        (15, 10, 10),
+        (3, 2, 2),
+        (15, 2, 2),
+        (2.9, 2.5, 1.6),
+        (1.9, 0.9, 0.5),
+        (1.5, 1.4, 0.9),
+        (1, 0.9, 0.9),
+    ],
+    ids=[
+        "defaults",
+        "short",
+        "an early deadline",
+        "others read whole seconds",
+        "nothing would be left",
+        "little is cut",
+        "the shortest",
+    ],
 )
 def test_what_is_held_ends_before_the_lease_that_others_read(lease, renew, held):
     config = replace(CONFIG, lease_seconds=lease, renew_deadline_seconds=renew)
     assert config.held_seconds == pytest.approx(held)
+
+
+@given(lease=st.floats(1, 100), deadline=st.floats(0.01, 100), retry=st.floats(0.001, 100))
+def test_whatever_is_accepted_is_held_for_a_while_that_ends_before_others_take_over(
+    lease, deadline, retry
+):
+    config = replace(
+        CONFIG, lease_seconds=lease, renew_deadline_seconds=deadline, retry_seconds=retry
+    )
+    assume(not config._problem())
+    assert 0 < config.held_seconds < config.written_seconds
+    assert config.held_seconds <= config.renew_deadline_seconds
+
+
+def test_a_term_lasts_until_the_lease_is_seen_with_another_or_given_back():
+    leases = Leases()
+
+    async def scenario():
+        me = Candidate(leases)
+        assert me.elector.held() == (0, 0.0)
+        await me.leads.wait()
+        assert me.elector.held() == (1, 10)
+        await asyncio.sleep(5)
+        assert me.elector.held() == (1, 9)
+        asyncio.get_running_loop()._now += 30  # it ran out, and nobody took it
+        term, left = me.elector.held()
+        assert term == 1
+        assert left < 0
+        await asyncio.sleep(1)
+        assert me.elector.held()[0] == 1
+        leases.steal()
+        await asyncio.sleep(2)
+        assert me.elector.held() == (0, 0.0)
+        leases.steal(holder="")
+        await asyncio.sleep(2)
+        assert me.elector.held()[0] == 2
+        await me.stop()
+        assert me.elector.held() == (0, 0.0)
+
+    play(scenario())
+
+
+def test_every_renewal_is_told():
+    leases = Leases()
+
+    async def scenario():
+        me = Candidate(leases)
+        told = []
+        me.elector.observers.renewed = lambda: told.append(me.elector.held())
+        await me.leads.wait()
+        await asyncio.sleep(5)
+        await me.stop()
+        return told
+
+    assert play(scenario()) == [(1, 10)] * 4
+
+
+def test_a_leader_that_is_dead_is_not_kept_in_office(log_text):
+    leases = Leases()
+
+    async def scenario():
+        elector = LeaderElector(leases, CONFIG, clock=asyncio.get_running_loop().time)
+        pulses = [True, True, False]
+        await elector.run(asyncio.Event().wait, is_alive=lambda: pulses.pop(0))
+
+    play(scenario())
+    assert leases.verbs == ["get", "create", "update", "update", "get", "update"]
+    assert leases.spec["holderIdentity"] == ""
+    assert "Stopped renewing the lease of a loop that is dead" in log_text()
 
 
 def test_one_elector_can_run_for_office_again():

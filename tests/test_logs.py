@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import threading
 import time
 import timeit
 from types import SimpleNamespace
@@ -237,6 +238,27 @@ def test_a_stalled_reader_never_blocks_and_gets_the_oldest_lines_later():
     assert set(read.splitlines(keepends=True)) == {line}
     os.close(reader)
     os.close(writer)
+
+
+def test_lines_of_several_threads_come_out_whole_and_once(tmp_path):
+    with open(tmp_path / "log", "wb", buffering=0) as file:
+        stream = logs.FileStream(file.fileno())
+        lines = {who: [f"{who} {n} {'z' * 200}".encode() for n in range(300)] for who in "abcd"}
+
+        def write(some):
+            for line in some:
+                stream.write(line + b"\n")
+
+        threads = [threading.Thread(target=write, args=(some,)) for some in lines.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        stream.flush()
+    written = (tmp_path / "log").read_bytes().splitlines()
+    for who, some in lines.items():
+        assert [line for line in written if line.startswith(who.encode())] == some
+    assert len(written) == 1200
 
 
 def test_a_closed_reader_or_descriptor_costs_the_lines_only():

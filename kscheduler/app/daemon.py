@@ -8,13 +8,16 @@ import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from kscheduler import logs
 from kscheduler.app import debugger, garbage
 from kscheduler.app.election import KubeLease, election_config, make_elector, request_seconds
+from kscheduler.app.election_thread import ElectionThread
 from kscheduler.app.scheduler import Assembler, Broadcaster, Scheduler, plugin_names, without
 from kscheduler.app.signals import stop_on_signals, tell_on_signal
 from kscheduler.app.startup import Setup
+from kscheduler.client.fence import Fence
 from kscheduler.client.legacy_recorder import LegacyBroadcaster, broadcaster_for
 from kscheduler.client.resources import KubeClient
 from kscheduler.config.dump import to_json
@@ -50,9 +53,13 @@ class Daemon:
     scheduler: Scheduler
     broadcaster: Broadcaster
     lease_events: LegacyBroadcaster
-    elector: LeaderElector | None
+    election: ElectionThread | None
     synced: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def elector(self) -> LeaderElector | None:
+        return None if self.election is None else self.election.elector
 
     @property
     def delays_cache(self) -> bool:
@@ -131,10 +138,10 @@ class Daemon:
     async def _follow_and_lead(self, reflectors: asyncio.TaskGroup) -> None:
         if not self.delays_cache:
             await self._sync(reflectors)
-        if self.elector is None:
+        if self.election is None:
             await self._lead(reflectors)
         else:
-            await self.elector.run(lambda: self._lead(reflectors))
+            await self.election.run(lambda: self._lead(reflectors))
 
     async def _lead(self, reflectors: asyncio.TaskGroup) -> None:
         if self.delays_cache:
@@ -229,8 +236,8 @@ async def run(made: Setup) -> int:
 def build(made: Setup) -> Daemon:
     """Everything that can still be wrong with the configuration is found here."""
     lease_events = LegacyBroadcaster(KubeClient(made.clients.scheduling))
-    elector = _elector(made, lease_events)
-    fence = None if elector is None else elector.seconds_left
+    election = _election(made, lease_events)
+    fence = None if election is None else _fence(election.elector)
     _tell_what_is_missing(made)
     broadcaster = broadcaster_for(
         KubeClient(made.clients.events),
@@ -254,10 +261,10 @@ def build(made: Setup) -> Daemon:
             max_failures=made.options.plugin_max_failures,
         ),
     ).assemble
-    return Daemon(made, assemble, assemble(), broadcaster, lease_events, elector)
+    return Daemon(made, assemble, assemble(), broadcaster, lease_events, election)
 
 
-def _elector(made: Setup, events: LegacyBroadcaster) -> LeaderElector | None:
+def _election(made: Setup, events: LegacyBroadcaster) -> ElectionThread | None:
     config = made.config.leader_election
     if not config.leader_elect:
         return None
@@ -268,7 +275,17 @@ def _elector(made: Setup, events: LegacyBroadcaster) -> LeaderElector | None:
         request_seconds(config),
     )
     recorder = events.recorder(made.config.profiles[0].scheduler_name)
-    return make_elector(lease, election_config(config), recorder, made.metrics)
+    post = asyncio.get_running_loop().call_soon_threadsafe
+    elector = make_elector(lease, election_config(config), recorder, made.metrics, post)
+    return ElectionThread(elector, made.clients.leader_election)
+
+
+def _fence(elector: LeaderElector) -> Fence:
+    """Keeps writes back while the lease has run out, and lets them go when it is renewed."""
+    fence = Fence(elector.held)
+    post = asyncio.get_running_loop().call_soon_threadsafe
+    elector.observers.renewed = partial(post, fence.changed)
+    return fence
 
 
 def _tell_what_is_missing(made: Setup) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import uuid
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -91,21 +93,41 @@ class KubeLease:
         )
 
 
+def _at_once(call: Callable[..., object], *args: object) -> object:
+    return call(*args)
+
+
 def make_elector(
-    lease: KubeLease, config: ElectionConfig, recorder: Recorder, metrics: Metrics
+    lease: KubeLease,
+    config: ElectionConfig,
+    recorder: Recorder,
+    metrics: Metrics,
+    post: Callable[..., object] = _at_once,
 ) -> LeaderElector:
+    """An elector that tells events and metrics; `post` calls these in the thread they belong to."""
     status = metrics.leader_election_master_status.labels(ELECTION)
-    slow_path = metrics.leader_election_slowpath_total.labels(ELECTION)
 
     def tell(message: str) -> None:
-        recorder.record(
-            lease.reference, type="Normal", reason="LeaderElection", action="", note=message
+        regarding = lease.reference
+        post(
+            partial(
+                recorder.record,
+                regarding,
+                type="Normal",
+                reason="LeaderElection",
+                action="",
+                note=message,
+            )
         )
+
+    def count_slow_path() -> None:
+        # Not shown before it is taken for the first time, as upstream.
+        metrics.leader_election_slowpath_total.labels(ELECTION).inc()
 
     observers = Observers(
         event=tell,
-        leading=lambda: status.set(1),
-        standing_by=lambda: status.set(0),
-        slow_path=slow_path.inc,
+        leading=partial(post, status.set, 1),
+        standing_by=partial(post, status.set, 0),
+        slow_path=partial(post, count_slow_path),
     )
     return LeaderElector(lease, config, observers)

@@ -183,7 +183,7 @@ class Assembler:
             extending.extenders,
         )
         queue = nominations.queue = self._queue(frameworks, following)
-        writer = StatusWriter(self.client, following.pods)
+        writer = StatusWriter(self.client, following.pods, fence=self.client.fence)
         failures = FailureHandler(
             queue, following.pods, recorders.__getitem__, writer, self.metrics
         )
@@ -196,6 +196,7 @@ class Assembler:
             metrics=self.metrics,
             pods_in_pre_bind=in_pre_bind,
             extenders=extending.extenders,
+            reader=self.client,
             nominates=self.gates.enabled("NominatedNodeNameForExpectation"),
         )
         scheduler, extended = self._decider(extending.extenders), None

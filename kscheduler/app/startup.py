@@ -17,7 +17,7 @@ from kscheduler.app import build_facts
 from kscheduler.app.election import request_seconds
 from kscheduler.client.files import reason
 from kscheduler.client.kubeconfig import RestConfig, check_usable, load_rest_config
-from kscheduler.client.observation import RestClientMetrics
+from kscheduler.client.observation import Observer, RestClientMetrics, ThreadsafeObserver
 from kscheduler.client.reachability import Reachability
 from kscheduler.client.resources import KubeClient
 from kscheduler.client.transport import Transport, user_agent
@@ -56,7 +56,7 @@ class Clients:
 
     scheduling: Transport
     events: Transport
-    leader_election: Transport
+    leader_election: Transport  # for the thread that renews the lease
     reachability: Reachability
 
 
@@ -195,24 +195,29 @@ async def open_clients(
     observer = RestClientMetrics(metrics)
     reachability = Reachability()
 
-    async def transport(agent: str, timeout_seconds: float | None = None) -> Transport:
+    def transport(
+        agent: str, told: Observer | None = None, timeout_seconds: float | None = None
+    ) -> Transport:
         observer.opened()
-        return await held.enter_async_context(
-            Transport(
-                rest_config,
-                agent=user_agent(agent),
-                qps=connection.qps,
-                burst=connection.burst,
-                timeout_seconds=timeout_seconds,
-                observer=observer,
-                reachability=reachability,
-            )
+        return Transport(
+            rest_config,
+            agent=user_agent(agent),
+            qps=connection.qps,
+            burst=connection.burst,
+            timeout_seconds=timeout_seconds,
+            observer=told or observer,
+            reachability=reachability,
         )
 
     return Clients(
-        scheduling=await transport("scheduler"),
-        events=await transport("scheduler"),
-        leader_election=await transport("leader-election", request_seconds(config.leader_election)),
+        scheduling=await held.enter_async_context(transport("scheduler")),
+        events=await held.enter_async_context(transport("scheduler")),
+        # Its connections belong to the thread that opens and closes them.
+        leader_election=transport(
+            "leader-election",
+            ThreadsafeObserver(observer, asyncio.get_running_loop().call_soon_threadsafe),
+            request_seconds(config.leader_election),
+        ),
         reachability=reachability,
     )
 

@@ -80,9 +80,10 @@ class Connections:
             self._slots.release()
 
     async def close(self) -> None:
-        """Ends what is under way, too."""
+        """Ends what is under way, too. What is asked later opens connections anew."""
         if self._sweep is not None:
             self._sweep.cancel()
+            self._sweep = None
         self._idle.clear()
         for connection in self._open:
             connection.abort()

@@ -16,7 +16,7 @@ from kscheduler.client.dialling import Route
 from kscheduler.client.extender_body import Enough, read_body
 from kscheduler.client.extender_url import Address, AddressError, address
 from kscheduler.client.failures import BROKEN, failure
-from kscheduler.client.fence import Fence, withheld
+from kscheduler.client.fence import Fence, SecondsLeft, withheld
 from kscheduler.client.http_connection import Connection, ServerClosedError
 from kscheduler.client.http_response import MalformedResponseError, Response
 from kscheduler.client.tls import TlsConfig, TlsContexts
@@ -31,13 +31,21 @@ MAX_REDIRECTIONS = 10
 
 
 class ExtenderHttpError(KschedulerError):
-    """An extender could not be asked, or did not answer as it should."""
+    """An extender could not be asked, or did not answer as it should.
+
+    It is `unsettled` if a question that changes something was sent and has got no answer.
+    """
+
+
+class ExtenderWithheldError(ExtenderHttpError):
+    """A question that changes something was not sent: the fence was closed."""
 
 
 class ExtenderHttp:
     """Asks the extender at one address; `close` it in the end.
 
-    What changes something is not sent once the `fence` is closed.
+    What changes something is not sent once the `fence` is closed: it waits until that is open
+    again, and fails if it will not be.
     """
 
     def __init__(
@@ -63,9 +71,26 @@ class ExtenderHttp:
 
         A question is `repeatable` if it changes nothing.
         """
+        grant = None if repeatable or self._fence is None else self._fence.grant()
+        while True:
+            try:
+                return await self._ask(verb, question, grant, repeatable=repeatable, enough=enough)
+            except ExtenderWithheldError:
+                if grant is None or not await grant.reopened():
+                    raise
+
+    async def _ask(
+        self,
+        verb: str,
+        question: bytes,
+        grant: SecondsLeft | None,
+        *,
+        repeatable: bool,
+        enough: Enough,
+    ) -> bytes:
         url = f"{self._url}/{verb}"
         where = address(url)
-        exchange = _Exchange(f"Post {where.shown}", None if repeatable else self._fence)
+        exchange = _Exchange(f"Post {where.shown}", grant)
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 connection = await self._answer(exchange, where, question, repeatable=repeatable)
@@ -76,9 +101,13 @@ class ExtenderHttp:
                 finally:
                     self._connections.release(connection)
         except TimeoutError as error:
-            raise ExtenderHttpError(exchange.timed_out()) from error
+            timed_out = ExtenderHttpError(exchange.timed_out())
+            timed_out.unsettled = exchange.was_sent and not repeatable
+            raise timed_out from error
         except BROKEN as error:
-            raise ExtenderHttpError(exchange.broken(error)) from error
+            broken = ExtenderHttpError(exchange.broken(error))
+            broken.unsettled = exchange.was_sent and not repeatable
+            raise broken from error
         raise ExtenderHttpError(f"failed {verb} with extender at URL {url}, code {status}")
 
     async def _answer(
@@ -103,7 +132,7 @@ class ExtenderHttp:
     async def _asked(self, exchange: "_Exchange", request: bytes) -> Connection:
         exchange.is_answered = False
         connection = await self._connections.ask(
-            request, self._context(exchange), check=exchange.check, most_bytes=MAX_ANSWER_BYTES
+            request, self._context(exchange), check=exchange.send, most_bytes=MAX_ANSWER_BYTES
         )
         exchange.is_answered = True
         return connection
@@ -160,15 +189,17 @@ def _server(url: str) -> str:
 class _Exchange:
     """How far a question has come, which its failure tells."""
 
-    def __init__(self, request: str, fence: Fence | None) -> None:
+    def __init__(self, request: str, fence: SecondsLeft | None) -> None:
         self.request = request
+        self.was_sent = False
         self.is_answered = False
         self._fence = fence
 
-    def check(self) -> None:
-        """Whether it may still be sent, asked as late as can be."""
+    def send(self) -> None:
+        """To be called in the step that hands it to the socket; raises if it must not be sent."""
         if self._fence is not None and self._fence() <= 0:
-            raise ExtenderHttpError(str(withheld(self.request)))
+            raise ExtenderWithheldError(str(withheld(self.request)))
+        self.was_sent = True
 
     def timed_out(self) -> str:
         """Go's words; once the answer has begun, they come without the request."""

@@ -1,6 +1,7 @@
 """What transports and informers tell about their work, and how that becomes upstream's metrics."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from kscheduler.api.resources import Resource
@@ -36,6 +37,23 @@ class Unobserved:
     def held_back(self, verb: str, host: str, seconds: float) -> None: ...
 
     def reloaded_authority(self, result: str, reason: str) -> None: ...
+
+
+class ThreadsafeObserver:
+    """An observer that is told from another thread: `post` calls it in its own, in order."""
+
+    def __init__(self, observer: Observer, post: Callable[..., object]) -> None:
+        self._observer = observer
+        self._post = post
+
+    def attempted(self, verb: str, host: str, code: str, *, again: bool) -> None:
+        self._post(partial(self._observer.attempted, verb, host, code, again=again))
+
+    def finished(self, verb: str, host: str, seconds: float, sent: int, received: int) -> None:
+        self._post(self._observer.finished, verb, host, seconds, sent, received)
+
+    def held_back(self, verb: str, host: str, seconds: float) -> None:
+        self._post(self._observer.held_back, verb, host, seconds)
 
 
 class RestClientMetrics:

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from enum import Enum
 from typing import TypeVar
 
 from kscheduler.api.core import (
@@ -41,6 +42,7 @@ from kscheduler.client.errors import (
     ServiceUnavailable,
     Timeout,
     Unauthorized,
+    Withheld,
 )
 from kscheduler.client.fence import Fence
 from kscheduler.client.patches import pod_status_patch
@@ -56,8 +58,10 @@ DELETE_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1"}'
 
 # Failures that a moment's patience may cure, and that left nothing behind.
 RETRIABLE = (InternalError, ServiceUnavailable, ConnectionRefused)
-# Failures after which nobody knows whether the server did what it was asked to.
+# Failures after which nobody knows whether the server did what it was asked to, or will.
 UNANSWERED = (ConnectionReset, DeadlineExceeded, ServerTimeout, Timeout)
+# An internal error that means the same: the proposal may still be committed.
+STORE_TIMED_OUT = "etcdserver: request timed out"
 
 
 def of_answers(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
@@ -77,6 +81,15 @@ _decode_volume = of_answers(decoder_for(PersistentVolume))
 _decode_claim = of_answers(decoder_for(PersistentVolumeClaim))
 
 Query = Mapping[str, str]
+
+
+class BindingOutcome(Enum):
+    """State of a pod whose binding was asked for, as the API server has it."""
+
+    BOUND = "the pod is on the node"
+    NOT_YET = "the pod is on no node"
+    NEVER = "the pod is on another node, or gone"
+    UNREADABLE = "we may not read pods"
 
 
 class KubeClient:
@@ -156,39 +169,53 @@ class KubeClient:
         """Assigns the pod to the node; what only hiccuped is tried again, a conflict is final.
 
         Differs from upstream where the answer got lost: the server is asked what it did, because
-        room that the pod may have taken must not be given to another.
+        room that the pod may have taken must not be given to another. If it has not bound the pod,
+        it may do so yet: such an error is `unsettled`.
         """
         metadata = ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid)
         target = ObjectReference(kind="Node", name=node)
         body = BINDINGS.encode(Binding(metadata=metadata, target=target))
         tries = 0
+        is_unanswered = False
 
         async def post() -> bytes:
-            nonlocal tries
+            nonlocal tries, is_unanswered
             tries += 1
-            return await self._send("POST", PODS, pod.namespace, pod.name, "binding", body)
+            try:
+                return await self._send("POST", PODS, pod.namespace, pod.name, "binding", body)
+            except ApiError as error:
+                is_unanswered = is_unanswered or _is_unanswered(error)
+                raise
 
         try:
             await _persist(post, RETRIABLE)
-        except Conflict:
-            if tries == 1 or not await self._is_on(pod, node):
+        except ApiError as error:
+            if not is_unanswered and not (isinstance(error, Conflict) and tries > 1):
                 raise
-        except UNANSWERED:
-            if not await self._is_on(pod, node):
+            outcome = await self.binding_outcome(pod, node)
+            if outcome is not BindingOutcome.BOUND:
+                error.unsettled = outcome is BindingOutcome.UNREADABLE or (
+                    is_unanswered and outcome is BindingOutcome.NOT_YET
+                )
                 raise
 
-    async def _is_on(self, pod: Pod, node: str) -> bool:
-        """Whether the server has the pod on the node; asked until it answers."""
+    async def binding_outcome(self, pod: Pod, node: str) -> BindingOutcome:
+        """The pod's state on the server, which is asked until it answers."""
         pauses = Backoff(first_seconds=0.05, cap_seconds=5.0)
         while True:
             try:
                 stored = _decode_pod(await self.get(PODS, pod.name, pod.namespace))
-            except (NotFound, Forbidden, Unauthorized):
-                return False
+            except NotFound:
+                return BindingOutcome.NEVER
+            except (Forbidden, Unauthorized):
+                return BindingOutcome.UNREADABLE
             except ApiError:
                 await asyncio.sleep(pauses.next(time.monotonic()))
             else:
-                return stored.uid == pod.uid and stored.spec.node_name == node
+                if stored.uid == pod.uid and not stored.spec.node_name:
+                    return BindingOutcome.NOT_YET
+                is_here = stored.uid == pod.uid and stored.spec.node_name == node
+                return BindingOutcome.BOUND if is_here else BindingOutcome.NEVER
 
     async def patch_pod_status(self, pod: Pod, status: PodStatus) -> None:
         """Makes the server's status of this pod `status`; no request when nothing differs."""
@@ -226,15 +253,28 @@ class KubeClient:
         query: Query | None = None,
         kind: str = "application/json",
     ) -> bytes:
-        return await self._transport.request(
-            method,
-            resource.path(namespace, name, subresource),
-            query=query,
-            body=body,
-            content_type=kind,
-            subject=f"{resource.group_resource} {name}".rstrip(),
-            fence=None if method == "GET" else self.fence,
-        )
+        grant = None if method == "GET" or self.fence is None else self.fence.grant()
+        while True:
+            try:
+                return await self._transport.request(
+                    method,
+                    resource.path(namespace, name, subresource),
+                    query=query,
+                    body=body,
+                    content_type=kind,
+                    subject=f"{resource.group_resource} {name}".rstrip(),
+                    fence=grant,
+                )
+            except Withheld:
+                # Nothing was sent, so it can be once the lease has been renewed.
+                if grant is None or not await grant.reopened():
+                    raise
+
+
+def _is_unanswered(error: ApiError) -> bool:
+    return isinstance(error, UNANSWERED) or (
+        isinstance(error, InternalError) and STORE_TIMED_OUT in str(error)
+    )
 
 
 async def _persist(

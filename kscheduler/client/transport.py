@@ -12,8 +12,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 from urllib.parse import urlencode
 
 from kscheduler import logs
@@ -31,7 +32,7 @@ from kscheduler.client.errors import (
     from_response,
 )
 from kscheduler.client.failures import BROKEN, failure
-from kscheduler.client.fence import Fence, withheld
+from kscheduler.client.fence import SecondsLeft, ending_when_closed, withheld
 from kscheduler.client.http_connection import Connection
 from kscheduler.client.http_response import Response
 from kscheduler.client.kubeconfig import RestConfig
@@ -69,7 +70,8 @@ def user_agent(suffix: str, *, commit: str = "unknown") -> str:
     return f"kscheduler/{__version__} ({system}) kubernetes/{commit}/{suffix}"
 
 
-class _Call(NamedTuple):
+@dataclass(slots=True)
+class _Call:
     """One request as it is sent, possibly several times."""
 
     method: str
@@ -79,7 +81,8 @@ class _Call(NamedTuple):
     content_type: str
     subject: str
     streamed: bool = False
-    fence: Fence | None = None
+    fence: SecondsLeft | None = None
+    was_sent: bool = False
 
     @property
     def url(self) -> str:
@@ -94,6 +97,11 @@ class _Call(NamedTuple):
         """Raises when it must not be sent any more."""
         if self.fence is not None and self.fence() <= 0:
             raise withheld(self.request)
+
+    def send(self) -> None:
+        """To be called in the step that hands it to the socket."""
+        self.check()
+        self.was_sent = True
 
     def may_be_repeated(self, error: TransportError) -> bool:
         """Whether sending it again can do no harm: a broken write may have taken effect."""
@@ -171,11 +179,12 @@ class Transport:
         body: bytes | None = None,
         content_type: str = JSON,
         subject: str = "",
-        fence: Fence | None = None,
+        fence: SecondsLeft | None = None,
     ) -> bytes:
         """The body of a successful answer; `subject` names the object in errors (`pods p1`).
 
-        With a `fence`, a request is neither sent nor waited for once that closes.
+        With a `fence`, a request is not sent once that has closed, nor is its answer waited for
+        any longer; as long as the fence is kept open, it is.
         """
         target = self._target(path, query)
         call = _Call(method, self._server, target, body, content_type, subject, fence=fence)
@@ -183,25 +192,24 @@ class Transport:
         received = 0
         await self._wait_for_token(call)
         try:
-            async with asyncio.timeout(self._seconds_for(call)):
-                connection = await self._answered(call)
-                answer = await self._read_all(call, connection)
+            async with asyncio.timeout(self._timeout_seconds) as limit:
+                if fence is None:
+                    answer = await self._exchange(call)
+                else:
+                    with ending_when_closed(limit, fence):
+                        answer = await self._exchange(call)
                 received = len(answer)
                 return answer
         except TimeoutError as error:
+            if not call.was_sent:
+                call.check()
             raise DeadlineExceeded(call.request, "context deadline exceeded") from error
         finally:
             seconds = time.perf_counter() - started
             self._observer.finished(method, self.host, seconds, len(body or b""), received)
 
-    def _seconds_for(self, call: _Call) -> float | None:
-        """How long the answer may take; no longer than what the request must not outlive."""
-        if call.fence is None:
-            return self._timeout_seconds
-        left = call.fence()
-        if left <= 0:
-            raise withheld(call.request)
-        return left if self._timeout_seconds is None else min(left, self._timeout_seconds)
+    async def _exchange(self, call: _Call) -> bytes:
+        return await self._read_all(call, await self._answered(call))
 
     @asynccontextmanager
     async def stream(
@@ -274,7 +282,7 @@ class Transport:
             connection = await self._pool(call).ask(
                 self._written(call, header),
                 context,
-                check=call.check,
+                check=call.send,
                 repeatable=call.method == "GET",
                 idle_seconds=idle_seconds,
             )

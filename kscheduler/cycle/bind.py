@@ -4,6 +4,14 @@
 
 Whatever fails on the way gives back what was reserved and assumed, lets waiting pods know that
 room came free, and ends in the failure handler.
+
+Except for a binding that got no answer. It may have taken effect, or do so in a minute, when its
+room has been given to another pod. So the pod stays assumed on its node, and is bound there again
+and again, until the server or the watch has said what became of it:
+
+    sent ──no answer──▶ unsettled ──bind again──▶ bound: so it is, by this request or by an earlier
+                            ▲    │                refused: read; on the node: bound, else given up
+                            └────┘                no answer
 """
 
 from __future__ import annotations
@@ -12,10 +20,14 @@ import asyncio
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from kscheduler import logs
+from kscheduler.api.core import Pod
 from kscheduler.api.timestamps import steady_time
+from kscheduler.client.resources import BindingOutcome
+from kscheduler.client.throttle import Backoff
 from kscheduler.cycle.failure import Failure, FailureHandler, Recorder
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
 from kscheduler.errors import KschedulerError
@@ -38,6 +50,12 @@ MAX_BINDING = 512
 
 ROOM_CAME_FREE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
 
+# Pauses before a binding without an answer is tried again: like those of the queue.
+UNSETTLED_SECONDS = 1.0
+MOST_UNSETTLED_SECONDS = 10.0
+# When an API server has ended every request, whatever became of it (--request-timeout).
+REQUEST_SECONDS = 60.0
+
 # Attempts beyond this share one label, so that the metric stays small.
 MOST_ATTEMPTS_TOLD = 15
 
@@ -56,6 +74,12 @@ class Attempt:
     feasible: int = 0  # and those that would have done
 
 
+class BindingReader(Protocol):
+    """Asks the API server what became of a binding."""
+
+    async def binding_outcome(self, pod: Pod, node: str, /) -> BindingOutcome: ...
+
+
 class Binder:
     def __init__(
         self,
@@ -68,6 +92,7 @@ class Binder:
         metrics: Metrics,
         pods_in_pre_bind: PodsInPreBind,
         extenders: Extenders | None = None,
+        reader: BindingReader,
         nominates: bool,
         clock: Callable[[], float] = steady_time,
     ) -> None:
@@ -79,6 +104,7 @@ class Binder:
         self._metrics = metrics
         self._pods_in_pre_bind = pods_in_pre_bind
         self._extenders = extenders or Extenders()
+        self._reader = reader
         # Gate NominatedNodeNameForExpectation: say where a pod is headed when that may take long.
         self._nominates = nominates
         self._clock = clock
@@ -132,9 +158,9 @@ class Binder:
                 return Failure(status)
         else:
             framework.has_nothing_to_pre_bind()
-        async with self._slots:
-            await self._writer.settle(pod.uid)
-            status = await self._write(attempt)
+        status = await self._write(attempt)
+        if status is not None and status.unsettled:
+            status = await self._settled(attempt, status)
         if status is not None:
             log.v(1).info("Failed to bind pod", pod=logs.ref(pod.pod))
             return Failure(status)
@@ -144,13 +170,62 @@ class Binder:
     async def _write(self, attempt: Attempt) -> Status | None:
         """Bind, in fact: an extender that wants to do it comes before plugins."""
         pod, node = attempt.pod, attempt.node
-        if self._extenders:
+        async with self._slots:
+            await self._writer.settle(pod.uid)
+            if not self._extenders:
+                return await attempt.framework.run_bind(attempt.cycle, pod, node)
             try:
-                if await self._extenders.bind(pod, node):
+                is_bound, unsettled = await self._extenders.bind(pod, node)
+                if is_bound:
                     return None
+                status = await attempt.framework.run_bind(attempt.cycle, pod, node)
             except KschedulerError as error:
-                return failed(error)
-        return await attempt.framework.run_bind(attempt.cycle, pod, node)
+                status, unsettled = failed(error), error.unsettled
+            if status is None or not unsettled:
+                return status
+            # The extender may have bound the pod, or do so yet.
+            outcome = await self._reader.binding_outcome(pod.pod, node)
+            if outcome is BindingOutcome.BOUND:
+                return None
+            return replace(status, unsettled=outcome is not BindingOutcome.NEVER)
+
+    async def _settled(self, attempt: Attempt, status: Status) -> Status | None:
+        """Binds again until the outcome is known; the pod keeps its room all the while.
+
+        Every try is told as a failed attempt, but the decision stays: whichever of the requests
+        takes effect, it is on this node.
+        """
+        pauses = Backoff(first_seconds=UNSETTLED_SECONDS, cap_seconds=MOST_UNSETTLED_SECONDS)
+        unanswered_at = time.monotonic()
+        while status.unsettled:
+            self._failures.tell(attempt.queued, Failure(status), started=attempt.started)
+            await asyncio.sleep(pauses.next(time.monotonic()))
+            if not self._cache.is_assumed(attempt.pod):
+                return None if self._was_seen_bound(attempt) else replace(status, unsettled=False)
+            if not self._cache.has_node(attempt.node):
+                return replace(status, unsettled=False)
+            self._failures.refresh(attempt.queued)
+            attempt.queued.attempts += 1
+            attempt.started = time.perf_counter()
+            again = await self._write(attempt)
+            if again is None:
+                return None
+            if again.unsettled:
+                unanswered_at = time.monotonic()
+                status = again
+                continue
+            outcome = await self._reader.binding_outcome(attempt.pod.pod, attempt.node)
+            if outcome is BindingOutcome.BOUND:
+                return None
+            is_over = time.monotonic() > unanswered_at + REQUEST_SECONDS
+            status = replace(again, unsettled=not is_over and outcome is not BindingOutcome.NEVER)
+        return status
+
+    def _was_seen_bound(self, attempt: Attempt) -> bool:
+        try:
+            return self._cache.get_pod(attempt.pod).node_name == attempt.node
+        except CacheError:
+            return False
 
     async def _pre_bind(self, attempt: Attempt) -> Status | None:
         """While plugins work, preemption may call the pod off to make room for another."""

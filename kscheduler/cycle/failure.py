@@ -99,6 +99,20 @@ class FailureHandler:
         self._requeue(queued, current, failure, now=now)
         self._tell(queued, failure)
 
+    def tell(self, queued: QueuedPod, failure: Failure, *, started: float) -> None:
+        """Log, count and tell an attempt that failed, of a pod that is not given up: it does not
+        go back into the queue.
+        """
+        self._log(queued.pod, failure)
+        self._count(queued.profile, failure, time.perf_counter() - started)
+        self._tell(queued, failure)
+
+    def refresh(self, queued: QueuedPod) -> None:
+        """Take the pod's latest version, as for a pod that leaves the queue once more."""
+        current = self._pods.get(queued.key)
+        if current is not None and current.uid == queued.uid and current is not queued.pod.pod:
+            queued.pod = queued.pod.renewed(current)
+
     def _count(self, profile: str, failure: Failure, seconds: float) -> None:
         result = "unschedulable" if failure.rejected else "error"
         metrics = self._metrics

@@ -4,6 +4,9 @@ One report per pod is kept: a newer one replaces an older one that has not been 
 to be bound first settles: what is unsent is dropped and what is under way is awaited, so that no
 stale `PodScheduled=False` can land on a pod after its binding. For the same reason nothing is
 written about a pod that somebody else has bound meanwhile.
+
+While the lease has run out nothing is sent, and reports wait for its renewal; they end with the
+writer, when leadership is lost.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from msgspec import structs
 from kscheduler import logs
 from kscheduler.api.core import Pod, PodCondition, PodStatus
 from kscheduler.api.pod_conditions import with_condition
+from kscheduler.client.errors import Withheld
+from kscheduler.client.fence import Fence
 from kscheduler.errors import KschedulerError
 
 log = logs.logger(__name__)
@@ -72,9 +77,10 @@ class PodLister(Protocol):
 class StatusWriter:
     """Bounded by the number of pods that wait: one report each, `WRITERS` requests at a time."""
 
-    def __init__(self, api: StatusApi, pods: PodLister) -> None:
+    def __init__(self, api: StatusApi, pods: PodLister, *, fence: Fence | None = None) -> None:
         self._api = api
         self._pods = pods
+        self._fence = fence
         self._unsent: OrderedDict[str, StatusReport] = OrderedDict()
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._work = asyncio.Event()
@@ -104,6 +110,8 @@ class StatusWriter:
 
     async def _write_forever(self) -> None:
         while True:
+            if self._fence is not None:
+                await self._fence.opened()
             report = self._next()
             if report is None:
                 self._work.clear()
@@ -131,6 +139,9 @@ class StatusWriter:
         try:
             await self._api.patch_pod_status(latest, status)
             self._remember(current, status)
+        except Withheld:
+            # A newer report is as good: the pod is looked at again when its turn comes.
+            self._unsent.setdefault(pod.uid, report)
         except KschedulerError as error:
             log.unhandled(error, "Error updating pod", pod=logs.ref(pod))
         finally:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -61,6 +61,13 @@ class Still:
 
     async def catch_up(self, seconds: float, /) -> None:
         await asyncio.sleep(0)
+
+
+class ExtenderBinding(NamedTuple):
+    """`unsettled` is whether one that may be ignored was asked to bind and has not answered."""
+
+    is_bound: bool
+    unsettled: bool = False
 
 
 class Extenders:
@@ -162,8 +169,9 @@ class Extenders:
                 break
         return victims
 
-    async def bind(self, pod: PodInfo, node: str) -> bool:
+    async def bind(self, pod: PodInfo, node: str) -> ExtenderBinding:
         """Whether one of them has bound the pod. Raises KschedulerError if it should have."""
+        unsettled = False
         for extender in self._all:
             if not extender.binds or not extender.is_interested_in(pod):
                 continue
@@ -174,9 +182,10 @@ class Extenders:
                     raise
                 what = "Skipping extender in bind as it returned error and has ignorable flag set"
                 log.info(what, pod=logs.ref(pod.pod), extender=_SHOWN, err=str(error))
+                unsettled = unsettled or error.unsettled
                 continue
-            return True
-        return False
+            return ExtenderBinding(is_bound=True)
+        return ExtenderBinding(is_bound=False, unsettled=unsettled)
 
 
 def _rows(nodes: Nodes, names: Iterable[str]) -> Rows:

@@ -11,7 +11,7 @@ from kscheduler import logs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Wait
-from kscheduler.framework.verdict import Code, Status
+from kscheduler.framework.verdict import Code, Status, is_unsettled
 from kscheduler.metrics import Counter, Histogram, Metrics
 from kscheduler.state.pod_info import PodInfo
 
@@ -126,7 +126,7 @@ class ExtensionPoint:
             return answer.by(plugin)
         self.log_failure(plugin, answer, pod, node)
         text = f'running {self.name} plugin "{plugin}": {answer.message}'
-        return Status(Code.ERROR, (text,))
+        return Status(Code.ERROR, (text,), unsettled=answer.unsettled)
 
     def log_failure(self, plugin: str, answer: Status, pod: PodInfo, node: str) -> None:
         """An error that a plugin returned, in upstream's words for this extension point."""
@@ -145,7 +145,7 @@ class ExtensionPoint:
         stack = "".join(traceback.format_exception(error, limit=-MOST_FRAMES))
         text = text_of(error)
         log.error(text, "Plugin failed", plugin=plugin, extensionPoint=self.name, stack=stack)
-        return Status(Code.ERROR, (text,), plugin)
+        return Status(Code.ERROR, (text,), plugin, is_unsettled(error))
 
 
 def _code(answer: object) -> Code:

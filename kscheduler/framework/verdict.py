@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.errors import KschedulerError
+
 Mask = NDArray[np.bool_]  # [nodes]
 Rows = NDArray[np.intp]  # [nodes]
 Scores = NDArray[np.int64]  # [nodes]
@@ -62,6 +64,8 @@ class Status:
     code: Code
     reasons: tuple[str, ...] = ()
     plugin: str = ""
+    # With ERROR, whether what the plugin asked the world to do may be done all the same.
+    unsettled: bool = field(default=False, compare=False)
 
     @property
     def message(self) -> str:
@@ -72,7 +76,9 @@ class Status:
         return self.code.rejected
 
     def by(self, plugin: str) -> Status:
-        return self if self.plugin == plugin else Status(self.code, self.reasons, plugin)
+        if self.plugin == plugin:
+            return self
+        return Status(self.code, self.reasons, plugin, self.unsettled)
 
 
 SKIP = Status(Code.SKIP)
@@ -102,7 +108,11 @@ def _rejected_for_good(reason: str) -> Status:
 
 def failed(error: BaseException | str) -> Status:
     """The plugin could not answer."""
-    return Status(Code.ERROR, (str(error),))
+    return Status(Code.ERROR, (str(error),), unsettled=is_unsettled(error))
+
+
+def is_unsettled(error: BaseException | str) -> bool:
+    return isinstance(error, KschedulerError) and error.unsettled
 
 
 class Rejection(NamedTuple):

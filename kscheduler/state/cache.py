@@ -162,6 +162,10 @@ class Cache:
         self._table.remove(name)
         self._occupancy.resize(len(self._table))
 
+    def has_node(self, name: str) -> bool:
+        """Whether the node is there; ghosts are not."""
+        return self._table.row_of(name) is not None
+
     @property
     def caches(self) -> Sequence[BoundedCache[Any, Any]]:
         """Answers about nodes that are remembered."""

@@ -90,7 +90,7 @@ class TestEnds:
             'err="context deadline exceeded"',
             '"Leaderelection lost"',
         ]
-        identity = daemon.elector._config.identity
+        identity = daemon.elector.config.identity
         events = api.objects.list("events", "kube-system")
         assert sorted(event["message"] for event in events) == [
             f"{identity} became leader",

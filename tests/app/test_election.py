@@ -120,7 +120,7 @@ async def test_leading_is_told_in_events_and_metrics(lease):
 
     await elector.run(lead)
     assert status.value == 0
-    identity = elector._config.identity
+    identity = elector.config.identity
     assert told == [
         (
             "kube-scheduler",

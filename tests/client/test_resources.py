@@ -6,6 +6,7 @@ from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.resources import LEASES, NODES, PODS
 from kscheduler.client.errors import (
+    ApiError,
     Conflict,
     ConnectionRefused,
     ConnectionReset,
@@ -86,23 +87,50 @@ async def test_binding_that_took_effect_without_an_answer_is_one(server, client,
 
 @pytest.mark.parametrize(("reply", "error"), UNANSWERED)
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "unsettled"),
     [
-        pytest.param(stored(), id="on no node"),
-        pytest.param(stored(node="n2"), id="on another node"),
-        pytest.param(stored(node="n1", uid="u2"), id="another pod of that name"),
-        pytest.param(failing(404, "NotFound"), id="gone"),
-        pytest.param(failing(403, "Forbidden"), id="not allowed to look"),
+        pytest.param(stored(), True, id="on no node"),
+        pytest.param(stored(node="n2"), False, id="on another node"),
+        pytest.param(stored(node="n1", uid="u2"), False, id="another pod of that name"),
+        pytest.param(failing(404, "NotFound"), False, id="gone"),
+        pytest.param(failing(403, "Forbidden"), True, id="not allowed to look"),
     ],
 )
 async def test_binding_without_an_answer_that_took_no_effect_fails(
-    server, client, reply, error, answer
+    server, client, reply, error, answer, unsettled
 ):
+    """It is unsettled if it may take effect yet."""
     server.on("POST", BINDING, reply)
     server.on("GET", "/api/v1/namespaces/default/pods/p1", answer)
-    with pytest.raises(error):
+    with pytest.raises(error) as failed:
         await client.bind(POD, "n1")
+    assert failed.value.unsettled == unsettled
     assert [one.method for one in server.requests] == ["POST", "GET"]
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        pytest.param([failing(403, "Forbidden")], id="refused"),
+        pytest.param([failing(409, "Conflict")], id="bound by others"),
+        pytest.param([failing(500, "InternalError")], id="the server failed"),
+    ],
+)
+async def test_binding_that_was_answered_is_settled(server, client, replies):
+    server.on("POST", BINDING, *replies)
+    with pytest.raises(ApiError) as failed:
+        await client.bind(POD, "n1")
+    assert not failed.value.unsettled
+
+
+async def test_binding_that_the_store_may_yet_commit_is_unsettled(server, client):
+    """Even if the last try failed for another reason."""
+    timed_out = failing(500, "InternalError", "etcdserver: request timed out")
+    server.on("POST", BINDING, timed_out, failing(503, "ServiceUnavailable"))
+    server.on("GET", "/api/v1/namespaces/default/pods/p1", stored())
+    with pytest.raises(ApiError) as failed:
+        await client.bind(POD, "n1")
+    assert failed.value.unsettled
 
 
 async def test_conflict_with_our_own_earlier_try_is_a_success(server, client):

@@ -16,7 +16,7 @@ from kscheduler.client.errors import (
     Unauthorized,
 )
 from kscheduler.client.kubeconfig import RestConfig
-from kscheduler.client.observation import RestClientMetrics
+from kscheduler.client.observation import RestClientMetrics, ThreadsafeObserver
 from kscheduler.client.tls import TlsConfig
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.metrics import Metrics
@@ -303,3 +303,20 @@ async def test_long_wait_is_told_at_verbosity_three(server, connect, logged):
     await asyncio.gather(*(transport.request("GET", PATH) for _ in range(2)))
     assert "Waited before sending request" in logged.text
     assert 'reason="client-side throttling, not priority and fairness"' in logged.text
+
+
+async def test_what_is_told_from_another_thread_is_told_here(server, connect):
+    server.on("GET", PATH, failing(429, "TooManyRequests", **{"Retry-After": "0"}), Reply())
+    observer, posted = Recording(), []
+    transport = await connect(
+        qps=100.0,
+        burst=10,
+        observer=ThreadsafeObserver(observer, lambda *call: posted.append(call)),
+    )
+    await transport.request("GET", PATH)
+    assert (observer.attempts, observer.finishes, observer.holds) == ([], [], [])
+    for call, *args in posted:
+        call(*args)
+    assert observer.attempts == [("GET", "429", False), ("GET", "200", True)]
+    assert observer.finishes == [("GET", 0, 2)]
+    assert len(observer.holds) == 2

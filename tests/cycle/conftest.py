@@ -99,12 +99,14 @@ def refusing(name="Refuses", reason="no room"):
 
 
 class Api:
-    """Takes status patches; each may be made to wait or fail."""
+    """Takes status patches; each may be made to wait or fail. Tells what became of bindings."""
 
     def __init__(self, rig):
         self._rig = rig
         self.patches = []
         self.hindrance = None
+        # What reading pods shows whose binding got no answer.
+        self.outcomes = []
 
     async def patch_pod_status(self, pod, status):
         if pod.status == status:
@@ -115,6 +117,10 @@ class Api:
             raise self.hindrance
         if self.hindrance is not None:
             await self.hindrance()
+
+    async def binding_outcome(self, pod, node):
+        self._rig.told.append(("read", pod.key))
+        return self.outcomes.pop(0)
 
 
 class Rig:
@@ -157,6 +163,7 @@ class Rig:
             recorder=self.recorder,
             metrics=self.metrics,
             pods_in_pre_bind=self.in_pre_bind,
+            reader=self.api,
             nominates=nominates,
             clock=lambda: self.now,
         )

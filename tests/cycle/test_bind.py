@@ -4,6 +4,9 @@ import asyncio
 
 import pytest
 
+from kscheduler.api.core import Node
+from kscheduler.api.meta import ObjectMeta
+from kscheduler.client.resources import BindingOutcome
 from kscheduler.cycle import bind
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.plugin import Wait
@@ -330,6 +333,145 @@ class TestFailure:
         assert rig.cache.pod_count == 0
         assert rig.told[-1] == ("event", "FailedScheduling", "a bug")
         assert '"Binding failed unexpectedly" err="a bug" pod="ns/p" stack=' in log_text()
+
+
+def unsettled(text="no answer"):
+    return Status(Code.ERROR, (text,), unsettled=True)
+
+
+def answering(*answers):
+    """A bind that gives these answers, one after the other."""
+    left = list(answers)
+    return lambda *_: left.pop(0)
+
+
+class TestUnsettled:
+    """Bindings without an answer: may have taken effect, or do so yet."""
+
+    @pytest.fixture(autouse=True)
+    def _at_once(self, monkeypatch):
+        monkeypatch.setattr(bind, "UNSETTLED_SECONDS", 0.0)
+
+    TOLD = ("event", "FailedScheduling", 'running Bind plugin "B": no answer')
+
+    async def test_it_is_tried_again_on_the_same_node_until_it_is_answered(
+        self, make_rig, scripted
+    ):
+        plugin = scripted("B", bind=answering(unsettled(), unsettled(), None))
+        rig = make_rig(plugin, nodes=("n1", "n2"))
+        rig.add()
+        attempt = rig.schedule()
+        await rig.bind(attempt)
+        assert [one for one in rig.told if one[0] != "patch"] == [
+            ("B", "bind"),
+            self.TOLD,
+            ("B", "bind"),
+            self.TOLD,
+            ("B", "bind"),
+            ("event", "Scheduled", f"Successfully assigned ns/p to {attempt.node}"),
+        ]
+        assert rig.cache.assumed_pod_count == 1
+        assert rig.where == {}
+        assert attempt.queued.attempts == 3
+        assert rig.counts("schedule_attempts_total") == {
+            ("error", PROFILE): 2,
+            ("scheduled", PROFILE): 1,
+        }
+
+    async def test_its_room_is_taken_all_the_while(self, make_rig, scripted, until):
+        answer = asyncio.Event()
+
+        async def at_last():
+            await answer.wait()
+
+        plugin = scripted("B", bind=answering(unsettled(), at_last()))
+        rig = make_rig(plugin)
+        rig.add()
+        binding = asyncio.create_task(rig.binder.run(rig.schedule()))
+        await until(lambda: plugin.steps.count("bind") == 2)
+        assert rig.cache.assumed_pod_count == 1
+        assert rig.where == {}
+        answer.set()
+        await asyncio.wait_for(binding, 30)
+        assert rig.cache.assumed_pod_count == 1
+
+    async def test_a_conflict_with_the_request_before_is_a_success(self, make_rig, scripted):
+        rig = make_rig(scripted("B", bind=answering(unsettled(), failed("already assigned"))))
+        rig.api.outcomes = [BindingOutcome.BOUND]
+        await rig.placed()
+        assert rig.told[-1] == BOUND
+        assert rig.cache.assumed_pod_count == 1
+
+    async def test_a_refusal_ends_it_if_the_pod_will_never_be_there(self, make_rig, scripted):
+        rig = make_rig(scripted("B", bind=answering(unsettled(), failed("not found"))))
+        rig.api.outcomes = [BindingOutcome.NEVER]
+        await rig.placed()
+        assert rig.told[-1] == ("event", "FailedScheduling", 'running Bind plugin "B": not found')
+        assert rig.cache.pod_count == 0
+        assert rig.where == {"backoff": ["p"]}
+
+    @pytest.mark.parametrize("outcome", [BindingOutcome.NOT_YET, BindingOutcome.UNREADABLE])
+    async def test_a_refusal_says_nothing_about_the_request_before(
+        self, make_rig, scripted, outcome
+    ):
+        answers = answering(unsettled(), failed("forbidden"), failed("forbidden"), None)
+        rig = make_rig(scripted("B", bind=answers))
+        rig.api.outcomes = [outcome, outcome]
+        await rig.placed()
+        assert rig.told[-1] == BOUND
+        assert rig.cache.assumed_pod_count == 1
+
+    async def test_a_refusal_ends_it_when_no_server_works_on_the_request_any_more(
+        self, make_rig, scripted, monkeypatch
+    ):
+        monkeypatch.setattr(bind, "REQUEST_SECONDS", 0.0)
+        rig = make_rig(scripted("B", bind=answering(unsettled(), failed("forbidden"))))
+        rig.api.outcomes = [BindingOutcome.NOT_YET]
+        await rig.placed()
+        assert rig.cache.pod_count == 0
+        assert rig.where == {"backoff": ["p"]}
+
+    async def test_the_watch_tells_that_it_took_effect(self, make_rig, scripted):
+        rig = make_rig(scripted("B", bind=answering(unsettled())))
+        rig.add()
+        attempt = rig.schedule()
+        tell = rig.failures.tell
+
+        def told_and_bound(*args, **fields):
+            tell(*args, **fields)
+            rig.cache.add_pod(attempt.pod)
+
+        rig.failures.tell = told_and_bound
+        await rig.bind(attempt)
+        assert rig.told[-1] == BOUND
+        assert (rig.cache.pod_count, rig.cache.assumed_pod_count) == (1, 0)
+
+    async def test_the_watch_tells_that_the_pod_is_gone(self, make_rig, scripted):
+        rig = make_rig(scripted("B", bind=answering(unsettled())))
+        pod = rig.add()
+        attempt = rig.schedule()
+        tell = rig.failures.tell
+
+        def told_and_deleted(*args, **fields):
+            tell(*args, **fields)
+            del rig.pods[pod.key]
+            rig.cache.forget(attempt.pod)
+
+        rig.failures.tell = told_and_deleted
+        await rig.bind(attempt)
+        assert rig.plugins[0].steps == ["bind"]
+        assert rig.cache.pod_count == 0
+        assert rig.where == {}
+
+    async def test_a_node_that_is_gone_has_no_room_to_keep(self, make_rig, scripted):
+        rig = make_rig(scripted("B", bind=answering(unsettled())))
+        rig.add()
+        attempt = rig.schedule()
+        rig.cache.remove_node(Node(metadata=ObjectMeta(name="n1")))
+        await rig.bind(attempt)
+        assert rig.plugins[0].steps == ["bind"]
+        assert rig.cache.pod_count == 0
+        assert rig.where == {"backoff": ["p"]}
 
 
 class TestPreemptionInPreBind:

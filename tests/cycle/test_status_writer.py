@@ -2,12 +2,14 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
 
 from kscheduler.api.core import PodCondition
-from kscheduler.client.errors import InternalError
+from kscheduler.client.errors import InternalError, Withheld
+from kscheduler.client.fence import Fence
 from kscheduler.cycle import status_writer
 from kscheduler.cycle.status_writer import StatusReport, with_condition
 
@@ -192,6 +194,61 @@ async def test_little_is_remembered_of_what_we_wrote(rig, monkeypatch):
     for number in range(10):
         await rig.writer.write(StatusReport(rig.add(f"p{number}"), refused(), ""))
     assert len(rig.writer._written) == 3
+
+
+class TestBehindAFence:
+    """Reports that may not be sent now, because the lease has run out."""
+
+    @pytest.fixture
+    def lease(self, rig):
+        lease = SimpleNamespace(held=(1, -1.0))
+        lease.fence = rig.writer._fence = Fence(lambda: lease.held)
+        return lease
+
+    async def test_they_wait_for_the_renewal_the_newest_of_each_pod(self, rig, lease, until):
+        pod, other = rig.add(), rig.add("other")
+        async with writing(rig):
+            rig.writer.report(StatusReport(pod, refused("first"), None))
+            rig.writer.report(StatusReport(other, refused("other"), None))
+            await until(lambda: len(lease.fence._waiting) == status_writer.WRITERS)
+            rig.writer.report(StatusReport(pod, refused("second"), None))
+            assert rig.api.patches == []
+            lease.held = (1, 60.0)
+            lease.fence.changed()
+            await until(lambda: len(rig.api.patches) == 2)
+        told = {pod.name: status.conditions[0].message for pod, status in rig.api.patches}
+        assert told == {"p": "second", "other": "other"}
+
+    async def test_one_that_was_withheld_in_the_last_moment_is_sent_later(self, rig, lease, until):
+        pod = rig.add()
+        lease.held = (1, 60.0)
+
+        async def close():
+            lease.held = (1, -1.0)
+            rig.api.hindrance = None
+            raise Withheld("Patch", "not sent")
+
+        rig.api.hindrance = close
+        async with writing(rig):
+            rig.writer.report(StatusReport(pod, refused(), None))
+            await until(lambda: len(lease.fence._waiting) == status_writer.WRITERS)
+            assert len(rig.api.patches) == 1
+            lease.held = (2, 60.0)  # another term: it is about the pod, not about a decision
+            lease.fence.changed()
+            await until(lambda: len(rig.api.patches) == 2)
+        assert rig.api.patches[0][1] == rig.api.patches[1][1]
+
+    async def test_a_pod_that_is_bound_meanwhile_is_left_alone(self, rig, lease, new_pod, until):
+        pod, other = rig.add(), rig.add("other")
+        async with writing(rig):
+            rig.writer.report(StatusReport(pod, refused(), None))
+            rig.writer.report(StatusReport(other, refused(), None))
+            await until(lambda: len(lease.fence._waiting) == status_writer.WRITERS)
+            rig.pods[pod.key] = new_pod(version="2", node="n1")
+            lease.held = (1, 60.0)
+            lease.fence.changed()
+            await until(lambda: rig.api.patches)
+        assert [pod.name for pod, _ in rig.api.patches] == ["other"]
 
 
 async def test_a_failed_write_is_logged_and_the_next_one_is_tried(rig, log_text, until):

@@ -14,6 +14,10 @@ def misbehave(pod, nodes):
             raise RuntimeError("nobody caught this")
         case "hang":
             time.sleep(60)
+        case "compute":
+            until = time.monotonic() + float(pod.labels["seconds"])
+            while time.monotonic() < until:
+                sum(range(1000))
         case "nan":
             return np.full(len(nodes), np.nan)
         case "shape":

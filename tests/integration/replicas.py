@@ -51,6 +51,7 @@ class Replica:
     host: str
     process: asyncio.subprocess.Process
     renewed_at: float = 0.0
+    renewals: int = 0
     polls: int = 0  # of the lease
     looks: list[float] = field(default_factory=list)  # at the lease, as somebody who stands by
     bindings: list[tuple[float, Exchange]] = field(default_factory=list)
@@ -72,6 +73,7 @@ async def replica(
     host: str,
     *,
     flags: tuple[str, ...] = (),
+    election: dict[str, Any] = ELECTED,
     **config: Any,
 ) -> AsyncIterator[Replica]:
     """`host` is a name of the loopback address that no other replica uses."""
@@ -79,7 +81,7 @@ async def replica(
         sys.executable,
         "-c",
         PROGRAM,
-        *cluster.arguments(host=host, args=flags, leaderElection=ELECTED, **config),
+        *cluster.arguments(host=host, args=flags, leaderElection=election, **config),
         stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
@@ -95,6 +97,7 @@ async def replica(
                 started.looks.append(time.monotonic())
             if exchange.method == "PUT" and exchange.status == 200:
                 started.renewed_at = time.monotonic()
+                started.renewals += 1
 
     cluster.api.hooks.append(note)
     try:

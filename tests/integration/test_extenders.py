@@ -361,6 +361,31 @@ class TestBind:
             assert len(extender.asked("bind")) == 1
             assert running.daemon.scheduler.cache.assumed_pod_count == 0
 
+    @pytest.mark.parametrize("ignorable", [False, True])
+    async def test_room_of_a_binding_that_comes_late_is_not_given_away(
+        self, cluster, extender, ignorable
+    ):
+        """It takes longer than the scheduler waits for it, and binds the pod after all."""
+        cluster.create(node("n1", cpu="1"))
+        late = asyncio.Event()
+
+        async def bind(question):
+            await late.wait()
+            if not cluster.place(question["PodName"]):
+                cluster.api.objects.bind(question["PodName"], question["Node"])
+            return {"Error": ""}
+
+        extender.answers["bind"] = bind
+        config = extender.config("bind", httpTimeout="200ms", ignorable=ignorable)
+        async with cluster.scheduler(extenders=[config]):
+            cluster.create(pod("first", cpu="1"), pod("second", cpu="1"))
+            await until(lambda: "Insufficient cpu" in cluster.complaint("second"))
+            if not ignorable:
+                await until(lambda: "Client.Timeout exceeded" in cluster.complaint("first"))
+            late.set()
+            await until(lambda: "Scheduled" in [why for why, _ in cluster.events("first")])
+        assert cluster.places() == {"first": "n1", "second": None}
+
 
 @asynccontextmanager
 async def watching(cluster, resource):

@@ -8,8 +8,10 @@ import os
 import signal
 import time
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from tests.integration.checker import binding_violations, violations
 from tests.integration.cluster import node, pod, until
@@ -28,6 +30,7 @@ HOSTS = ("127.0.0.1", "localhost")
 SLOWLY = {"clientConnection": {"qps": 20, "burst": 5}}
 # On a slow machine a lease may be lost without anybody's help.
 STAYING = {**SLOWLY, "flags": ("--leader-elect-rejoin",)}
+PLUGINS = Path(__file__).with_name("labelled_plugins.py")
 UNNOTED = " was bound by []"
 
 
@@ -121,8 +124,20 @@ async def test_heirs_of_killed_leaders_take_over_in_time_and_finish_their_work(c
     assert_sound(cluster, places)
 
 
+def keep_from_renewing(cluster, host):
+    """Its renewals get no answer that would help."""
+
+    async def refuse(request):
+        if request.host.startswith(host) and "/leases/" in request.path:
+            return web.Response(status=500)
+        return None
+
+    cluster.api.interceptors.append(refuse)
+
+
 @pytest.mark.parametrize("strike", [signal.SIGSTOP, signal.SIGUSR1], ids=["process", "loop"])
 async def test_a_leader_that_stood_still_writes_nothing_after_its_lease(cluster, places, strike):
+    """If only its loop stands still, it loses the lease because it cannot renew it."""
     cluster.create(*(node(f"n{number}", cpu="10") for number in range(10)))
     async with AsyncExitStack() as stack:
         leader, heir = await leader_and_heir(cluster, stack, **SLOWLY)
@@ -130,6 +145,8 @@ async def test_a_leader_that_stood_still_writes_nothing_after_its_lease(cluster,
         await until(lambda: len(places) > 10)
         first = holder(cluster)
         leader.signal(strike)
+        if strike == signal.SIGUSR1:
+            keep_from_renewing(cluster, leader.host)
         await until(lambda: holder(cluster) != first)
         # What it had sent before it stood still was answered long ago.
         resumed = time.monotonic()
@@ -138,6 +155,63 @@ async def test_a_leader_that_stood_still_writes_nothing_after_its_lease(cluster,
         await until(lambda: not cluster.waiting())
     assert leader.binds_since(resumed) == []
     assert heir.bindings
+    assert_sound(cluster, places)
+
+
+async def test_a_leader_whose_loop_stands_still_stays_in_office_and_goes_on(cluster, places):
+    cluster.create(*(node(f"n{number}", cpu="10") for number in range(10)))
+    async with AsyncExitStack() as stack:
+        leader, heir = await leader_and_heir(cluster, stack, **SLOWLY)
+        create_pods(cluster, "p", 60)
+        await until(lambda: len(places) > 10)
+        first = holder(cluster)
+        leader.signal(signal.SIGUSR1)
+        stopped, renewals = time.monotonic(), leader.renewals
+        await until(lambda: time.monotonic() > stopped + LEASE_SECONDS + 2 * MOST_POLL_SECONDS)
+        bound = len(leader.bindings)
+        assert bound < 60
+        assert leader.renewals > renewals + LEASE_SECONDS
+        leader.signal(signal.SIGCONT)
+        await until(lambda: not cluster.waiting())
+        assert holder(cluster) == first
+        assert lease(cluster)["leaseTransitions"] == 0
+        assert leader.process.returncode is None
+    assert heir.bindings == []
+    assert_sound(cluster, places)
+
+
+async def test_a_leader_whose_plugin_computes_for_longer_than_the_lease_stays_in_office(
+    cluster, places
+):
+    """One call of pure Python takes nearly three times the lease."""
+    cluster.create(node("n1", cpu="10"), node("n2", cpu="10"))
+    computing = {
+        "flags": ("--plugin", f"{PLUGINS}:Scorer", "--plugin-timeout=0"),
+        "election": {
+            "leaderElect": True,
+            "leaseDuration": "3s",
+            "renewDeadline": "2s",
+            "retryPeriod": "400ms",
+        },
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "plugins": {"score": {"enabled": [{"name": "Scorer"}]}},
+            }
+        ],
+    }
+    async with AsyncExitStack() as stack:
+        leader, heir = await leader_and_heir(cluster, stack, **computing)
+        first = holder(cluster)
+        slow = {"fault": "compute", "seconds": "8"}
+        started = time.monotonic()
+        cluster.create(pod("slow", labels=slow), pod("innocent"))
+        await until(lambda: len(places) == 2)
+        assert time.monotonic() > started + 8
+        assert holder(cluster) == first
+        assert lease(cluster)["leaseTransitions"] == 0
+        assert leader.process.returncode is None
+    assert heir.bindings == []
     assert_sound(cluster, places)
 
 

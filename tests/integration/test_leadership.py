@@ -132,6 +132,18 @@ async def test_leader_that_rejoins_forgets_what_it_knew_and_is_elected_again(clu
     assert holder(cluster) == ""
 
 
+async def test_leases_whose_seconds_are_cut_for_others_are_led_under(cluster):
+    """Others read one second in the lease, of 1.9; writes wait for renewals where they must."""
+    cluster.create(node("n1"))
+    short = {**ELECTED, "leaseDuration": "1.9s", "renewDeadline": "900ms", "retryPeriod": "700ms"}
+    async with cluster.scheduler(leaderElection=short) as running:
+        for number in range(5):
+            cluster.create(pod(f"p{number}"))
+            await until(lambda name=f"p{number}": cluster.place(name))
+            assert not cluster.complaint(f"p{number}")
+        assert await running.stop() == 0
+
+
 def give_back(cluster):
     def write(lease):
         lease["spec"]["holderIdentity"] = ""

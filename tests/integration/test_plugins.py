@@ -74,6 +74,18 @@ async def test_the_loop_goes_on_and_the_pod_is_told(cluster, fault, kind, messag
         assert cluster.place("bad") is None
 
 
+async def test_a_plugin_that_hangs_is_interrupted_beside_the_thread_that_renews(cluster):
+    """Of the process's threads, the signal reaches the one that hangs."""
+    cluster.create(node("n1"), node("n2"))
+    election = {"leaderElect": True, "retryPeriod": "10ms"}
+    config = {"profiles": profile(score="Scorer"), "leaderElection": election}
+    async with cluster.scheduler(args=HANGING, **config) as running:
+        cluster.create(pod("bad", labels={"fault": "hang"}))
+        await until(lambda: "after 300ms" in cluster.complaint("bad"))
+        await until(lambda: faults(running)["Scorer", "Score", "timeout"] >= 2)
+        assert running.daemon.elector.is_leader
+
+
 @pytest.mark.parametrize(
     ("fault", "flags", "after"),
     [

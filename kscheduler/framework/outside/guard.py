@@ -126,7 +126,10 @@ class Guard:
 
     def _overdue(self, point: str, pod: Pod | None, seconds: float) -> NoReturn:
         text = f"timed out: it had not answered after {Duration.of(seconds)}"
-        self._fault(point, pod, PluginFault(Fault.TIMEOUT, text))
+        fault = PluginFault(Fault.TIMEOUT, text)
+        # A binding that it had sent may take effect after all.
+        fault.unsettled = point == "Bind"
+        self._fault(point, pod, fault)
 
     def _fault(self, point: str, pod: Pod | None, error: BaseException) -> NoReturn:
         told = _told(error)
