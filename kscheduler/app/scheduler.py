@@ -182,8 +182,9 @@ class Assembler:
             outside,
             extending.extenders,
         )
-        queue = nominations.queue = self._queue(frameworks, following)
         writer = StatusWriter(self.client, following.pods, fence=self.client.fence)
+        queue = nominations.queue = self._queue(frameworks, following, writer)
+        writer.on_idle = queue.reported
         failures = FailureHandler(
             queue, following.pods, recorders.__getitem__, writer, self.metrics
         )
@@ -273,7 +274,9 @@ class Assembler:
 
         return build_frameworks(self.completed, self.registry, handle_for)
 
-    def _queue(self, frameworks: Mapping[str, Framework], following: Following) -> SchedulingQueue:
+    def _queue(
+        self, frameworks: Mapping[str, Framework], following: Following, writer: StatusWriter
+    ) -> SchedulingQueue:
         return SchedulingQueue(
             frameworks,
             self.metrics,
@@ -284,6 +287,7 @@ class Assembler:
             ),
             max_unschedulable_seconds=self.max_unschedulable_seconds,
             pods=following.pods,
+            is_reporting=lambda: writer.busy,
             later=lambda step: asyncio.get_running_loop().call_soon(step),
             hold=following.factory.hold,
         )

@@ -55,6 +55,9 @@ class ThreadsafeObserver:
     def held_back(self, verb: str, host: str, seconds: float) -> None:
         self._post(self._observer.held_back, verb, host, seconds)
 
+    def reloaded_authority(self, result: str, reason: str) -> None:
+        self._post(self._observer.reloaded_authority, result, reason)
+
 
 class RestClientMetrics:
     """The rest_client_* families."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,8 +85,14 @@ class StatusWriter:
         self._unsent: OrderedDict[str, StatusReport] = OrderedDict()
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._work = asyncio.Event()
+        self.on_idle: Callable[[], None] = lambda: None
         # By pod, what the informer may not have heard yet: the version written to, and the status.
         self._written: OrderedDict[str, tuple[str, PodStatus]] = OrderedDict()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a report has not been written yet."""
+        return bool(self._unsent or self._under_way)
 
     def report(self, report: StatusReport) -> None:
         self._unsent[report.pod.uid] = report
@@ -95,6 +102,7 @@ class StatusWriter:
         """A report that its sender waits for; a failure is only logged."""
         await self.settle(report.pod.uid)
         await self._write(report)
+        self._tell_if_idle()
 
     async def settle(self, uid: str) -> None:
         """Return once nothing will be written about this pod any more."""
@@ -102,6 +110,7 @@ class StatusWriter:
         under_way = self._under_way.get(uid)
         if under_way is not None:
             await asyncio.shield(under_way)
+        self._tell_if_idle()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -118,6 +127,11 @@ class StatusWriter:
                 await self._work.wait()
             else:
                 await self._write(report)
+                self._tell_if_idle()
+
+    def _tell_if_idle(self) -> None:
+        if not self.busy:
+            self.on_idle()
 
     def _next(self) -> StatusReport | None:
         """The oldest report of a pod that nobody is writing about just now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Protocol
 
@@ -49,19 +49,24 @@ class Places:
     """Active, backoff and unschedulable; moving a pod takes it from where it was."""
 
     def __init__(
-        self, profiles: Mapping[str, Profile], backoff: Backoff, recorder: QueueRecorder
+        self,
+        profiles: Mapping[str, Profile],
+        backoff: Backoff,
+        recorder: QueueRecorder,
+        is_reporting: Callable[[], bool],
     ) -> None:
         sort_key = next(iter(profiles.values())).sort_key
         self._profiles = profiles
         self._times = backoff
         self._recorder = recorder
+        self._is_reporting = is_reporting
         self.active = PodHeap(sort_key)
         self.backoff = BackoffQueue(backoff, sort_key)
         self.unschedulable = UnschedulablePods(profiles)
 
     @property
     def someone_is_next(self) -> bool:
-        return bool(self.active) or (self._times.windows and self.backoff.rejected_count > 0)
+        return bool(self.active) or (self.backoff.rejected_count > 0 and self._may_pop_early())
 
     def get(self, key: str) -> QueuedPod | None:
         return self.active.get(key) or self.backoff.get(key) or self.unschedulable.get(key)
@@ -86,11 +91,17 @@ class Places:
     def next(self) -> QueuedPod | None:
         """Takes out the pod to try next: when nobody is active, one that is backing off."""
         queued = self.active.pop()
-        if queued is None and self._times.windows:
+        if queued is None and self._may_pop_early():
             queued = self.backoff.pop_early()
             if queued is not None:
                 self._recorder.incoming("active", POP_FROM_BACKOFF_Q, None)
         return queued
+
+    def _may_pop_early(self) -> bool:
+        """Whether a pod may be tried before its backoff ends: in idle time, which it is not while
+        earlier failures are still being reported.
+        """
+        return self._times.windows and not self._is_reporting()
 
     def requeue(self, queued: QueuedPod, verdict: Verdict, event: str, now: float) -> Place:
         if verdict is Verdict.SKIP:

@@ -81,6 +81,11 @@ class SchedulingQueue:
     `profiles` is in the order of the configuration: the first one's sort key orders all pods.
     Whoever pops may set `on_ready`; it is called when there is someone to pop. `later` and `hold`
     let moves of many pods be made in slices, see `Moves`.
+
+    While `is_reporting`, no pod is popped before its backoff ends. Upstream's loop waits for the
+    write of each failure before it pops again; ours does not, and without this rule a crowd of
+    pods that an event has woken would be tried, in vain, as fast as the loop can. `reported` must
+    be called when reporting ends.
     """
 
     def __init__(
@@ -92,13 +97,14 @@ class SchedulingQueue:
         max_unschedulable_seconds: float = MAX_UNSCHEDULABLE_SECONDS,
         max_in_flight_events: int = MAX_EVENTS,
         pods: PodLister | None = None,
+        is_reporting: Callable[[], bool] = lambda: False,
         later: Callable[[Step], object] | None = None,
         hold: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._profiles = profiles
         self._max_unschedulable_seconds = max_unschedulable_seconds
         self._recorder = QueueRecorder(metrics)
-        self._places = Places(profiles, backoff, self._recorder)
+        self._places = Places(profiles, backoff, self._recorder, is_reporting)
         self.hints = QueueingHints(
             {name: profile.events for name, profile in profiles.items()}, self._recorder.hint
         )
@@ -176,6 +182,11 @@ class SchedulingQueue:
             self.scheduling_cycle += 1
         self._settle()
         return queued
+
+    def reported(self) -> None:
+        """Failures have been reported: pods that back off may be popped again."""
+        if self.ready:
+            self.on_ready()
 
     def done(self, uid: str) -> None:
         self.in_flight.done(uid)

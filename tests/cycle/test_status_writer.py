@@ -307,3 +307,23 @@ class TestSettling:
         rig.api.hindrance = InternalError("no luck")
         await rig.writer.write(StatusReport(pod, refused(), ""))
         await asyncio.wait_for(rig.writer.settle(pod.uid), 30)
+
+
+async def test_idle_is_told_when_the_last_report_is_written_or_dropped(rig, until):
+    told = []
+    rig.writer.on_idle = lambda: told.append(len(rig.api.patches))
+    first, second = rig.add("first"), rig.add("second")
+    leave = asyncio.Event()
+    rig.api.hindrance = leave.wait
+    async with writing(rig):
+        rig.writer.report(StatusReport(first, refused(), None))
+        rig.writer.report(StatusReport(second, refused(), None))
+        assert rig.writer.busy
+        await until(lambda: len(rig.api.patches) == 2)
+        assert not told
+        leave.set()
+        await until(lambda: not rig.writer.busy)
+        assert told == [2]
+    rig.writer.report(StatusReport(first, refused("never sent"), None))
+    await rig.writer.settle(first.uid)
+    assert told == [2, 2]

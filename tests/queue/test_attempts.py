@@ -61,6 +61,28 @@ def test_with_nobody_active_the_first_to_end_its_backoff_is_tried_early(make_que
     assert h.pop().pod.name == "a"
 
 
+def test_nobody_is_tried_early_while_failures_are_being_reported(make_queue, make_pod):
+    reporting, heard = [], []
+    h = make_queue(events={"fit": on_node_added(queue)}, is_reporting=lambda: bool(reporting))
+    for name in ("a", "b", "c"):
+        h.parked(make_pod(name), now=NOW)
+    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.on_ready = lambda: heard.append(len(reporting))
+    reporting.append("a failure")
+    assert not h.queue.ready
+    assert h.queue.pop() is None
+    h.queue.add(make_pod("new"), NOW)
+    assert h.pop().pod.name == "new"
+    heard.clear()
+    reporting.clear()
+    h.queue.reported()
+    assert heard == [0]
+    assert h.pop().pod.name == "a"
+    reporting.append("another")
+    h.queue.flush_backoff(NOW + 20)
+    assert h.pop().pod.name == "b"  # Its time has come anyway.
+
+
 def test_without_early_pops_an_empty_active_queue_has_nobody(make_queue, make_pod):
     h = make_queue(events={"fit": on_node_added(queue)}, backoff=Backoff(windows=False))
     h.parked(make_pod(), now=NOW)
