@@ -207,6 +207,7 @@ class Assembler:
             recorder=recorders.__getitem__,
             metrics=self.metrics,
             rng=self.rng,
+            backoff=self._backoff,
         )
         events = EventHandlers(
             cache,
@@ -233,6 +234,14 @@ class Assembler:
     @property
     def _config(self) -> KubeSchedulerConfiguration:
         return self.completed.config
+
+    @property
+    def _backoff(self) -> Backoff:
+        return Backoff(
+            self._config.pod_initial_backoff_seconds,
+            self._config.pod_max_backoff_seconds,
+            windows=self.gates.enabled("SchedulerPopFromBackoffQ"),
+        )
 
     def _frameworks(
         self,
@@ -270,11 +279,7 @@ class Assembler:
         return SchedulingQueue(
             frameworks,
             self.metrics,
-            backoff=Backoff(
-                self._config.pod_initial_backoff_seconds,
-                self._config.pod_max_backoff_seconds,
-                windows=self.gates.enabled("SchedulerPopFromBackoffQ"),
-            ),
+            backoff=self._backoff,
             max_unschedulable_seconds=self.max_unschedulable_seconds,
             pods=following.pods,
             later=lambda step: asyncio.get_running_loop().call_soon(step),
