@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test controlplane e2e lint format docs bench bench-sync bench-core bench-plugins clean help
+.PHONY: run test controlplane e2e lint format docs bench bench-sync bench-core bench-plugins bench-stalls clean help
 
 help: ## what can be made
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -50,6 +50,9 @@ bench-plugins: $(INSTALLED) ## a rule of one's own: over columns, node by node, 
 
 bench-core: $(INSTALLED) ## CPU per decision by workload and cluster size, in process
 	$(BIN)/python tests/bench/core.py $(ARGS)
+
+bench-stalls: $(INSTALLED) ## the longest step of any task at start, on relist, when many pods wake
+	$(BIN)/python tests/bench/stalls.py $(ARGS)
 
 clean: ## remove everything that was made
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

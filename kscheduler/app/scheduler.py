@@ -214,6 +214,7 @@ class Assembler:
             recorder=recorders.__getitem__,
             metrics=self.metrics,
             rng=self.rng,
+            backoff=self._backoff,
         )
         events = EventHandlers(
             cache,
@@ -241,6 +242,14 @@ class Assembler:
     @property
     def _config(self) -> KubeSchedulerConfiguration:
         return self.completed.config
+
+    @property
+    def _backoff(self) -> Backoff:
+        return Backoff(
+            self._config.pod_initial_backoff_seconds,
+            self._config.pod_max_backoff_seconds,
+            windows=self.gates.enabled("SchedulerPopFromBackoffQ"),
+        )
 
     def _frameworks(
         self,
@@ -280,11 +289,7 @@ class Assembler:
         return SchedulingQueue(
             frameworks,
             self.metrics,
-            backoff=Backoff(
-                self._config.pod_initial_backoff_seconds,
-                self._config.pod_max_backoff_seconds,
-                windows=self.gates.enabled("SchedulerPopFromBackoffQ"),
-            ),
+            backoff=self._backoff,
             max_unschedulable_seconds=self.max_unschedulable_seconds,
             pods=following.pods,
             is_reporting=lambda: writer.busy,

@@ -29,13 +29,15 @@ from kscheduler.cycle.schedule import (
     Turn,
     Unschedulable,
 )
+from kscheduler.cycle.slow_decisions import SlowDecisions
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.reserving import Hold
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.verdict import Code, Status, failed
 from kscheduler.metrics import Metrics
-from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.queue.backoff import Backoff
+from kscheduler.queue.queue import DEFAULT_BACKOFF, SchedulingQueue
 from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.state.cache import Cache, CacheError
 
@@ -46,6 +48,7 @@ SAMPLED = 0.1
 BACKOFF_FLUSH_SECONDS = 1.0
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 CACHE_METRICS_SECONDS = 1.0
+STALL_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,11 @@ class SchedulingLoop:
         recorder: Callable[[str], Recorder],
         metrics: Metrics,
         rng: random.Random,
+        backoff: Backoff = DEFAULT_BACKOFF,
         clock: Callable[[], float] = steady_time,
+        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
+        """`clock` tells seconds since the epoch, `timer` how long something took."""
         self._queue = queue
         self._cache = cache
         self._frameworks = frameworks
@@ -85,6 +91,8 @@ class SchedulingLoop:
         self._metrics = metrics
         self._rng = rng
         self._clock = clock
+        self._timer = timer
+        self.slow = SlowDecisions(metrics, recorder, backoff, timer=timer)
         self._ready = asyncio.Event()
 
     async def run(self) -> None:
@@ -93,11 +101,13 @@ class SchedulingLoop:
         """
         self._queue.on_ready = self._ready.set
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._flush_backoff(), name="queue/backoff")
-                tasks.create_task(self._flush_unschedulable(), name="queue/unschedulable")
-                tasks.create_task(self._measure_cache(), name="cache/metrics")
-                await self._schedule_forever(tasks)
+            with self.slow.watch.at_work():
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._flush_backoff(), name="queue/backoff")
+                    tasks.create_task(self._flush_unschedulable(), name="queue/unschedulable")
+                    tasks.create_task(self._measure_cache(), name="cache/metrics")
+                    tasks.create_task(self._measure_stalls(), name="loop/metrics")
+                    await self._schedule_forever(tasks)
         finally:
             self._queue.close()
 
@@ -109,6 +119,14 @@ class SchedulingLoop:
                 self._ready.clear()
                 if not self._queue.ready:
                     await self._ready.wait()
+                continue
+            if until := self.slow.postponed_until(queued.pod, now := self._clock()):
+                if v := log.v(2):
+                    what = "Postponing pod: decisions on pods like it take too long"
+                    v.info(what, pod=logs.ref(queued.pod.pod), seconds=round(until - now, 1))
+                self._queue.postpone(queued, until, now)
+                # There may be thousands of its kind.
+                await asyncio.sleep(0)
                 continue
             if self._extended is None:
                 outcome = self.schedule(queued)
@@ -148,10 +166,11 @@ class SchedulingLoop:
         """One scheduling cycle: a pod that got a node and is assumed there, one for which room is
         made first, or None and it was dealt with.
         """
-        started = time.perf_counter()
+        started = self._timer()
         framework = self._begin(queued)
         if framework is None:
             return None
+        self.slow.watch.begin(started)
         try:
             cycle, nodes = self._cycle(), self._cache.snapshot()
             turn = Turn(self._queue.scheduling_cycle, queued.signature)
@@ -160,7 +179,10 @@ class SchedulingLoop:
         except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
             self._log_exception(queued, error)
             outcome = Failure(failed(error))
-        return self._end(queued, outcome, started)
+        self.slow.watch.end()
+        found, now = isinstance(outcome, Attempt), self._clock()
+        self.slow.decided(queued, self._timer() - started, found=found, now=now)
+        return self._end(queued, outcome, started, now)
 
     async def _schedule_extended(
         self, queued: QueuedPod, extended: ExtendedScheduler
@@ -168,10 +190,11 @@ class SchedulingLoop:
         """The same with extenders: until it is over, nothing changes but by this cycle."""
         if not extended.concerns(queued.pod):
             return self.schedule(queued)
-        started = time.perf_counter()
+        started = self._timer()
         framework = self._begin(queued)
         if framework is None:
             return None
+        self.slow.watch.begin(started)
         with extended.held():
             try:
                 cycle, nodes = self._cycle(), self._cache.snapshot()
@@ -181,7 +204,10 @@ class SchedulingLoop:
             except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
                 self._log_exception(queued, error)
                 outcome = Failure(failed(error))
-        return self._end(queued, outcome, started)
+        self.slow.watch.end()
+        found, now = isinstance(outcome, Attempt), self._clock()
+        self.slow.decided_among_others(queued, found=found, now=now)
+        return self._end(queued, outcome, started, now)
 
     def _begin(self, queued: QueuedPod) -> Framework | None:
         """The profile that takes care of the pod; None, and it was dealt with."""
@@ -199,10 +225,10 @@ class SchedulingLoop:
         return framework
 
     def _end(
-        self, queued: QueuedPod, outcome: Attempt | Preparing | Failure, started: float
+        self, queued: QueuedPod, outcome: Attempt | Preparing | Failure, started: float, now: float
     ) -> Attempt | Preparing | None:
         if isinstance(outcome, Failure):
-            self._failures.handle(queued, outcome, started=started, now=self._clock())
+            self._failures.handle(queued, outcome, started=started, now=now)
             return None
         return outcome
 
@@ -237,7 +263,7 @@ class SchedulingLoop:
             settled = self._concluded(cycle, framework, queued, outcome, started)
         finally:
             took = self._metrics.scheduling_algorithm_duration_seconds
-            took.observe(time.perf_counter() - started)
+            took.observe(self._timer() - started)
         if not isinstance(settled, Placement):
             return settled
         node, _, evaluated, feasible, _ = settled
@@ -338,6 +364,14 @@ class SchedulingLoop:
             sizes.labels("nodes").set(self._cache.node_count)
             sizes.labels("pods").set(self._cache.pod_count)
             sizes.labels("assumed_pods").set(self._cache.assumed_pod_count)
+
+    async def _measure_stalls(self) -> None:
+        """A task that asks for a tenth of a second gets it later by as long as the loop is held."""
+        stalls, timer = self._metrics.kscheduler_loop_stall_seconds, self._timer
+        while True:
+            started = timer()
+            await asyncio.sleep(STALL_LOOK_SECONDS)
+            stalls.observe(max(0.0, timer() - started - STALL_LOOK_SECONDS))
 
 
 def _note(queued: QueuedPod, refusal: Unschedulable, result: PostFilterResult) -> None:

@@ -11,6 +11,7 @@ from kscheduler import logs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Wait
+from kscheduler.framework.plugin_in_stack import calls_plugins
 from kscheduler.framework.verdict import Code, Status, is_unsettled
 from kscheduler.metrics import Counter, Histogram, Metrics
 from kscheduler.state.pod_info import PodInfo
@@ -75,6 +76,7 @@ class ExtensionPoint:
         family = self._metrics.plugin_evaluation_total
         return family.labels(plugin, self.name, self._profile)
 
+    @calls_plugins(by="plugin")
     def ask(
         self,
         plugin: str,

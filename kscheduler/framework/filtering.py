@@ -16,6 +16,7 @@ import numpy as np
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extension_point import ExtensionPoint
 from kscheduler.framework.plugin import FilterPlugin
+from kscheduler.framework.plugin_in_stack import calls_plugins
 from kscheduler.framework.verdict import Charge, Code, Mask, Rejection, Rows, Status
 from kscheduler.metrics import Counter, Metrics
 from kscheduler.state.nodes_view import Nodes
@@ -144,6 +145,7 @@ class Filtering:
         result.passed = None if left == size else alive
         return result
 
+    @calls_plugins("Filter", by="plugin")
     def _judge(
         self,
         plugin: _Call,

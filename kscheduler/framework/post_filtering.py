@@ -10,6 +10,7 @@ from time import perf_counter
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extension_point import ExtensionPoint
 from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
+from kscheduler.framework.plugin_in_stack import calls_plugins
 from kscheduler.framework.verdict import Code, Diagnosis, Status
 from kscheduler.metrics import Metrics
 from kscheduler.state.pod_info import PodInfo
@@ -114,6 +115,7 @@ class PostFiltering:
         self._plugin_took(cycle, plugin, result, started)
         return result
 
+    @calls_plugins("PostFilter", by="plugin")
     def _ask(
         self, plugin: PostFilterPlugin, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> PostFilterResult:

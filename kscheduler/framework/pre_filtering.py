@@ -21,6 +21,7 @@ from kscheduler.framework.plugin import (
     PreFilterPlugin,
     Shift,
 )
+from kscheduler.framework.plugin_in_stack import calls_plugins
 from kscheduler.framework.verdict import SKIP, Code, Rows, Status
 from kscheduler.metrics import Counter, Metrics
 from kscheduler.state.nodes_view import Nodes
@@ -70,6 +71,7 @@ class PreFiltering:
         self._point.took(outcome.status, started)
         return outcome
 
+    @calls_plugins("PreFilter", by="name")
     def _ask_all(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterOutcome:
         skipping = cycle.skip_filter = set()
         names: frozenset[str] | None = None
@@ -143,6 +145,7 @@ class PreFiltering:
             "RemovePod", cycle, lambda plugin: plugin.remove_pod(cycle, pod, removed, row, nodes)
         )
 
+    @calls_plugins("PreFilter", by="plugin")
     def _extend(
         self,
         what: str,

@@ -18,6 +18,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extension_point import ExtensionPoint
 from kscheduler.framework.plugin import NormalizeScore, PreScorePlugin, ScorePlugin
+from kscheduler.framework.plugin_in_stack import calls_plugins
 from kscheduler.framework.verdict import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
@@ -132,6 +133,7 @@ class Scoring:
         self._pre_score_point.took(status, started)
         return status
 
+    @calls_plugins("PreScore", by="name")
     def _prepare_all(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         skipping = cycle.skip_score = set()
         for name, ask, evaluations in self._timed_pre_scores if cycle.sampled else self._pre_scores:
@@ -158,6 +160,7 @@ class Scoring:
         self._score_point.took(result if isinstance(result, Status) else None, started)
         return result
 
+    @calls_plugins("Score", by="plugin")
     def _board(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard:
         plugins, names, weights = self._taking_part(cycle)
         size = len(nodes)

@@ -80,6 +80,24 @@ class AttemptMetrics(Registry):
             "Pods (PreFilter, PreScore) or nodes (Filter, Score) that a plugin judged.",
             ("plugin", "extension_point", "profile"),
         )
+        self.kscheduler_slow_decision_duration_seconds = self.histograms(
+            "kscheduler_slow_decision_duration_seconds",
+            ALPHA,
+            "Decisions of more than a second, by the plugin that took most of it.",
+            ("plugin", "extension_point"),
+            buckets=exponential(1, 2, 8),
+        )
+        self.kscheduler_postponed_attempts_total = self.counters(
+            "kscheduler_postponed_attempts_total",
+            ALPHA,
+            "Times a pod was not tried because decisions on pods like it take too long.",
+        ).labels()
+        self.kscheduler_loop_stall_seconds = self.histograms(
+            "kscheduler_loop_stall_seconds",
+            ALPHA,
+            "How much longer than they asked for tasks slept, measured ten times a second.",
+            buckets=exponential(0.001, 2, 15),
+        ).labels()
         self.kscheduler_plugin_exceptions_total = self.counters(
             "kscheduler_plugin_exceptions_total",
             ALPHA,

@@ -11,8 +11,8 @@ node that must first be emptied (`nominator`).
               └────────┴── unschedulable (and gated): until an event, a timeout or an activation
 
 Invariant: a pod is in exactly one of active, backoff, unschedulable and in flight, and every
-cluster event reaches every pod it may help: the waiting ones at once, those in flight when they
-come back.
+cluster event reaches every pod it may help: the waiting ones at once (in slices where they are
+many, see `moves`), those in flight when they come back.
 
 Everything is synchronous and told the time. Upstream walks all waiting pods for each event; here
 they are indexed by the plugins that rejected them, so an event costs only the pods it may concern.

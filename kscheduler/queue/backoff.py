@@ -37,6 +37,10 @@ class Backoff:
 
     def expiry(self, queued: QueuedPod) -> float:
         """When the wait ends; remembered in the pod until its next failure."""
+        usual = self._usual_expiry(queued)
+        return max(usual, queued.not_before) if queued.not_before else usual
+
+    def _usual_expiry(self, queued: QueuedPod) -> float:
         count = queued.consecutive_errors_count or queued.unschedulable_count
         if not self.max_seconds or not count:
             return LONG_AGO
@@ -59,7 +63,8 @@ class BackoffQueue:
     """Two heaps: pods that plugins rejected, and pods whose attempt ended in an error.
 
     Only the rejected may leave before their time, when nobody else wants to be tried: after an
-    error it is rarely the pod that needs the rest.
+    error it is rarely the pod that needs the rest. Pods on which deciding takes too long are with
+    those of the errors.
     """
 
     def __init__(self, backoff: Backoff, sort_key: Callable[[QueuedPod], Any]) -> None:
@@ -88,7 +93,8 @@ class BackoffQueue:
 
     def put(self, queued: QueuedPod) -> None:
         """Adds the pod; one that is here already stays in its heap, at its new place."""
-        if queued.key in self._failed or not (queued.rejectors or queued.key in self._rejected):
+        rejected = bool(queued.rejectors) and not queued.not_before
+        if queued.key in self._failed or not (rejected or queued.key in self._rejected):
             self._failed.put(queued)
         else:
             self._rejected.put(queued)

@@ -39,6 +39,9 @@ log = logs.logger(__name__)
 DEFAULT_BACKOFF = Backoff()
 MAX_UNSCHEDULABLE_SECONDS = 300.0
 
+# What metrics call the event that brings a pod back untried.
+POSTPONED = "SlowScheduling"
+
 PreCheck = Callable[[PodInfo], bool]
 
 _PLACE_IN_WORDS = {
@@ -168,6 +171,7 @@ class SchedulingQueue:
         """The pod to try next; `done` or `add_unschedulable_if_not_present` must follow."""
         while (queued := self._places.next()) is not None:
             queued.attempts += 1
+            queued.not_before = 0.0
             self._discard(queued)
             if queued.uid not in self.in_flight:
                 break
@@ -187,6 +191,16 @@ class SchedulingQueue:
         """Failures have been reported: pods that back off may be popped again."""
         if self.ready:
             self.on_ready()
+
+    def postpone(self, queued: QueuedPod, until: float, now: float) -> None:
+        """Takes back a pod that was popped and is not tried before `until`: that was no attempt."""
+        queued.attempts -= 1
+        queued.not_before = until
+        self._recorder.rejected(queued.rejectors, queued.profile)
+        self._places.requeue(queued, Verdict.AFTER_BACKOFF, POSTPONED, now)
+        self.nominator.moved(queued.uid)
+        self.in_flight.done(queued.uid)
+        self._settle()
 
     def done(self, uid: str) -> None:
         self.in_flight.done(uid)

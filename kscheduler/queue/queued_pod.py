@@ -34,6 +34,8 @@ class QueuedPod:
     unschedulable_count: int = 0
     consecutive_errors_count: int = 0
     backoff_expiration: float | None = None
+    # No attempt before this, whatever happens: deciding on the pod takes too long.
+    not_before: float = 0.0
     # Who rejected it last time. The next attempt keeps them until it fails in turn. Frozen, so that
     # thousands of pods with the same rejectors can share one set (see `shared_names`).
     unschedulable_plugins: Set[str] = frozenset()

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import random
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -128,6 +129,8 @@ class Rig:
 
     def __init__(self, *plugins, nodes=("n1",), nominates=True):
         self.now = NOW
+        # Seconds that decisions took without anybody having to wait for it.
+        self.spent = 0.0
         self.told = []
         self.pods = {}
         self.metrics = Metrics()
@@ -178,6 +181,7 @@ class Rig:
             metrics=self.metrics,
             rng=random.Random(0),
             clock=lambda: self.now,
+            timer=lambda: time.perf_counter() + self.spent,
         )
 
     def _framework(self):

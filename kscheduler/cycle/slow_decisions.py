@@ -1,0 +1,262 @@
+"""Decisions that take longer than a second: told, and not repeated at everybody's expense.
+
+Deciding holds up the one thread that all else runs in. A pod whose decisions are slow, for whatever
+reason, therefore waits before it is tried again, and so do pods like it: those of the same
+controller, or with the same spec in the same namespace. A decision that found a node is carried out
+however long it took.
+
+    slow decisions in a row     rest before the next one of such pods
+    1, 2                        the backoff of an error, and as long as the decision took
+    3 and more, found a node    49 times as long as the decision took
+    3 and more, found none      the same, and at least five minutes
+                                (never more than an hour)
+
+So from the third time on they take at most 2 % of the time, as long as a decision takes no more
+than 73 s; and one slow decision while the process warms up costs next to nothing. A decision that
+is quick ends all of this. `kscheduler_slow_decision_duration_seconds` tells them by plugin.
+
+Time that extenders are waited for does not count: other tasks run meanwhile, and it says nothing
+about the pod.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+
+import msgspec
+from msgspec.structs import replace
+
+from kscheduler import logs
+from kscheduler.api.duration import SECOND, format_duration
+from kscheduler.cycle.failure import Recorder
+from kscheduler.framework.plugin_in_stack import PluginCall, plugin_in_stack
+from kscheduler.metrics import Metrics
+from kscheduler.queue.backoff import Backoff, backoff_nanoseconds
+from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+
+SLOW_SECONDS = 1.0
+# How often the stack of a decision under way is looked at, and from when on.
+LOOK_SECONDS = 0.2
+# Slow decisions in a row that are put down to bad luck.
+LENIENT_TIMES = 2
+# 1 part of deciding and 49 of rest are 2 %.
+REST_FACTOR = 49
+FAILED_SECONDS = 300.0
+MOST_SECONDS = 3600.0
+# Kinds of pods that are remembered, about 300 bytes each, and for how long after their rest.
+MAX_RECORDS = 1024
+REMEMBERED_SECONDS = 3600.0
+
+UNKNOWN = PluginCall("", "")
+CYCLE_POINTS = frozenset(
+    {"PreFilter", "Filter", "PostFilter", "PreScore", "Score", "Reserve", "Permit"}
+)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class DecisionWatch:
+    """Finds out which plugin a slow decision spends its time in, from a thread of its own.
+
+    The deciding thread writes one number before a decision and one after it. All others are the
+    watch's business, five times a second: 0.01 % of a CPU.
+    """
+
+    def __init__(self, timer: Callable[[], float] = perf_counter) -> None:
+        self._timer = timer
+        self._thread = threading.get_ident()
+        # When the decision under way began; 0 when there is none.
+        self._since = 0.0
+        self._seen: Counter[PluginCall] = Counter()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Looks until the context is left, at decisions of the thread that enters it."""
+        self._thread = threading.get_ident()
+        ended = threading.Event()
+
+        def run() -> None:
+            while not ended.wait(LOOK_SECONDS):
+                self.look()
+
+        thread = threading.Thread(target=run, name="decision-watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def begin(self, now: float) -> None:
+        self._since = now
+
+    def end(self) -> None:
+        self._since = 0.0
+
+    def look(self) -> None:
+        """Notes the plugin at work, if a decision has been under way for long enough."""
+        since = self._since
+        if not since or self._timer() - since < LOOK_SECONDS:
+            return
+        found = plugin_in_stack(sys._current_frames().get(self._thread))
+        if found is not None and found.extension_point in CYCLE_POINTS and since == self._since:
+            self._seen[found] += 1
+
+    @property
+    def seconds_in_plugins(self) -> float:
+        """About how long plugins were at work, by how often they were found."""
+        return self._seen.total() * LOOK_SECONDS
+
+    def take(self) -> Counter[PluginCall]:
+        """How often each plugin was found at work since the last time this was asked."""
+        seen, self._seen = self._seen, Counter()
+        return seen
+
+
+@dataclass(slots=True)
+class _Record:
+    """What pods of one kind have cost lately; times are seconds since the epoch."""
+
+    times: int
+    not_before: float
+
+
+class SlowDecisions:
+    """The records, and what is said when one is made."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        recorder: Callable[[str], Recorder],
+        backoff: Backoff,
+        *,
+        timer: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._durations = metrics.kscheduler_slow_decision_duration_seconds
+        self._postponed = metrics.kscheduler_postponed_attempts_total
+        self._recorder = recorder
+        self._backoff = backoff
+        self.watch = DecisionWatch(timer)
+        # By uid and by kind of pod; a pod's own record outlives a change of its spec.
+        self._records: OrderedDict[str, _Record] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def postponed_until(self, pod: PodInfo, now: float) -> float:
+        """When the pod may be tried; 0 is now. Costs nothing unless something was slow lately."""
+        if not self._records:
+            return 0.0
+        records = filter(None, map(self._records.get, (pod.uid, kind_of(pod))))
+        until = max((record.not_before for record in records), default=0.0)
+        if until <= now:
+            return 0.0
+        self._postponed.inc()
+        return until
+
+    def decided(self, queued: QueuedPod, seconds: float, *, found: bool, now: float) -> None:
+        """A decision that took so long is over; a pod that found no node gets its rest."""
+        seen = self.watch.take() if seconds >= LOOK_SECONDS else None
+        if seconds < SLOW_SECONDS:
+            if self._records:
+                self._forgive(queued.pod, now)
+            return
+        call = seen.most_common(1)[0][0] if seen else UNKNOWN
+        self._durations.labels(call.plugin, call.extension_point).observe(seconds)
+        record = self._remember(queued.pod)
+        record.times += 1
+        rest = self._rest(record.times, seconds, found=found)
+        record.not_before = now + rest
+        if not found:
+            queued.not_before = record.not_before
+        self._tell(queued, call, seconds, record.times, rest, found=found)
+
+    def decided_among_others(self, queued: QueuedPod, *, found: bool, now: float) -> None:
+        """The same where the decision waited for extenders: only looks that met a plugin count."""
+        self.decided(queued, self.watch.seconds_in_plugins, found=found, now=now)
+
+    def _rest(self, times: int, seconds: float, *, found: bool) -> float:
+        initial = int(self._backoff.initial_seconds * SECOND)
+        most = int(self._backoff.max_seconds * SECOND)
+        after_error = backoff_nanoseconds(times, initial, most) / SECOND
+        if times <= LENIENT_TIMES:
+            return min(max(after_error, seconds), MOST_SECONDS)
+        least = after_error if found else FAILED_SECONDS
+        return min(max(least, REST_FACTOR * seconds), MOST_SECONDS)
+
+    def _remember(self, pod: PodInfo) -> _Record:
+        """The record of pods like this one, made if there is none."""
+        kind = kind_of(pod)
+        record = self._records.pop(kind, None) or self._records.pop(pod.uid, None) or _Record(0, 0)
+        self._records[kind] = self._records[pod.uid] = record
+        while len(self._records) > MAX_RECORDS:
+            self._records.popitem(last=False)
+        return record
+
+    def _forgive(self, pod: PodInfo, now: float) -> None:
+        for key in (pod.uid, kind_of(pod)):
+            self._records.pop(key, None)
+        # Oldest first; what rested long ago is forgotten by and by.
+        oldest = next(iter(self._records), None)
+        if oldest and self._records[oldest].not_before + REMEMBERED_SECONDS < now:
+            del self._records[oldest]
+
+    def _tell(
+        self,
+        queued: QueuedPod,
+        call: PluginCall,
+        seconds: float,
+        times: int,
+        rest: float,
+        *,
+        found: bool,
+    ) -> None:
+        took, waits = _in_words(seconds), _in_words(rest)
+        log.error(
+            None,
+            "Scheduling decision took too long",
+            pod=logs.ref(queued.pod.pod),
+            duration=took,
+            plugin=call.plugin,
+            extensionPoint=call.extension_point,
+            slowDecisions=times,
+            foundNode=found,
+            nextAfter=waits,
+        )
+        where = f", most of it in {call.plugin} ({call.extension_point})" if call.plugin else ""
+        who = "Pods like it are" if found else "It and pods like it are"
+        note = (
+            f"Deciding took {took}{where}, and all other pods had to wait. "
+            f"{who} not tried again before {waits} have passed."
+        )
+        self._recorder(queued.profile).event(
+            queued.pod.pod, "Warning", "SlowScheduling", "Scheduling", note
+        )
+
+
+def kind_of(pod: PodInfo) -> str:
+    """Equal for pods whose decisions are alike: replicas of one controller, or of one spec.
+
+    With the namespace: an owner's uid can be claimed by anybody. Some 2 µs per KB of spec where
+    there is no owner.
+    """
+    owner = pod.pod.metadata.controller
+    if owner is not None:
+        return f"{pod.namespace}/{owner.uid}"
+    spec = _encode(replace(pod.pod.spec, node_name=""))
+    return f"{pod.namespace}/{hashlib.blake2b(spec, digest_size=16).hexdigest()}"
+
+
+def _in_words(seconds: float) -> str:
+    """To the tenth of a second, so that equal sentences are told as one series."""
+    return format_duration(round(seconds * 10) * SECOND // 10)
