@@ -420,7 +420,7 @@ def volume_reach(ask: Ask) -> Scene:
 @row(
     "allowed-topologies",
     "VolumeBinding: a storage class that allows thousands of topologies, none of which exists",
-    size=10000,
+    size=1500,
     small=300,
     by=STORAGE,
 )

@@ -34,7 +34,7 @@ def nested(ask: Ask) -> Scene:
 @row(
     "claims-with-expressions",
     "readers: ResourceClaims with as many requests and selectors as are allowed",
-    size=50,
+    size=20,
     small=10,
 )
 def expressive_claims(ask: Ask) -> Scene:
@@ -59,6 +59,7 @@ def expressive_claims(ask: Ask) -> Scene:
     "DynamicResources: a pod with thousands of claims that do not exist",
     size=3000,
     small=300,
+    held_back=True,
 )
 def pod_claims(ask: Ask) -> Scene:
     claims = [{"name": name, "resourceClaimName": name} for name in ask.names()]
@@ -187,6 +188,7 @@ def readiness_gates(ask: Ask) -> Scene:
     "SchedulingGates: a pod that is held back for thousands of reasons",
     size=10000,
     small=500,
+    held_back=True,
 )
 def gates(ask: Ask) -> Scene:
     return Scene(pods=[pod(ask.tag, schedulingGates=[{"name": key} for key in ask.label_keys()])])
