@@ -7,9 +7,10 @@
 
 Each input is created in the name of a tenant, decided about, and deleted again. Measured are the
 time until its pod is decided (bound, or told that it fits nowhere), the time until an innocent pod
-created right after it is bound, and the scheduler's memory before and after. Ours may take a second
-or twice as long as the original, the innocent pod two seconds more, and memory comes back to within
-32 MB; or else the run ends with code 1 and a list.
+created right after it is bound, the same for one created after all was deleted, and the scheduler's
+memory before and after. Ours may take a second or twice as long as the original, an innocent pod
+two seconds more, and memory comes back to within 32 MB; or else the run ends with code 1 and a
+list.
 
 Every outcome goes to a file as soon as it is known. Name the same file again with --results, and
 outcomes of an earlier run stand beside the new ones: with --missing only what is not there yet is

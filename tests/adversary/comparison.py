@@ -1,9 +1,10 @@
 """Hostile inputs on a real API server, with one scheduler or the other at work on it.
 
 For each input: its objects are created, its pod after them and a plain pod right after that; then
-all is deleted again. A clock starts when the API server has agreed to a pod and stops when a watch
-shows it bound or an event says that it fits nowhere. Objects that a tenant may create are created
-in the name of a tenant, so that the server's own rules say that it may.
+all is deleted again, and another plain pod shows when the scheduler is done with that. A clock
+starts when the API server has agreed to a pod and stops when a watch shows it bound or an event
+says that it fits nowhere. Objects that a tenant may create are created in the name of a tenant, so
+that the server's own rules say that it may.
 """
 
 import asyncio
@@ -272,13 +273,21 @@ class Scheduler:
         else:
             outcome.decided = self._since(created, decided)
             outcome.innocent = self._since(innocent_created, [innocent], bound=True)
-        outcome.exit_code = process.poll()
         await self._cluster.clear([*scene.before, *hostile])
+        if not outcome.refused:
+            outcome.afterwards = await self._place_one_more(f"{tag}-afterwards")
+        outcome.exit_code = process.poll()
         if outcome.exit_code is None:
             outcome.megabytes_after = await self._memory_back(process.pid, before)
-        if outcome.exit_code is not None or None in (outcome.decided, outcome.innocent):
+        if outcome.exit_code is not None or not (outcome.refused or outcome.in_time):
             self._stop()
         return outcome
+
+    async def _place_one_more(self, name: str) -> float | None:
+        created = await self._cluster.create_innocent(name)
+        await self._wait([], name)
+        await self._cluster.clear([])
+        return self._since(created, [name], bound=True)
 
     async def _ready(self) -> Contestant:
         """Started, in sync and past its first decisions."""

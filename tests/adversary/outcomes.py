@@ -31,6 +31,8 @@ class Outcome(msgspec.Struct, tag="outcome", tag_field="kind"):
     decided: float | None = None
     # Until the innocent pod was bound.
     innocent: float | None = None
+    # Until another one was, created when all the others had been deleted.
+    afterwards: float | None = None
     # Resident before anything was created, and after all of it was deleted.
     megabytes: float = 0.0
     megabytes_after: float = 0.0
@@ -43,12 +45,22 @@ class Outcome(msgspec.Struct, tag="outcome", tag_field="kind"):
     def kept(self) -> float:
         return self.megabytes_after - self.megabytes
 
+    @property
+    def in_time(self) -> bool:
+        return None not in (self.decided, self.innocent, self.afterwards)
+
+    @property
+    def worst_innocent(self) -> float | None:
+        known = (self.innocent, self.afterwards)
+        return None if None in known else max(known)  # type: ignore[type-var]
+
     def told(self) -> str:
         if self.refused:
             return f"not admitted: {self.refused}"
         lived = "" if self.exit_code is None else f", ENDED with code {self.exit_code}"
         return (
-            f"decided {_seconds(self.decided)} s, innocent {_seconds(self.innocent)} s, "
+            f"decided {_seconds(self.decided)}, innocent {_seconds(self.innocent)}, "
+            f"afterwards {_seconds(self.afterwards)}, "
             f"{self.megabytes:.0f} → {self.megabytes_after:.0f} MB{lived}"
         )
 
@@ -116,10 +128,12 @@ def judged(ours: Outcome | None, theirs: Outcome | None) -> Iterator[str]:
     original = theirs.decided if theirs is not None else None
     limit = max(SECONDS, TIMES * (original or 0.0))
     if ours.decided is None or ours.decided > limit:
-        yield f"decided after {_seconds(ours.decided)} s, at most {limit:.2f} s allowed"
-    if ours.innocent is None or ours.innocent > limit + INNOCENT_SECONDS:
-        most = limit + INNOCENT_SECONDS
-        yield f"innocent pod bound after {_seconds(ours.innocent)} s, at most {most:.2f} s allowed"
+        yield f"decided after {_seconds(ours.decided)}, at most {limit:.2f} s allowed"
+    most = limit + INNOCENT_SECONDS
+    for which in ("innocent", "afterwards"):
+        took = getattr(ours, which)
+        if took is None or took > most:
+            yield f"{which}: bound after {_seconds(took)}, at most {most:.2f} s allowed"
     if ours.kept > MEGABYTES:
         yield f"{ours.kept:.0f} MB kept, at most {MEGABYTES:.0f} MB allowed"
 
@@ -150,7 +164,7 @@ def _cells(name: str, outcomes: Outcomes) -> list[str]:
     for nodes in outcomes.sizes:
         pair = [outcomes.get(name, nodes, who) for who in (THEIRS, OURS)]
         cells.append(" / ".join(_figure(one, "decided") for one in pair))
-        cells.append(" / ".join(_figure(one, "innocent") for one in pair))
+        cells.append(" / ".join(_figure(one, "worst_innocent") for one in pair))
         kept += [one.kept for one in pair[1:] if one is not None and one.exit_code is None]
     cells.append(f"{max(kept):.0f}" if kept else NOTHING)
     return cells
@@ -159,11 +173,11 @@ def _cells(name: str, outcomes: Outcomes) -> list[str]:
 def _figure(one: Outcome | None, figure: str) -> str:
     if one is None:
         return NOTHING
-    return "ended" if one.exit_code is not None else _seconds(getattr(one, figure))
+    return "ended" if one.exit_code is not None else _seconds(getattr(one, figure)).rstrip(" s")
 
 
 def _seconds(value: float | None) -> str:
-    return "never" if value is None else f"{value:.2f}"
+    return "never" if value is None else f"{value:.2f} s"
 
 
 def replaced(page: str, text: str) -> str:
