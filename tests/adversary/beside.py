@@ -1,5 +1,6 @@
 """Hostile inputs, on a real API server, with kube-scheduler and kscheduler in turn.
 
+\b
     make adversary                                           all of them, at 100 and 1,000 nodes
     make adversary ARGS="--small"                            a few, at 100 nodes: two minutes
     make adversary ARGS="--rows 'spread-*,annotations'"      some; patterns as a shell has them

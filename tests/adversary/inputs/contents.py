@@ -217,7 +217,7 @@ def services_elsewhere(ask: Ask) -> Scene:
     "services-of-the-pod",
     "default spreading: hundreds of Services that all select the pod",
     size=500,
-    small=50,
+    small=120,
 )
 def services(ask: Ask) -> Scene:
     before = [
