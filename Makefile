@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test controlplane e2e lint format docs bench bench-sync bench-core bench-plugins bench-stalls clean help
+.PHONY: run test adversary controlplane e2e lint format docs bench bench-sync bench-core bench-plugins bench-stalls clean help
 
 help: ## what can be made
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -25,6 +25,9 @@ controlplane: $(INSTALLED) ## build etcd, kube-apiserver, kubectl and kube-sched
 
 e2e: controlplane ## the daemon on a real API server and on the embedded one
 	KSCHEDULER_BUILD_CONTROLPLANE=1 $(BIN)/python -m pytest -n 2 tests/controlplane tests/e2e $(ARGS)
+
+adversary: $(INSTALLED) ## hostile objects, beside kube-scheduler on a real API server (ARGS=--small, --rows, …)
+	$(BIN)/python tests/adversary/beside.py $(ARGS)
 
 lint: $(INSTALLED) ## ruff, format check, mypy strict, import contracts
 	$(BIN)/ruff check .

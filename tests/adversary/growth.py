@@ -14,6 +14,8 @@ from tests.adversary.work import Work
 NEXT_TO_NOTHING = 2
 # More by less than this share of the fixed cost is taken for no growth.
 NOISE = 0.1
+LINEAR = 2.5
+FLAT = 1.3
 
 
 class TroubleError(AssertionError):
@@ -55,8 +57,20 @@ class Measured(NamedTuple):
         least, large = getattr(self.least, part), getattr(self.large, part)
         return large.ratio(least)
 
+    def problems(self) -> list[str]:
+        """The input itself may cost in proportion to its size. An innocent pod may not, unless the
+        row says that it has to; and when all is gone, nobody may.
+        """
+        parts = ["coming", "going", "news"]
+        flat = ["afterwards"]
+        (parts if self.row.innocent_pays else flat).append("innocent")
+        wrong = [part for part in flat if self.increase(part) >= FLAT]
+        wrong += [
+            part for part in parts if self.increase(part) >= FLAT and self.growth(part) >= LINEAR
+        ]
+        return [self.told(part) for part in wrong]
+
     def told(self, part: str) -> str:
-        """For a test that fails."""
         counts = ", ".join(f"{at} {getattr(getattr(self, at), part)}" for at in self._fields[1:])
         return (
             f"{part} of {self.row.name}: {self.growth(part):.2f} times from n to 2n, "

@@ -18,12 +18,15 @@ MOST_BYTES_OF_HEAD = 1 << 20
 JSON = "application/json"
 # Names without specs: little to encode for the server, little to decode for us.
 METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+# The same where the answer is a list, as it is when a whole collection is deleted.
+METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 class Request(NamedTuple):
     method: str
     path: str
     body: bytes = b""
+    content_type: str = JSON
 
 
 class Answer(NamedTuple):
@@ -37,11 +40,12 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Server:
-    """Where to, and in whose name."""
+    """Where to, and in whose name: the token's owner, or a user that its owner impersonates."""
 
     port: int
     authority: Path
     token: str
+    impersonated: str = ""
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
@@ -53,18 +57,20 @@ class Server:
             "127.0.0.1", self.port, ssl=self._context, limit=MOST_BYTES_OF_HEAD
         )
         try:
-            yield Connection(reader, writer, self.token)
+            yield Connection(reader, writer, self.token, self.impersonated)
         finally:
             writer.transport.abort()
 
-    async def send_all(self, requests: Iterable[Request], connections: int) -> None:
+    async def send_all(
+        self, requests: Iterable[Request], connections: int, accept: str = METADATA_ONLY
+    ) -> None:
         """Some at a time, in the order they come; the server must agree to each."""
         rest = iter(requests)
 
         async def work() -> None:
             async with self.connection() as connection:
                 for request in rest:
-                    await connection.demand(request)
+                    await connection.demand(request, accept)
 
         async with asyncio.TaskGroup() as tasks:
             for number in range(connections):
@@ -73,11 +79,17 @@ class Server:
 
 class Connection:
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        token: str,
+        impersonated: str = "",
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._always = f"Host: localhost\r\nAuthorization: Bearer {token}\r\n"
+        if impersonated:
+            self._always += f"Impersonate-User: {impersonated}\r\n"
 
     async def exchange(self, request: Request, accept: str = METADATA_ONLY) -> Answer:
         status, chunks = await self._send(request, accept)
@@ -99,10 +111,10 @@ class Connection:
         return _lines(chunks)
 
     async def _send(self, request: Request, accept: str) -> tuple[int, AsyncGenerator[bytes, None]]:
-        method, path, body = request
+        method, path, body, content_type = request
         head = (
             f"{method} {path} HTTP/1.1\r\n{self._always}Accept: {accept}\r\n"
-            f"Content-Type: {JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self._writer.write(head.encode() + body)
         head_of_answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()

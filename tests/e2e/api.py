@@ -94,12 +94,13 @@ class Api:
         kind: str = JSON,
         query: dict[str, str] | None = None,
     ) -> tuple[int, str]:
-        """Code and body of an answer, whatever it is."""
+        """Code and body of an answer, whatever it is; a body of bytes is sent as it is."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body)
         async with self._session.request(
             method,
             f"{self.url}/{path}",
             params=query,
-            data=None if body is None else json.dumps(body),
+            data=data,
             headers={"Content-Type": kind},
         ) as answer:
             return answer.status, await answer.text()

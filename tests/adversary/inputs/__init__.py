@@ -9,6 +9,7 @@ from tests.adversary.inputs.table import (
     INNOCENT,
     NAMESPACE,
     TABLE,
+    TENANT,
     Ask,
     Hostile,
     Json,
@@ -21,6 +22,8 @@ __all__ = [
     "INNOCENT",
     "NAMESPACE",
     "ROWS",
+    "SELECTION",
+    "TENANT",
     "Ask",
     "Hostile",
     "Json",
@@ -32,3 +35,12 @@ __all__ = [
 
 feature_labels = placement.feature_labels
 ROWS: dict[str, Hostile] = TABLE.rows
+# One of each kind of harm: a decision that lasts, a daemon that ends, other pods that pay, columns
+# and caches that grow.
+SELECTION = (
+    "spread-absent-keys",
+    "nested-opaque-parameters",
+    "running-anti-affinity-absent-keys",
+    "extended-resources-zero",
+    "annotations",
+)

@@ -72,7 +72,7 @@ def huge_pages(ask: Ask) -> Scene:
     "containers",
     "requests are added up: thousands of containers, each with images of its own",
     size=3000,
-    small=200,
+    small=150,
 )
 def containers(ask: Ask) -> Scene:
     listed = [
@@ -86,7 +86,7 @@ def containers(ask: Ask) -> Scene:
     "restartable-init-containers",
     "requests are added up: each sidecar counts for all init containers after it",
     size=3000,
-    small=200,
+    small=150,
 )
 def sidecars(ask: Ask) -> Scene:
     listed = [
@@ -165,7 +165,7 @@ def ports_of_all_addresses(ask: Ask) -> Scene:
     "host-ports-waiting-and-running",
     "queueing hints: a pod waits for thousands of ports that others hold, and they come and go",
     size=8000,
-    small=200,
+    small=100,
 )
 def ports_waiting(ask: Ask) -> Scene:
     """Nobody has an address in common; what the pod waits for is a port that all nodes are out
@@ -182,7 +182,7 @@ def ports_waiting(ask: Ask) -> Scene:
     "image-volumes",
     "ImageLocality: thousands of volumes that are images",
     size=5000,
-    small=300,
+    small=150,
 )
 def image_volumes(ask: Ask) -> Scene:
     volumes = [
@@ -196,7 +196,7 @@ def image_volumes(ask: Ask) -> Scene:
     "volumes-without-claims",
     "readers: thousands of volumes that only a kubelet looks into",
     size=5000,
-    small=300,
+    small=150,
 )
 def plain_volumes(ask: Ask) -> Scene:
     kinds: list[Json] = [
@@ -219,7 +219,7 @@ def disk_volumes(ask: Ask, prefix: str) -> list[Json]:
     "disks",
     "VolumeRestrictions: thousands of disks that only one pod may use",
     size=5000,
-    small=300,
+    small=150,
 )
 def disks(ask: Ask) -> Scene:
     return Scene(pods=[pod(ask.tag, volumes=disk_volumes(ask, "a"))])
@@ -229,7 +229,7 @@ def disks(ask: Ask) -> Scene:
     "disks-waiting-and-running",
     "queueing hints: a pod waits for a disk among thousands, and others come and go",
     size=5000,
-    small=200,
+    small=100,
 )
 def disks_waiting(ask: Ask) -> Scene:
     held = {"name": "held", "gcePersistentDisk": {"pdName": f"{ask.tag}-held"}}
@@ -244,7 +244,7 @@ def disks_waiting(ask: Ask) -> Scene:
     "ceph-monitors",
     "VolumeRestrictions: a disk that has thousands of names",
     size=20000,
-    small=500,
+    small=200,
 )
 def monitors(ask: Ask) -> Scene:
     rbd = {"monitors": ask.names(), "image": ask.tag}
@@ -297,7 +297,7 @@ def missing_claims(ask: Ask) -> Scene:
     "one-claim-many-times",
     "VolumeBinding: one claim under thousands of volume names",
     size=5000,
-    small=300,
+    small=150,
 )
 def one_claim(ask: Ask) -> Scene:
     return Scene([claim(ask.tag)], [pod(ask.tag, volumes=claiming([ask.tag] * ask.size))])
@@ -307,7 +307,7 @@ def one_claim(ask: Ask) -> Scene:
     "unbound-claims",
     "VolumeBinding: hundreds of claims that nobody will ever bind",
     size=300,
-    small=100,
+    small=40,
 )
 def unbound_claims(ask: Ask) -> Scene:
     names = ask.names()
@@ -318,7 +318,7 @@ def unbound_claims(ask: Ask) -> Scene:
     "claims-that-say-they-are-bound",
     "VolumeZone, NodeVolumeLimits: claims that name volumes that do not exist",
     size=300,
-    small=100,
+    small=40,
 )
 def falsely_bound_claims(ask: Ask) -> Scene:
     names = ask.names()
@@ -346,8 +346,8 @@ def ephemeral_volumes(ask: Ask) -> Scene:
 @row(
     "waiting-claims",
     "VolumeBinding: claims that wait for a node, all of one class, and volumes too small for them",
-    size=200,
-    small=60,
+    size=400,
+    small=120,
     by=STORAGE,
 )
 def waiting_claims(ask: Ask) -> Scene:
@@ -374,7 +374,7 @@ def volume(name: str, of_class: str, size: str, **more: object) -> Json:
     "many-volumes-of-a-class",
     "VolumeBinding: hundreds of volumes that are all looked at for one claim and are too small",
     size=500,
-    small=100,
+    small=40,
     by=STORAGE,
 )
 def many_volumes(ask: Ask) -> Scene:
@@ -387,7 +387,7 @@ def many_volumes(ask: Ask) -> Scene:
     "bound-volumes",
     "VolumeBinding, VolumeZone: bound claims whose volumes say which nodes reach them",
     size=200,
-    small=60,
+    small=30,
     by=STORAGE,
 )
 def bound_volumes(ask: Ask) -> Scene:
@@ -407,7 +407,7 @@ def bound_volumes(ask: Ask) -> Scene:
     "volume-reach",
     "VolumeBinding: a bound claim whose volume names thousands of terms for its nodes",
     size=10000,
-    small=300,
+    small=400,
     by=STORAGE,
 )
 def volume_reach(ask: Ask) -> Scene:
@@ -420,8 +420,8 @@ def volume_reach(ask: Ask) -> Scene:
 @row(
     "allowed-topologies",
     "VolumeBinding: a storage class that allows thousands of topologies, none of which exists",
-    size=10000,
-    small=300,
+    size=1500,
+    small=400,
     by=STORAGE,
 )
 def allowed_topologies(ask: Ask) -> Scene:
@@ -435,7 +435,7 @@ def allowed_topologies(ask: Ask) -> Scene:
     "storage-capacities",
     "VolumeBinding: hundreds of capacities that are too small, each with a selector of its own",
     size=500,
-    small=100,
+    small=40,
     by=STORAGE,
 )
 def storage_capacities(ask: Ask) -> Scene:

@@ -34,7 +34,7 @@ def nested(ask: Ask) -> Scene:
 @row(
     "claims-with-expressions",
     "readers: ResourceClaims with as many requests and selectors as are allowed",
-    size=50,
+    size=20,
     small=10,
 )
 def expressive_claims(ask: Ask) -> Scene:
@@ -59,6 +59,7 @@ def expressive_claims(ask: Ask) -> Scene:
     "DynamicResources: a pod with thousands of claims that do not exist",
     size=3000,
     small=300,
+    held_back=True,
 )
 def pod_claims(ask: Ask) -> Scene:
     claims = [{"name": name, "resourceClaimName": name} for name in ask.names()]
@@ -118,7 +119,7 @@ def running_labels(ask: Ask) -> Scene:
     "label-sets",
     "the index of pods: many running pods with a set of labels each, and a pod that spreads",
     size=1000,
-    small=60,
+    small=30,
 )
 def label_sets(ask: Ask) -> Scene:
     running = [
@@ -187,6 +188,7 @@ def readiness_gates(ask: Ask) -> Scene:
     "SchedulingGates: a pod that is held back for thousands of reasons",
     size=10000,
     small=500,
+    held_back=True,
 )
 def gates(ask: Ask) -> Scene:
     return Scene(pods=[pod(ask.tag, schedulingGates=[{"name": key} for key in ask.label_keys()])])
@@ -201,7 +203,7 @@ def service(name: str, namespace: str, selector: dict[str, str]) -> Json:
     "services-elsewhere",
     "default spreading: thousands of Services in other namespaces than the pod's",
     size=2000,
-    small=300,
+    small=100,
     by=NAMESPACES,
 )
 def services_elsewhere(ask: Ask) -> Scene:
@@ -215,7 +217,7 @@ def services_elsewhere(ask: Ask) -> Scene:
     "services-of-the-pod",
     "default spreading: hundreds of Services that all select the pod",
     size=500,
-    small=100,
+    small=120,
 )
 def services(ask: Ask) -> Scene:
     before = [
@@ -246,7 +248,7 @@ def template(labels: dict[str, str]) -> Json:
     "stateful-set-selector",
     "default spreading: the pod's StatefulSet has a selector of thousands of requirements",
     size=8000,
-    small=300,
+    small=400,
 )
 def stateful_set(ask: Ask) -> Scene:
     labels = {"app": ask.tag}
@@ -260,7 +262,7 @@ def stateful_set(ask: Ask) -> Scene:
     "replication-controller-selector",
     "default spreading: the pod's ReplicationController selects by thousands of labels",
     size=6000,
-    small=300,
+    small=400,
 )
 def replication_controller(ask: Ask) -> Scene:
     labels = dict.fromkeys(ask.label_keys(), "x")
@@ -273,7 +275,7 @@ def replication_controller(ask: Ask) -> Scene:
     "distinct-specs",
     "memories by template: many pods none of which is like another",
     size=300,
-    small=20,
+    small=15,
 )
 def distinct(ask: Ask) -> Scene:
     return Scene(
@@ -288,7 +290,7 @@ def distinct(ask: Ask) -> Scene:
     "waiting-pods",
     "queueing hints: many pods that wait, each for something else, and are asked at every event",
     size=300,
-    small=20,
+    small=15,
 )
 def waiting(ask: Ask) -> Scene:
     return Scene(

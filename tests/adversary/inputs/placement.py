@@ -41,7 +41,7 @@ def spreading(ask: Ask, *constraints: Json, **metadata: object) -> Scene:
     "spread-absent-keys",
     "PodTopologySpread: hard constraints over distinct keys that no node has",
     size=600,
-    small=50,
+    small=40,
 )
 def spread_absent(ask: Ask) -> Scene:
     own = {"matchLabels": {"app": ask.tag}}
@@ -52,7 +52,7 @@ def spread_absent(ask: Ask) -> Scene:
     "spread-absent-keys-soft",
     "PodTopologySpread: soft constraints over distinct keys that no node has",
     size=600,
-    small=50,
+    small=40,
 )
 def spread_absent_soft(ask: Ask) -> Scene:
     own = {"matchLabels": {"app": ask.tag}}
@@ -63,7 +63,7 @@ def spread_absent_soft(ask: Ask) -> Scene:
     "spread-present-keys",
     "PodTopologySpread: hard constraints over distinct keys that every node has",
     size=256,
-    small=50,
+    small=40,
 )
 def spread_present(ask: Ask) -> Scene:
     own = {"matchLabels": {"app": ask.tag}}
@@ -75,7 +75,7 @@ def spread_present(ask: Ask) -> Scene:
     "spread-present-keys-soft",
     "PodTopologySpread: soft constraints over distinct keys that every node has",
     size=256,
-    small=50,
+    small=40,
 )
 def spread_present_soft(ask: Ask) -> Scene:
     own = {"matchLabels": {"app": ask.tag}}
@@ -87,7 +87,7 @@ def spread_present_soft(ask: Ask) -> Scene:
     "spread-selector",
     "PodTopologySpread: one constraint whose selector has many requirements",
     size=8000,
-    small=300,
+    small=400,
 )
 def spread_selector(ask: Ask) -> Scene:
     selector = matching(*map(expression, ask.label_keys()))
@@ -98,7 +98,7 @@ def spread_selector(ask: Ask) -> Scene:
     "spread-match-label-keys",
     "PodTopologySpread: matchLabelKeys of many labels, which become requirements",
     size=6000,
-    small=300,
+    small=400,
 )
 def spread_match_label_keys(ask: Ask) -> Scene:
     labels = {"app": ask.tag} | dict.fromkeys(ask.label_keys(), "x")
@@ -138,7 +138,7 @@ PAYS_FOR_TERMS = "each term of a running pod that means the innocent one must be
     "running-anti-affinity-absent-keys",
     "InterPodAffinity: a running pod avoids all pods over keys that no node has",
     size=1000,
-    small=120,
+    small=80,
 )
 def running_anti_absent(ask: Ask) -> Scene:
     terms = (term(key, EVERY_POD, **ANYWHERE) for key in ask.label_keys())
@@ -149,7 +149,7 @@ def running_anti_absent(ask: Ask) -> Scene:
     "running-anti-affinity-hostname",
     "InterPodAffinity: a running pod avoids all pods by many terms over one key",
     size=1000,
-    small=120,
+    small=80,
     innocent_pays=PAYS_FOR_TERMS,
 )
 def running_anti_hostname(ask: Ask) -> Scene:
@@ -172,7 +172,7 @@ def running_anti_nobody(ask: Ask) -> Scene:
     "running-preferred-affinity",
     "InterPodAffinity: a running pod would like to have all pods near, by many terms",
     size=1000,
-    small=120,
+    small=80,
     innocent_pays=PAYS_FOR_TERMS,
 )
 def running_preferred(ask: Ask) -> Scene:
@@ -184,7 +184,7 @@ def running_preferred(ask: Ask) -> Scene:
     "running-preferred-affinity-absent-keys",
     "InterPodAffinity: a running pod would like to have all pods near, over absent keys",
     size=1000,
-    small=120,
+    small=80,
 )
 def running_preferred_absent(ask: Ask) -> Scene:
     terms = (term(key, EVERY_POD, **ANYWHERE) for key in ask.label_keys())
@@ -195,7 +195,7 @@ def running_preferred_absent(ask: Ask) -> Scene:
     "anti-affinity-terms",
     "InterPodAffinity: a pod avoids pods by many terms with distinct selectors",
     size=3000,
-    small=120,
+    small=80,
 )
 def anti_affinity(ask: Ask) -> Scene:
     terms = (term(HOSTNAME, selector) for selector in apart(ask, ask.names()))
@@ -206,7 +206,7 @@ def anti_affinity(ask: Ask) -> Scene:
     "anti-affinity-absent-keys",
     "InterPodAffinity: a pod avoids all pods over many keys that no node has",
     size=3000,
-    small=120,
+    small=80,
 )
 def anti_affinity_absent(ask: Ask) -> Scene:
     terms = (term(key, EVERY_POD, **ANYWHERE) for key in ask.label_keys())
@@ -217,7 +217,7 @@ def anti_affinity_absent(ask: Ask) -> Scene:
     "affinity-terms",
     "InterPodAffinity: a pod wants to be near itself by many terms over many keys",
     size=256,
-    small=100,
+    small=40,
 )
 def affinity_terms(ask: Ask) -> Scene:
     own = {"matchLabels": {"app": ask.tag}}
@@ -230,7 +230,7 @@ def affinity_terms(ask: Ask) -> Scene:
     "preferred-affinity-terms",
     "InterPodAffinity: a pod has many preferences with distinct selectors over absent keys",
     size=3000,
-    small=120,
+    small=60,
 )
 def preferred_affinity(ask: Ask) -> Scene:
     pairs = zip(ask.label_keys(), without(ask.label_keys()), strict=True)
@@ -258,7 +258,7 @@ def anti_affinity_namespaces(ask: Ask) -> Scene:
     "anti-affinity-namespace-selectors",
     "InterPodAffinity: many distinct namespace selectors, each to be resolved",
     size=2000,
-    small=100,
+    small=50,
 )
 def anti_affinity_namespace_selectors(ask: Ask) -> Scene:
     terms = (
@@ -272,7 +272,7 @@ def anti_affinity_namespace_selectors(ask: Ask) -> Scene:
     "many-labelled-namespaces",
     "InterPodAffinity: thousands of namespaces to which a namespace selector is to be resolved",
     size=1000,
-    small=120,
+    small=60,
     by=NAMESPACES,
 )
 def many_namespaces(ask: Ask) -> Scene:
@@ -298,6 +298,30 @@ def anti_affinity_values(ask: Ask) -> Scene:
 
 
 @row(
+    "anti-affinity-selector",
+    "InterPodAffinity: one term whose selector has thousands of requirements",
+    size=8000,
+    small=400,
+)
+def anti_affinity_selector(ask: Ask) -> Scene:
+    one = term(HOSTNAME, matching(*map(expression, ask.label_keys())))
+    return Scene(pods=[pod(ask.tag, affinity=affine("podAntiAffinity", one))])
+
+
+@row(
+    "running-anti-affinity-selector",
+    "InterPodAffinity: a running pod avoids pods by a selector of thousands of requirements",
+    size=8000,
+    small=400,
+    innocent_pays="the selector of a running pod must be held against the innocent one's labels",
+)
+def running_anti_affinity_selector(ask: Ask) -> Scene:
+    keys = [*map(expression, ask.label_keys()), expression("app", "In", [ask.tag])]
+    one = term(HOSTNAME, matching(*keys), **ANYWHERE)
+    return Scene([pod(ask.tag, on=ask.nodes[0], affinity=affine("podAntiAffinity", one))])
+
+
+@row(
     "anti-affinity-match-label-keys",
     "InterPodAffinity: matchLabelKeys of many labels, which become requirements",
     size=6000,
@@ -314,7 +338,7 @@ def anti_affinity_match_label_keys(ask: Ask) -> Scene:
     "waiting-terms-and-running-terms",
     "queueing hints: a waiting pod with many terms, and one with as many that comes and goes",
     size=2000,
-    small=120,
+    small=60,
 )
 def waiting_and_running_terms(ask: Ask) -> Scene:
     nobody = (term(HOSTNAME, one) for one in apart(ask, ask.names()))
@@ -333,7 +357,7 @@ def requiring(*terms: Json) -> Json:
     "node-affinity-keys",
     "NodeAffinity: one required term over tens of thousands of distinct keys",
     size=20000,
-    small=300,
+    small=400,
 )
 def node_affinity_keys(ask: Ask) -> Scene:
     expressions = map(expression, ask.label_keys())
@@ -344,7 +368,7 @@ def node_affinity_keys(ask: Ask) -> Scene:
     "node-affinity-terms",
     "NodeAffinity: thousands of required terms, none of which any node meets",
     size=14000,
-    small=300,
+    small=400,
 )
 def node_affinity_terms(ask: Ask) -> Scene:
     terms = (matching(expression(key, "Exists")) for key in ask.label_keys())
@@ -355,7 +379,7 @@ def node_affinity_terms(ask: Ask) -> Scene:
     "node-affinity-preferred",
     "NodeAffinity: thousands of preferences over distinct keys",
     size=12000,
-    small=300,
+    small=400,
 )
 def node_affinity_preferred(ask: Ask) -> Scene:
     preferred = [
@@ -369,7 +393,7 @@ def node_affinity_preferred(ask: Ask) -> Scene:
     "node-selector-keys",
     "NodeAffinity: a nodeSelector of tens of thousands of keys",
     size=25000,
-    small=300,
+    small=400,
 )
 def node_selector(ask: Ask) -> Scene:
     return Scene(pods=[pod(ask.tag, nodeSelector=dict.fromkeys(ask.label_keys(), "x"))])
@@ -390,7 +414,7 @@ def node_affinity_values(ask: Ask) -> Scene:
     "node-affinity-numbers",
     "NodeAffinity: thousands of comparisons with numbers over distinct keys",
     size=14000,
-    small=300,
+    small=400,
 )
 def node_affinity_numbers(ask: Ask) -> Scene:
     terms = (matching(expression(key, "Gt", ["7"])) for key in ask.label_keys())
@@ -401,7 +425,7 @@ def node_affinity_numbers(ask: Ask) -> Scene:
     "node-affinity-fields",
     "NodeAffinity: thousands of terms that name nodes, which PreFilter collects",
     size=10000,
-    small=500,
+    small=200,
 )
 def node_affinity_fields(ask: Ask) -> Scene:
     terms = ({"matchFields": [expression("metadata.name", "In", [name])]} for name in ask.names())
@@ -412,7 +436,7 @@ def node_affinity_fields(ask: Ask) -> Scene:
     "node-affinity-feature-values",
     "NodeAffinity: requirements over all keys that nodes have, asked for again and again",
     size=10000,
-    small=500,
+    small=200,
 )
 def node_affinity_features(ask: Ask) -> Scene:
     expressions = (
@@ -436,9 +460,10 @@ def tolerations(ask: Ask) -> Scene:
     return Scene(pods=[pod(ask.tag, tolerations=listed)])
 
 
-VICTIMS_PER_NODE = 20
-# Nodes on which there are victims; the preemptor may only go there.
-VICTIMS_ON = 100
+# Nodes on which there are victims, and how many on each; the preemptor may only go there. Where
+# work is counted, fewer do as well.
+VICTIMS_ON, VICTIMS_PER_NODE = 100, 20
+FEW_VICTIMS_ON, FEW_PER_NODE = 10, 4
 
 
 def victims(ask: Ask, per_node: int, on: int) -> list[Json]:
@@ -474,8 +499,8 @@ def preemptor(ask: Ask, on: int) -> Json:
     small=40,
 )
 def budgets(ask: Ask) -> Scene:
-    on = min(VICTIMS_ON, len(ask.nodes))
-    per_node = VICTIMS_PER_NODE if len(ask.nodes) >= VICTIMS_ON else 4
+    many = len(ask.nodes) >= VICTIMS_ON
+    on, per_node = (VICTIMS_ON, VICTIMS_PER_NODE) if many else (FEW_VICTIMS_ON, FEW_PER_NODE)
     budgets = [
         named(
             "PodDisruptionBudget",
@@ -498,7 +523,6 @@ def budgets(ask: Ask) -> Scene:
     small=150,
 )
 def budget_selector(ask: Ask) -> Scene:
-    on = min(20, len(ask.nodes))
     selector = matching(expression("app", "Exists"), *map(expression, ask.label_keys()))
     budget = named(
         "PodDisruptionBudget",
@@ -506,4 +530,5 @@ def budget_selector(ask: Ask) -> Scene:
         api="policy/v1",
         spec={"minAvailable": 0, "selector": selector},
     )
-    return Scene([budget, *victims(ask, 4, on)], [preemptor(ask, on)])
+    listed = victims(ask, FEW_PER_NODE, FEW_VICTIMS_ON)
+    return Scene([budget, *listed], [preemptor(ask, FEW_VICTIMS_ON)])

@@ -68,6 +68,8 @@ class Hostile:
     # Why the decision about an innocent pod costs in proportion to the size, here as with
     # kube-scheduler; empty where it must not depend on the size at all.
     innocent_pays: str = ""
+    # PreEnqueue keeps the pod out of the queue, so that nobody ever decides about it.
+    held_back: bool = False
 
 
 @dataclass
