@@ -33,7 +33,7 @@ from kscheduler.state.pod_info import PodInfo
 
 REASON = "node(s) had untolerated taint(s)"
 NOT_PREPARED = 'failed to read "PreScoreTaintToleration" from cycleState: not found'
-MAX_BYTES = 4 << 20
+MAX_BYTES = 2 << 20
 
 Tolerations = tuple[Toleration, ...]
 TaintSets = Sequence[tuple[Taint, ...]]
