@@ -60,6 +60,63 @@ def find_untolerated(
     return None
 
 
+class TolerationIndex:
+    """Tolerations in sets, for many taints: a taint costs the same however many there are."""
+
+    __slots__ = ("_equal", "_exists", "_greatest", "_least")
+
+    def __init__(
+        self, tolerations: Iterable[Toleration], *, numeric_operators: bool = False
+    ) -> None:
+        # Under keys and effects as they are written, where "" is any.
+        self._exists: set[tuple[str, str]] = set()
+        self._equal: set[tuple[str, str, str]] = set()
+        # Of the bounds of Gt the least tolerates most, of those of Lt the greatest.
+        self._least: dict[tuple[str, str], int] = {}
+        self._greatest: dict[tuple[str, str], int] = {}
+        for one in tolerations:
+            under = (one.key, one.effect)
+            match one.operator:
+                case "" | "Equal":
+                    self._equal.add((*under, one.value))
+                case "Exists":
+                    self._exists.add(under)
+                case "Gt" | "Lt" if numeric_operators:
+                    bound = _canonical_int(one.value)
+                    if bound is None:
+                        continue
+                    if one.operator == "Gt":
+                        self._least[under] = min(bound, self._least.get(under, bound))
+                    else:
+                        self._greatest[under] = max(bound, self._greatest.get(under, bound))
+
+    def tolerates(self, taint: Taint) -> bool:
+        for key in (taint.key, ""):
+            for effect in (taint.effect, ""):
+                if (key, effect) in self._exists or (key, effect, taint.value) in self._equal:
+                    return True
+        return bool(self._least or self._greatest) and self._compares(taint)
+
+    def first_untolerated(
+        self, taints: Iterable[Taint], effects: Collection[str] = HARD_EFFECTS
+    ) -> Taint | None:
+        """The first taint with one of these effects that no toleration answers."""
+        for taint in taints:
+            if taint.effect in effects and not self.tolerates(taint):
+                return taint
+        return None
+
+    def _compares(self, taint: Taint) -> bool:
+        actual = _canonical_int(taint.value)
+        if actual is None:
+            return False
+        pairs = [(key, effect) for key in (taint.key, "") for effect in (taint.effect, "")]
+        return any(
+            actual > self._least.get(pair, actual) or actual < self._greatest.get(pair, actual)
+            for pair in pairs
+        )
+
+
 def _compares(toleration: Toleration, taint: Taint) -> bool:
     bound, actual = _canonical_int(toleration.value), _canonical_int(taint.value)
     if bound is None or actual is None:

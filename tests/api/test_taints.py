@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kscheduler.api.core import Taint, Toleration
 from kscheduler.api.taints import (
@@ -7,6 +9,7 @@ from kscheduler.api.taints import (
     NO_SCHEDULE,
     PREFER_NO_SCHEDULE,
     UNSCHEDULABLE_TAINT,
+    TolerationIndex,
     find_untolerated,
     is_tolerated,
     tolerates,
@@ -78,3 +81,26 @@ def test_numeric_operators_reach_every_level():
 def test_a_cordoned_node_counts_as_tainted():
     assert UNSCHEDULABLE_TAINT.key == "node.kubernetes.io/unschedulable"
     assert UNSCHEDULABLE_TAINT.effect == NO_SCHEDULE
+
+
+texts = st.sampled_from(["", "a", "b"])
+values = st.sampled_from(["", "a", "5", "7", "05"])
+effects = st.sampled_from([NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE])
+taints = st.builds(Taint, key=texts, value=values, effect=effects)
+tolerations = st.builds(
+    Toleration,
+    key=texts,
+    operator=st.sampled_from(["", "Equal", "Exists", "Gt", "Lt", "Other"]),
+    value=values,
+    effect=effects | st.just(""),
+)
+
+
+@given(st.lists(taints, max_size=4), st.lists(tolerations, max_size=6), st.booleans())
+def test_the_index_says_what_the_tolerations_say_one_by_one(taints, tolerations, numeric):
+    index = TolerationIndex(tolerations, numeric_operators=numeric)
+    for taint in taints:
+        want = is_tolerated(taint, tolerations, numeric_operators=numeric)
+        assert index.tolerates(taint) is want
+    want = find_untolerated(taints, tolerations, numeric_operators=numeric)
+    assert index.first_untolerated(taints) == want
