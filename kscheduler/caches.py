@@ -4,7 +4,7 @@ Questions and answers come from objects that anybody may create, and those may b
 entries limits nothing. So whoever keeps an answer says what it costs, with whatever it keeps alive
 (its question, too); and whatever is too large for its cache is worked out each time.
 
-A cache that outlives a decision is a `BoundedCache`, or is limited otherwise (`for_short_texts`),
+A cache that outlives a decision is a `BoundedCache`, or one of the others below,
 or holds its values weakly. The daemon ages all of them now and then, so that nothing stays for long
 that nobody needs any more.
 """
@@ -27,12 +27,15 @@ LARGEST_SHARE = 8
 EXPANSION = 6
 
 
-class CacheUsage(Protocol):
-    """How full a cache is."""
+class Cache(Protocol):
+    """What all caches have in common."""
 
     @property
     def name(self) -> str:
         """The same for caches of the same purpose, one per profile, say."""
+
+    @property
+    def max_bytes(self) -> int: ...
 
     @property
     def bytes(self) -> int: ...
@@ -43,6 +46,9 @@ class CacheUsage(Protocol):
     @property
     def evictions(self) -> int:
         """Entries that had to make room for others."""
+
+    def age(self) -> None:
+        """Drops what nobody needs any more. To be called now and then."""
 
 
 class BoundedCache(Generic[K, V]):
@@ -61,6 +67,7 @@ class BoundedCache(Generic[K, V]):
         "_recent",
         "_recent_bytes",
         "evictions",
+        "largest",
         "max_bytes",
         "name",
     )
@@ -68,6 +75,8 @@ class BoundedCache(Generic[K, V]):
     def __init__(self, name: str, max_bytes: int) -> None:
         self.name = name
         self.max_bytes = max_bytes
+        # The most that an entry may cost, its overhead included, to be kept.
+        self.largest = max_bytes // LARGEST_SHARE
         self.evictions = 0
         self._recent: dict[K, V] = {}
         self._older: dict[K, V] = {}
@@ -82,11 +91,6 @@ class BoundedCache(Generic[K, V]):
     @property
     def entries(self) -> int:
         return len(self._costs)
-
-    @property
-    def largest(self) -> int:
-        """The most that an entry may cost, its overhead included, to be kept."""
-        return self.max_bytes // LARGEST_SHARE
 
     def get(self, key: K) -> V | None:
         found = self._recent.get(key)
@@ -104,7 +108,7 @@ class BoundedCache(Generic[K, V]):
         One that is too large is not kept, and nothing is under this key then.
         """
         cost += ENTRY_BYTES
-        if self._costs and key in self._costs:
+        if key in self._costs:
             self._discard(key)
         if cost <= self.largest:
             self._costs[key] = cost
@@ -169,6 +173,47 @@ class SharedValues(BoundedCache[K, V]):
                 self._discard(key)
 
 
+class SharedTexts:
+    """One copy of equal texts, as long as somebody else refers to it; long ones are not shared."""
+
+    def __init__(self, name: str, *, entries: int, longest: int) -> None:
+        self.name = name
+        self.longest = longest
+        self.evictions = 0
+        self._max_entries = entries
+        self._texts: dict[str, str] = {}
+
+    @property
+    def max_bytes(self) -> int:
+        return self._max_entries * (self.longest + ENTRY_BYTES)
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(getsizeof, self._texts)) + ENTRY_BYTES // 2 * len(self._texts)
+
+    @property
+    def entries(self) -> int:
+        return len(self._texts)
+
+    def first(self, text: str) -> str:
+        """The equal text that was seen first."""
+        if len(text) > self.longest:
+            return text
+        texts = self._texts
+        if len(texts) >= self._max_entries:
+            self.evictions += len(texts)
+            texts.clear()
+        return texts.setdefault(text, text)
+
+    def age(self) -> None:
+        """Drops what nobody else refers to."""
+        texts = self._texts
+        # Each is its own key.
+        in_use = are_referred_to(texts.values(), own=1)
+        for text in [text for text, used in zip(texts, in_use, strict=True) if not used]:
+            del texts[text]
+
+
 def are_referred_to(values: Iterable[object], own: int = 0) -> list[bool]:
     """Whether anything but a dictionary and `own` more objects refers to each of its values."""
     return [count > _UNREFERRED + own for count in _reference_counts(values)]
@@ -182,16 +227,27 @@ def _reference_counts(values: Iterable[object]) -> list[int]:
 _UNREFERRED = max(_reference_counts({0: object()}.values()))
 
 
-def for_short_texts(
-    *, entries: int, longest: int
-) -> Callable[[Callable[[K], V]], Callable[[K], V]]:
-    """Remembers what a function makes of one text, unless the text is long.
+class ForShortTexts:
+    """Remembers what functions make of one text, unless the text is long.
 
-    With keys and values of `longest` bytes and the 200 of an entry that is a limit in bytes.
+    remember = ForShortTexts("names", entries=100, longest=63)
+
+    @remember
+    def is_fine(name: str) -> bool: ...
     """
 
-    def decorate(function: Callable[[K], V]) -> Callable[[K], V]:
-        remembering = lru_cache(maxsize=entries)(function)
+    def __init__(self, name: str, *, entries: int, longest: int) -> None:
+        """`entries`: of each function."""
+        self.name = name
+        self.longest = longest
+        self._max_entries = entries
+        self._caches: list[Any] = []
+        # Before the last aging.
+        self._evicted = 0
+
+    def __call__(self, function: Callable[[K], V]) -> Callable[[K], V]:
+        remembering, longest = lru_cache(maxsize=self._max_entries)(function), self.longest
+        self._caches.append(remembering)
 
         @wraps(function)
         def call(text: K) -> V:
@@ -201,7 +257,29 @@ def for_short_texts(
 
         return call
 
-    return decorate
+    @property
+    def max_bytes(self) -> int:
+        return len(self._caches) * self._max_entries * (self.longest + ENTRY_BYTES)
+
+    @property
+    def bytes(self) -> int:
+        """At most; usual texts are shorter."""
+        return self.entries * (self.longest + ENTRY_BYTES)
+
+    @property
+    def entries(self) -> int:
+        return sum(cache.cache_info().currsize for cache in self._caches)
+
+    @property
+    def evictions(self) -> int:
+        misses = sum(cache.cache_info().misses for cache in self._caches)
+        return self._evicted + misses - self.entries
+
+    def age(self) -> None:
+        """Drops everything: what is needed is made again in a microsecond or three."""
+        self._evicted = self.evictions
+        for cache in self._caches:
+            cache.cache_clear()
 
 
 def size_of(value: object, limit: int) -> int:

@@ -10,9 +10,10 @@ from kscheduler.caches import (
     ENTRY_BYTES,
     LARGEST_SHARE,
     BoundedCache,
+    ForShortTexts,
+    SharedTexts,
     SharedValues,
     are_referred_to,
-    for_short_texts,
     size_of,
 )
 
@@ -100,10 +101,10 @@ def test_own_references_are_told_from_those_of_others():
     assert holder
 
 
-def test_long_texts_are_not_remembered():
-    asked = []
+def test_long_texts_are_not_remembered_and_short_ones_until_the_next_aging():
+    asked, remember = [], ForShortTexts("texts", entries=2, longest=3)
 
-    @for_short_texts(entries=2, longest=3)
+    @remember
     def length(text):
         asked.append(text)
         return len(text)
@@ -111,6 +112,34 @@ def test_long_texts_are_not_remembered():
     for text in ("abc", "abc", "abcd", "abcd"):
         assert length(text) == len(text)
     assert asked == ["abc", "abcd", "abcd"]
+    length("x")
+    length("y")
+    assert (remember.entries, remember.evictions) == (2, 1)
+    assert 0 < remember.bytes <= remember.max_bytes
+    remember.age()
+    assert (remember.entries, remember.evictions) == (0, 1)
+    assert length("abc") == 3
+
+
+def test_texts_are_shared_while_somebody_has_them():
+    texts = SharedTexts("texts", entries=3, longest=20)
+
+    def text(number):
+        return f"a text {number}"
+
+    held = texts.first(text(1))
+    assert texts.first(text(1)) is held
+    texts.first(text(2))
+    assert texts.first("x" * 21) == "x" * 21
+    assert texts.entries == 2
+    texts.age()
+    assert texts.first(text(1)) is held
+    assert texts.entries == 1
+    for number in range(10):
+        texts.first(text(number))
+        assert texts.entries <= 3
+        assert texts.bytes <= texts.max_bytes
+    assert texts.evictions > 0
 
 
 class Struct(msgspec.Struct):

@@ -193,7 +193,7 @@ def _compile(
 
 _compiled: BoundedCache[
     tuple[tuple[tuple[str, str], ...], tuple[LabelSelectorRequirement, ...]], Selector
-] = BoundedCache("selectors", 4 << 20)
+] = BoundedCache("selectors", 2 << 20)
 CACHES = (_compiled,)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kscheduler.api.meta import Quantity
-from kscheduler.caches import for_short_texts
+from kscheduler.caches import ForShortTexts
 from kscheduler.errors import KschedulerError
 
 NANO = 10**9
@@ -41,8 +41,9 @@ _MAX_DIGITS = 1000
 # Digits up to which upstream computes in 64 bits; only then may a text keep its spelling.
 _DECIMAL_DIGITS = 18
 _BINARY_DIGITS = 15
-# Usual texts have up to 12 characters. An amount may have 1000 digits: at most 6 MB each.
-_remember = for_short_texts(entries=8192, longest=32)
+# Usual texts have up to 12 characters; an amount may have 1000 digits, which are 450 bytes.
+_remember = ForShortTexts("quantities", entries=4096, longest=32)
+CACHES = (_remember,)
 
 
 class QuantityError(KschedulerError, ValueError):

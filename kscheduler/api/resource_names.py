@@ -1,7 +1,7 @@
 """What kind of resource a name means, and whether the scheduler counts it."""
 
 from kscheduler.api.validation import LONGEST_LABEL_KEY, label_key_errors
-from kscheduler.caches import for_short_texts
+from kscheduler.caches import ForShortTexts
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -14,8 +14,8 @@ ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
 DEFAULT_NAMESPACE_PREFIX = "kubernetes.io/"
 REQUESTS_PREFIX = "requests."
 
-# At most 1 MB each.
-_remember = for_short_texts(entries=2048, longest=LONGEST_LABEL_KEY)
+_remember = ForShortTexts("resource_names", entries=2048, longest=LONGEST_LABEL_KEY)
+CACHES = (_remember,)
 
 
 def is_hugepages(name: str) -> bool:

@@ -11,8 +11,7 @@ names them. What no object has any more leaves them when they are aged, and what
 never in them: then it goes with its object.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from sys import getrefcount, getsizeof
 from typing import Any, TypeVar
@@ -31,16 +30,12 @@ from kscheduler.api.core import (
     Volume,
 )
 from kscheduler.api.meta import ApiObject, ObjectMeta
-from kscheduler.caches import EXPANSION, SharedValues, are_referred_to
+from kscheduler.caches import EXPANSION, Cache, SharedTexts, SharedValues, are_referred_to
 
 H = TypeVar("H", bound=Hashable)
 T = TypeVar("T", str, str | None)
 
 MEBIBYTE = 1 << 20
-# Names, phases, times; nothing that has a limit of its own is longer. At most 7 MB.
-MAX_TEXTS = 16384
-LONGEST_TEXT = 253
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -162,12 +157,7 @@ def _shared_item(item: H) -> H:
 
 
 def _shared_text(text: T) -> T:
-    return _first_text(text) if text is not None and len(text) <= LONGEST_TEXT else text
-
-
-@lru_cache(maxsize=MAX_TEXTS)
-def _first_text(text: Any) -> Any:
-    return text
+    return _texts.first(text) if text else text
 
 
 def _specs_in_use(specs: Iterable[PodSpec]) -> Iterable[bool]:
@@ -194,7 +184,9 @@ _NO_SOURCE = Volume()
 _decode_spec = msgspec.json.Decoder(PodSpec).decode
 _decode_statuses = msgspec.json.Decoder(tuple[ContainerStatus, ...]).decode
 
-_specs: SharedValues[bytes, PodSpec] = SharedValues("shared_specs", 16 * MEBIBYTE, _specs_in_use)
+# Names, phases, times; no name is longer.
+_texts = SharedTexts("shared_texts", entries=8192, longest=253)
+_specs: SharedValues[bytes, PodSpec] = SharedValues("shared_specs", 12 * MEBIBYTE, _specs_in_use)
 _statuses: SharedValues[bytes, tuple[ContainerStatus, ...]] = SharedValues(
     "shared_statuses", 4 * MEBIBYTE
 )
@@ -202,6 +194,6 @@ _maps: SharedValues[tuple[tuple[str, str], ...], Mapping[str, str]] = SharedValu
     "shared_labels", 8 * MEBIBYTE
 )
 _items: SharedValues[Any, Any] = SharedValues("shared_items", 4 * MEBIBYTE, _items_in_use)
-CACHES = (_specs, _statuses, _maps, _items)
+CACHES: Sequence[Cache] = (_specs, _statuses, _maps, _items, _texts)
 
 _SHARING: Mapping[type[ApiObject], Callable[[Any], Any]] = {Pod: share_pod, Node: share_node}

@@ -1,12 +1,7 @@
-"""Taints and the tolerations that answer them.
-
-A pod may have thousands of tolerations, and each node a list of taints of its own. Long lists of
-tolerations are therefore looked up, not gone through: the index of the list that was asked about
-last is kept, since one decision asks about all taints of the cluster in turn.
-"""
+"""Taints and the tolerations that answer them."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from kscheduler.api.core import Taint, Toleration
 from kscheduler.api.labels import parse_int
@@ -19,9 +14,6 @@ NO_EXECUTE = "NoExecute"
 HARD_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-
-# Lists of tolerations up to this length are gone through.
-SHORT = 16
 
 _CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 
@@ -44,10 +36,8 @@ def tolerates(toleration: Toleration, taint: Taint, *, numeric_operators: bool =
 
 
 def is_tolerated(
-    taint: Taint, tolerations: Sequence[Toleration], *, numeric_operators: bool = False
+    taint: Taint, tolerations: Iterable[Toleration], *, numeric_operators: bool = False
 ) -> bool:
-    if len(tolerations) > SHORT:
-        return _index_of(tolerations).answers(taint, numeric_operators=numeric_operators)
     return any(
         tolerates(toleration, taint, numeric_operators=numeric_operators)
         for toleration in tolerations
@@ -56,7 +46,7 @@ def is_tolerated(
 
 def find_untolerated(
     taints: Iterable[Taint],
-    tolerations: Sequence[Toleration],
+    tolerations: Collection[Toleration],
     effects: Collection[str] = HARD_EFFECTS,
     *,
     numeric_operators: bool = False,
@@ -70,63 +60,61 @@ def find_untolerated(
     return None
 
 
-class _Index:
-    """Tolerations by what they compare. An empty effect or key stands for any."""
+class TolerationIndex:
+    """Tolerations in sets, for many taints: a taint costs the same however many there are."""
 
-    __slots__ = ("_equal", "_exists", "_highest_below", "_lowest_above", "tolerations")
+    __slots__ = ("_equal", "_exists", "_greatest", "_least")
 
-    def __init__(self, tolerations: Sequence[Toleration]) -> None:
-        self.tolerations = tolerations
+    def __init__(
+        self, tolerations: Iterable[Toleration], *, numeric_operators: bool = False
+    ) -> None:
+        # Under keys and effects as they are written, where "" is any.
         self._exists: set[tuple[str, str]] = set()
         self._equal: set[tuple[str, str, str]] = set()
-        # Of several bounds the easiest to meet decides: for Gt the lowest, for Lt the highest.
-        self._lowest_above: dict[tuple[str, str], int] = {}
-        self._highest_below: dict[tuple[str, str], int] = {}
+        # Of the bounds of Gt the least tolerates most, of those of Lt the greatest.
+        self._least: dict[tuple[str, str], int] = {}
+        self._greatest: dict[tuple[str, str], int] = {}
         for one in tolerations:
-            where = one.effect, one.key
+            under = (one.key, one.effect)
             match one.operator:
                 case "" | "Equal":
-                    self._equal.add((*where, one.value))
+                    self._equal.add((*under, one.value))
                 case "Exists":
-                    self._exists.add(where)
-                case "Gt" | "Lt":
-                    self._add_bound(one, where)
+                    self._exists.add(under)
+                case "Gt" | "Lt" if numeric_operators:
+                    bound = _canonical_int(one.value)
+                    if bound is None:
+                        continue
+                    if one.operator == "Gt":
+                        self._least[under] = min(bound, self._least.get(under, bound))
+                    else:
+                        self._greatest[under] = max(bound, self._greatest.get(under, bound))
 
-    def _add_bound(self, one: Toleration, where: tuple[str, str]) -> None:
-        bound = _canonical_int(one.value)
-        if bound is None:
-            return
-        if one.operator == "Gt":
-            self._lowest_above[where] = min(bound, self._lowest_above.get(where, bound))
-        else:
-            self._highest_below[where] = max(bound, self._highest_below.get(where, bound))
+    def tolerates(self, taint: Taint) -> bool:
+        for key in (taint.key, ""):
+            for effect in (taint.effect, ""):
+                if (key, effect) in self._exists or (key, effect, taint.value) in self._equal:
+                    return True
+        return bool(self._least or self._greatest) and self._compares(taint)
 
-    def answers(self, taint: Taint, *, numeric_operators: bool) -> bool:
-        """Whether one of them tolerates the taint; see `tolerates`."""
-        places = [(effect, key) for effect in (taint.effect, "") for key in (taint.key, "")]
-        if any(at in self._exists or (*at, taint.value) in self._equal for at in places):
-            return True
-        if not numeric_operators or not (self._lowest_above or self._highest_below):
-            return False
+    def first_untolerated(
+        self, taints: Iterable[Taint], effects: Collection[str] = HARD_EFFECTS
+    ) -> Taint | None:
+        """The first taint with one of these effects that no toleration answers."""
+        for taint in taints:
+            if taint.effect in effects and not self.tolerates(taint):
+                return taint
+        return None
+
+    def _compares(self, taint: Taint) -> bool:
         actual = _canonical_int(taint.value)
         if actual is None:
             return False
+        pairs = [(key, effect) for key in (taint.key, "") for effect in (taint.effect, "")]
         return any(
-            actual > self._lowest_above.get(at, actual)
-            or actual < self._highest_below.get(at, actual)
-            for at in places
+            actual > self._least.get(pair, actual) or actual < self._greatest.get(pair, actual)
+            for pair in pairs
         )
-
-
-# The last one; a list rather than a global, so that taking and replacing it is one step each.
-_last_index = [_Index(())]
-
-
-def _index_of(tolerations: Sequence[Toleration]) -> _Index:
-    index = _last_index[0]
-    if index.tolerations is not tolerations:
-        index = _last_index[0] = _Index(tolerations)
-    return index
 
 
 def _compares(toleration: Toleration, taint: Taint) -> bool:

@@ -5,7 +5,7 @@ Each function returns the complaints; no complaint means the text is fine.
 
 import re
 
-from kscheduler.caches import for_short_texts
+from kscheduler.caches import ForShortTexts
 
 LONGEST_LABEL_VALUE = 63
 # A DNS subdomain, a slash and a name.
@@ -39,6 +39,10 @@ _LABEL_VALUE_RULE = (
 )
 _LABEL_KEY_EXAMPLES = ("MyName", "my.name", "123-abc")
 
+_remember_keys = ForShortTexts("label_keys", entries=2048, longest=LONGEST_LABEL_KEY)
+_remember_values = ForShortTexts("label_values", entries=2048, longest=LONGEST_LABEL_VALUE)
+CACHES = (_remember_keys, _remember_values)
+
 
 def dns_label_errors(text: str) -> list[str]:
     errors = _too_long(text, 63)
@@ -57,7 +61,7 @@ def dns_subdomain_errors(text: str) -> list[str]:
     return errors
 
 
-@for_short_texts(entries=2048, longest=LONGEST_LABEL_KEY)
+@_remember_keys
 def label_key_errors(text: str) -> tuple[str, ...]:
     """`[prefix/]name`, also known as a qualified name."""
     prefix, slash, name = text.rpartition("/")
@@ -75,7 +79,7 @@ def label_key_errors(text: str) -> tuple[str, ...]:
     return (*errors, *(f"name part {error}" for error in name_errors))
 
 
-@for_short_texts(entries=2048, longest=LONGEST_LABEL_VALUE)
+@_remember_values
 def label_value_errors(text: str) -> tuple[str, ...]:
     errors = _too_long(text, 63)
     if not _label_value.fullmatch(text):

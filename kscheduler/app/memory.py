@@ -10,38 +10,36 @@ import asyncio
 import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any
 
-from kscheduler.api import labels, sharing
-from kscheduler.caches import BoundedCache
+from kscheduler.api import labels, quantity, resource_names, sharing, validation
+from kscheduler.caches import Cache
 from kscheduler.framework.runtime import Framework
 from kscheduler.plugins.volume_binding import reach
+from kscheduler.state import cache as node_cache
 from kscheduler.state import pod_info
-from kscheduler.state.cache import Cache
 from kscheduler.state.pod_template import PodTemplate
 
 # Answers that were not asked for in one to two of these are forgotten. Making one again takes some
 # microseconds to a millisecond, so that little is lost in a quiet time.
 AGING_SECONDS = 15.0
 
-AnyCache = BoundedCache[Any, Any]
 
-
-def caches_of(cache: Cache, frameworks: Iterable[Framework]) -> Iterator[AnyCache]:
+def caches_of(nodes: node_cache.Cache, frameworks: Iterable[Framework]) -> Iterator[Cache]:
     """All caches that a scheduler fills, those that all schedulers of a process share included.
 
     Shared parts come last: what they are part of, others may have just forgotten.
     """
-    yield from labels.CACHES
+    for module in (quantity, resource_names, validation, labels):
+        yield from module.CACHES
     yield from pod_info.CACHES
     yield from PodTemplate.CACHES
     yield from reach.CACHES
-    yield from cache.caches
+    yield from nodes.caches
     yield from chain.from_iterable(framework.caches for framework in frameworks)
     yield from sharing.CACHES
 
 
-async def age_caches(caches: Callable[[], Iterable[AnyCache]]) -> None:
+async def age_caches(caches: Callable[[], Iterable[Cache]]) -> None:
     """Until cancelled. A few milliseconds each time: caches of 100 MB hold 100,000 entries."""
     trim = _trim()
     while True:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from kscheduler import caches
 from kscheduler.api.core import Pod
 from kscheduler.api.requests import Counting
 from kscheduler.api.resources import PODS
@@ -16,7 +17,7 @@ from kscheduler.api.timestamps import steady_time
 from kscheduler.app import garbage
 from kscheduler.app.extending import Extending, kept_for
 from kscheduler.app.following import Following
-from kscheduler.app.memory import AnyCache, age_caches, caches_of
+from kscheduler.app.memory import age_caches, caches_of
 from kscheduler.client.informer import Registration
 from kscheduler.client.informer_factory import InformerFactory
 from kscheduler.client.legacy_recorder import LegacyBroadcaster
@@ -121,7 +122,7 @@ class Scheduler:
         garbage.set_aside()
         tasks.create_task(age_caches(self.caches), name="caches/aging")
 
-    def caches(self) -> Iterator[AnyCache]:
+    def caches(self) -> Iterator[caches.Cache]:
         return caches_of(self.cache, self.frameworks.values())
 
     async def run(self) -> None:

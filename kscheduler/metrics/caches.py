@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from kscheduler.caches import CacheUsage
+from kscheduler.caches import Cache
 from kscheduler.metrics.registry import ALPHA, EVERYTHING, Registry, Selection
 
-Caches = Callable[[], Iterable[CacheUsage]]
+Caches = Callable[[], Iterable[Cache]]
 
 
 class CacheMetrics(Registry):
@@ -49,5 +49,5 @@ class CacheMetrics(Registry):
             )
 
 
-def _total(caches: Caches, name: str, number: Callable[[CacheUsage], int]) -> int:
+def _total(caches: Caches, name: str, number: Callable[[Cache], int]) -> int:
     return sum(number(cache) for cache in caches() if cache.name == name)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import Toleration
 from kscheduler.api.node_selector import RequiredNodeAffinity
-from kscheduler.api.taints import find_untolerated
+from kscheduler.api.taints import TolerationIndex
 from kscheduler.framework.verdict import Mask
 from kscheduler.plugins.spread_constraints import Constraint
 from kscheduler.plugins.topology import DomainOfRow, Domains, Topology, Totals, added_up
@@ -156,11 +156,8 @@ class SpreadTopology:
         return found
 
     def _repelled(self, nodes: Nodes, tolerations: Sequence[Toleration]) -> Mask:
-        numeric = self._numeric
-        repelling = [
-            find_untolerated(taints, tolerations, numeric_operators=numeric) is not None
-            for taints in nodes.taint_sets
-        ]
+        index = TolerationIndex(tolerations, numeric_operators=self._numeric)
+        repelling = [index.first_untolerated(taints) is not None for taints in nodes.taint_sets]
         return np.array(repelling, np.bool_)[nodes.taint_set]
 
 

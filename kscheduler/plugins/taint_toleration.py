@@ -12,7 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from kscheduler.api.core import Node, Taint, Toleration
-from kscheduler.api.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, find_untolerated, is_tolerated
+from kscheduler.api.taints import (
+    HARD_EFFECTS,
+    PREFER_NO_SCHEDULE,
+    TolerationIndex,
+    find_untolerated,
+)
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.errors import KschedulerError
 from kscheduler.framework import fragments
@@ -33,7 +38,7 @@ from kscheduler.state.pod_info import PodInfo
 
 REASON = "node(s) had untolerated taint(s)"
 NOT_PREPARED = 'failed to read "PreScoreTaintToleration" from cycleState: not found'
-MAX_BYTES = 4 << 20
+MAX_BYTES = 2 << 20
 # Verdicts on longer lists of tolerations are kept for the pod being decided only: there can be as
 # many of these as pods, each of a megabyte.
 MOST_REMEMBERED_TOLERATIONS = 64
@@ -131,22 +136,23 @@ class TaintToleration:
         return last[1]
 
     def _judged(self, tolerations: Tolerations, taint_sets: TaintSets) -> Verdicts:
+        """In time linear in both: a pod may have thousands of tolerations."""
+        index = TolerationIndex(tolerations, numeric_operators=self._numeric)
         return Verdicts(
             taint_sets,
-            [self._forbids(taints, tolerations) for taints in taint_sets],
-            [self._discourages(taints, tolerations) for taints in taint_sets],
+            [index.first_untolerated(taints) is not None for taints in taint_sets],
+            [
+                sum(
+                    taint.effect == PREFER_NO_SCHEDULE and not index.tolerates(taint)
+                    for taint in taints
+                )
+                for taints in taint_sets
+            ],
         )
 
     def _forbids(self, taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> bool:
         found = find_untolerated(taints, tolerations, HARD_EFFECTS, numeric_operators=self._numeric)
         return found is not None
-
-    def _discourages(self, taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
-        return sum(
-            taint.effect == PREFER_NO_SCHEDULE
-            and not is_tolerated(taint, tolerations, numeric_operators=self._numeric)
-            for taint in taints
-        )
 
     def _node_changed(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
         tolerations = pod.pod.spec.tolerations

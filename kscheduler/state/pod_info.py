@@ -141,7 +141,7 @@ def _label_set(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 _label_sets: BoundedCache[int, tuple[tuple[str, ...], Mapping[str, str]]] = BoundedCache(
-    "label_sets", 4 << 20
+    "label_sets", 2 << 20
 )
 CACHES = (_label_sets,)
 

@@ -79,15 +79,15 @@ class PodTemplate:
 
     # Some 8 KB each; what they share with pods that are there is counted as well.
     _known: ClassVar[BoundedCache[tuple[object, ...], PodTemplate]] = BoundedCache(
-        "pod_templates", 12 * MEBIBYTE
+        "pod_templates", 8 * MEBIBYTE
     )
     # By the spec itself, which all pods of a workload share until they are placed.
     _by_spec: ClassVar[BoundedCache[tuple[object, ...], tuple[PodTemplate, PodSpec]]] = (
-        BoundedCache("pod_templates_by_spec", 8 * MEBIBYTE)
+        BoundedCache("pod_templates_by_spec", 4 * MEBIBYTE)
     )
     # By template and the kubelet's reports, which pods of a workload share as well.
     _reported: ClassVar[BoundedCache[tuple[object, ...], tuple[Taken, PodStatus]]] = BoundedCache(
-        "pod_reports", 4 * MEBIBYTE
+        "pod_reports", 2 * MEBIBYTE
     )
     CACHES = (_known, _by_spec, _reported)
 

@@ -228,14 +228,15 @@ def everything_aged():
 def test_what_no_object_has_any_more_is_forgotten():
     before = everything_aged()
     waiting = share_pod(decoded_pod(b"p1"))
-    placed = share_pod(replace(waiting, spec=replace(waiting.spec, node_name="n")))
+    on_node = replace(waiting.spec, node_name=f"node-{len(before)}")
+    placed = share_pod(replace(waiting, spec=on_node))
     node = share_node(Node(status=NodeStatus(images=(ContainerImage(("some/image:9",), 7),))))
     held = everything_aged()
     assert all(held[name] > before[name] for name in ("shared_specs", "shared_labels"))
     del waiting
     assert everything_aged() == held, "pods that are placed hold the parts"
     assert share_pod(decoded_pod(b"p2")).spec.containers is placed.spec.containers
-    del placed, node
+    del placed, node, on_node
     assert everything_aged() == before
 
 

@@ -2,19 +2,32 @@
 
 import asyncio
 import gc
+import sys
 
 from kscheduler.app import memory
 from kscheduler.app.daemon import build
-from kscheduler.caches import BoundedCache
+from kscheduler.caches import BoundedCache, ForShortTexts, SharedTexts
 from kscheduler.metrics import Metrics
 from tests.sandbox.manifests import pod_manifest
 
 MOST_BYTES = 150 << 20
 
 
+KINDS = (BoundedCache, ForShortTexts, SharedTexts)
+
+
 def all_caches():
     gc.collect()
-    return {id(item): item for item in gc.get_objects() if isinstance(item, BoundedCache)}
+    return {id(item): item for item in gc.get_objects() if isinstance(item, KINDS)}
+
+
+def caches_of_modules():
+    """Those that all schedulers of a process share: in modules, and in classes."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("kscheduler"):
+            own = [*vars(module).values()]
+            own += [item for one in own if isinstance(one, type) for item in vars(one).values()]
+            yield from (item for item in own if isinstance(item, KINDS))
 
 
 async def test_no_cache_of_a_scheduler_is_unknown(set_up):
@@ -24,6 +37,7 @@ async def test_no_cache_of_a_scheduler_is_unknown(set_up):
         known = list(scheduler.caches())
         unknown = all_caches().keys() - before.keys() - set(map(id, known))
         assert not unknown
+        assert set(map(id, caches_of_modules())) <= set(map(id, known))
         assert len(set(map(id, known))) == len(known)
         assert sum(cache.max_bytes for cache in known) < MOST_BYTES
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.plugins.node_resources_fit import NOT_PREPARED, NodeResourcesFit
+from tests.adversary.work import work_of
 from tests.plugins.machines import (
     UNRESOLVABLE,
     UNSCHEDULABLE,
@@ -209,6 +210,36 @@ def test_what_the_kubelet_reports_counts_on_the_node_but_not_for_the_pod():
     assert rejected(make_plugin(), asking({"cpu": "3m"}), nodes) == {"n": short_of("cpu")}
     waiting = make_pod(containers=[container({"cpu": "1m"})], status=resized)
     assert rejected(make_plugin(), waiting, nodes) == {}
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        pytest.param([{"memory": "10E"}], id="one container, beyond 64 bits"),
+        pytest.param([{"memory": "9E"}, {"memory": "9E"}], id="two containers, together beyond"),
+    ],
+)
+def test_what_no_64_bits_can_hold_fits_nowhere(requests):
+    """Upstream's sums become 0 or negative, and then fit everywhere."""
+    assert judged(asking(*requests)) == too_small_for("memory")
+    assert judged(asking(*requests), allocatable=TEN_TWENTY | {"memory": "8E"}) == (
+        too_small_for("memory")
+    )
+
+
+def test_a_pod_that_asks_for_thousands_of_resources_costs_what_it_asks_for():
+    def work(count):
+        nodes = make_cluster([make_node(f"n{i}", allocatable=TEN_TWENTY) for i in range(20)])
+        pod, plugin = asking({f"vendor{i}.io/device": "1" for i in range(count)}), make_plugin()
+
+        def judge():
+            cycle = prepared(plugin, pod, nodes)
+            assert len(list(plugin.filter(cycle, pod, nodes))) == count
+
+        return work_of(judge)
+
+    small = work(150)
+    assert work(300).ratio(small) < 2.5
 
 
 def test_filter_needs_what_pre_filter_prepares():

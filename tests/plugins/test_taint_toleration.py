@@ -10,6 +10,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.plugins.taint_toleration import NOT_PREPARED, TaintToleration
 from kscheduler.state import nodes as node_table
 from kscheduler.state.cache import Cache
+from tests.adversary.work import work_of
 from tests.plugins.machines import UNRESOLVABLE, hint, make_node, raw_scores, rejected, scores
 from tests.plugins.topologies import make_cluster, make_handle, make_pod
 
@@ -269,3 +270,14 @@ def test_equals_its_definition(lists, pod_tolerations, numeric):
     worst = max(raw)
     normal = [100 - one * 100 // worst if worst else 100 for one in raw]
     assert scores(plugin, pod, nodes) == (raw, normal)
+
+
+def test_many_tolerations_meet_many_lists_of_taints_in_time_linear_in_both():
+    def work(count):
+        plugin = make_plugin()
+        nodes = make_cluster([tainted(f"n{i}", taint(f"k{i}")) for i in range(count)])
+        pod = tolerating(*[{"key": f"k{i}", "operator": "Exists"} for i in range(count)])
+        return work_of(lambda: plugin._verdicts(pod, nodes))
+
+    small = work(100)
+    assert work(200).ratio(small) < 2.5
