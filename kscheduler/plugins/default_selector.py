@@ -24,7 +24,7 @@ from kscheduler.state.selector_lookup import bytes_of_selector
 _Labels = tuple[tuple[str, str], ...]
 
 # Selectors of workloads, some 1 kB each.
-MAX_SELECTOR_BYTES = 2 << 20
+MAX_SELECTOR_BYTES = 1 << 20
 
 
 class DefaultSelector:

@@ -18,7 +18,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 # For each kind of objects, by whoever asks.
-MAX_ANSWER_BYTES = 4 << 20
+MAX_ANSWER_BYTES = 1 << 20
 
 _BY_NAMESPACE = "namespace"
 

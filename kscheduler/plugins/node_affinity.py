@@ -46,7 +46,7 @@ REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 # What preferences are worth by node (40 kB at 5,000 nodes), with the terms.
-MAX_WORTH_BYTES = 8 << 20
+MAX_WORTH_BYTES = 2 << 20
 
 _Canonical = list[tuple[str, str, list[str]]]
 

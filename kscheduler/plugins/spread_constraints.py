@@ -35,9 +35,9 @@ SYSTEM_DEFAULTS = (
 
 # Constraints of pods that are spread among those with the same labels; some 5 kB for each set of
 # labels.
-MAX_NARROWED_BYTES = 8 << 20
+MAX_NARROWED_BYTES = 1 << 20
 # Default constraints with the selector of a workload: some 1 kB.
-MAX_DEFAULTS_BYTES = 2 << 20
+MAX_DEFAULTS_BYTES = 1 << 19
 
 _Narrowed = tuple[int, str, tuple[str, ...]]
 

@@ -27,9 +27,9 @@ from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts
 
 # At 5,000 nodes each entry is 80 kB.
-MAX_SPREAD_BYTES = 16 << 20
+MAX_SPREAD_BYTES = 4 << 20
 # Masks of nodes, 5 kB at 5,000 nodes, each with the keys, affinity and tolerations that it is for.
-MAX_PARTICIPATION_BYTES = 4 << 20
+MAX_PARTICIPATION_BYTES = 1 << 20
 
 
 class SpreadDomains:

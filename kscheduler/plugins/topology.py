@@ -22,7 +22,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 # Domains that are kept; at 5,000 nodes those of a key are 40 kB. To work them out again takes as
 # long as to use them twice.
-MAX_DOMAIN_BYTES = 16 << 20
+MAX_DOMAIN_BYTES = 2 << 20
 
 DomainOfRow = NDArray[np.intp]  # [rows]
 Amounts = NDArray[np.int32] | NDArray[np.int64] | NDArray[np.float64]  # [rows]

@@ -19,16 +19,16 @@ from kscheduler.state.row_counts import BYTES_OF_COUNT, Counts, RowCounts, Sums
 from kscheduler.state.selector_lookup import Namespaces, SelectorLookup, bytes_of_selector
 
 # Which terms mean a pod, and the sum of their weights by row (40 kB at 5,000 nodes) where there are
-# several; for each of the four kinds of terms.
-MAX_ANSWER_BYTES = 16 << 20
-# Carriers by row as arrays, made when somebody asks; 20 kB each at 5,000 nodes. For each kind of
-# terms.
-MAX_COUNT_BYTES = 16 << 20
+# several.
+MAX_ANSWER_BYTES = 4 << 20
+# Carriers by row as arrays, made when somebody asks; 20 to 40 kB each at 5,000 nodes.
+MAX_COUNT_BYTES = 8 << 20
 # A term that is on more rows than this, and on more than one in so many, is added up as an array.
 FEW_ROWS = 64
 ONE_IN = 64
 
-_Question = tuple[str, str, tuple[str, ...], frozenset[tuple[str, str]]]
+# The terms of one kind and key, and what of a pod decides which of them mean it.
+_Question = tuple["_Terms", str, tuple[str, ...], frozenset[tuple[str, str]]]
 
 
 class Carriers:
@@ -73,18 +73,24 @@ class _Answer:
         self.sums_as_of = 0
 
 
+class CarriedCaches:
+    """What is remembered about terms of all kinds."""
+
+    def __init__(self) -> None:
+        self.answers: BoundedCache[_Question, _Answer] = BoundedCache(
+            "carried_affinity_terms", MAX_ANSWER_BYTES
+        )
+        self.counts: BoundedCache[Carriers, RowCounts] = BoundedCache(
+            "carried_affinity_counts", MAX_COUNT_BYTES
+        )
+
+
 class CarriedTerms:
     """The terms of one kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, caches: CarriedCaches) -> None:
         self._by_key: dict[str, _Terms] = {}
-        self._answers: BoundedCache[_Question, _Answer] = BoundedCache(
-            "carried_affinity_terms", MAX_ANSWER_BYTES
-        )
-        self._counts: BoundedCache[Carriers, RowCounts] = BoundedCache(
-            "carried_affinity_counts", MAX_COUNT_BYTES
-        )
-        self.caches = (self._answers, self._counts)
+        self._answers, self._counts = caches.answers, caches.counts
         # Counts changes of any kind, and is never set back.
         self._clock = 0
 
@@ -138,10 +144,6 @@ class CarriedTerms:
         if counts is not None:
             counts.cells[row] = number
 
-    def forget_counts(self) -> None:
-        """Arrays have become too short; they are made again when somebody asks."""
-        self._counts.clear()
-
     def meaning(
         self,
         pod: PodInfo,
@@ -159,7 +161,7 @@ class CarriedTerms:
         for key in self._by_key.keys() & keys:
             terms = self._by_key[key]
             told_apart = frozenset(namespace_labels.items() if terms.by_namespace_labels else ())
-            question = (key, pod.namespace, pod.label_set, told_apart)
+            question = (terms, pod.namespace, pod.label_set, told_apart)
             answer = self._answers.get(question)
             if answer is None or answer.as_of != terms.made_of_at:
                 found = [

@@ -23,7 +23,7 @@ from kscheduler.state.row_counts import BYTES_OF_COUNT, Counts, RowCounts, Sums
 from kscheduler.state.selector_lookup import Namespaces, SelectorLookup, bytes_of_selector
 
 # Counts that are kept, with their selectors; at 5,000 nodes the counts of one are 20 to 40 kB.
-MAX_COUNT_BYTES = 64 << 20
+MAX_COUNT_BYTES = 24 << 20
 
 Condition = tuple[Namespaces, Selector]
 _NO_POD: tuple[Condition, ...] = ((None, NOTHING),)
@@ -109,7 +109,9 @@ class LivePodIndex(PodIndex):
         self._clock = 0
         self._aged_at = 0
         self.evictions = 0
-        self._carried = {kind: carried_terms.CarriedTerms() for kind in TermKind}
+        caches = carried_terms.CarriedCaches()
+        self._carried = {kind: carried_terms.CarriedTerms(caches) for kind in TermKind}
+        self._carried_caches = caches
 
     def resize(self, length: int) -> None:
         self._length = length
@@ -118,8 +120,8 @@ class LivePodIndex(PodIndex):
             for watch in self._watches.values():
                 watch.grow(self._capacity)
             self._nbytes = sum([watch.nbytes for watch in self._watches.values()])
-            for terms in self._carried.values():
-                terms.forget_counts()
+            # Arrays have become too short; they are made again when somebody asks.
+            self._carried_caches.counts.clear()
 
     def add(self, pod: PodInfo, row: int) -> None:
         for counts in self._watchers(self._classes.enter(pod, row)):
@@ -188,8 +190,8 @@ class LivePodIndex(PodIndex):
     @property
     def caches(self) -> tuple[Cache, ...]:
         """All that is kept about pods only because it was asked for."""
-        of_terms = [cache for terms in self._carried.values() for cache in terms.caches]
-        return self, self._classes.label_columns, *of_terms
+        carried = self._carried_caches
+        return self, self._classes.label_columns, carried.answers, carried.counts
 
     def _forget(self, *, unused_since: int, room: int) -> None:
         """Counts not asked for since then and, to fit into `room`, those not asked for longest."""
