@@ -56,14 +56,15 @@ class NodeSelectorMatcher:
     """A parsed NodeSelector; terms that were empty are not kept.
 
     Terms are filed under one label key that each needs, so that a pod with thousands of terms asks
-    only those that a node's labels can meet. Hash and file are made once, when first needed.
+    only those that a node's labels can meet. What takes a pass over the terms is worked out once.
     """
 
-    __slots__ = ("_by_key", "_hash", "terms")
+    __slots__ = ("_by_key", "_errors", "_hash", "terms")
 
     def __init__(self, terms: tuple[Term, ...] = ()) -> None:
         self.terms = terms
         self._by_key: dict[str, list[Term]] | None = None
+        self._errors: tuple[str, ...] | None = None
         self._hash: int | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -98,8 +99,9 @@ class NodeSelectorMatcher:
     @property
     def error(self) -> str | None:
         """What could not be parsed; upstream reports it for a node no term matched."""
-        errors = [error for term in self.terms for error in term.errors]
-        return field_errors.aggregate(errors) if errors else None
+        if self._errors is None:
+            self._errors = tuple([error for term in self.terms for error in term.errors])
+        return field_errors.aggregate(self._errors) if self._errors else None
 
 
 def _needed_key(term: Term) -> str:

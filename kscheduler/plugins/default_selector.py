@@ -15,27 +15,30 @@ from kscheduler.api.labels import (
     selector_from_labels,
 )
 from kscheduler.api.meta import LabelSelector, OwnerReference
+from kscheduler.caches import BoundedCache
 from kscheduler.framework.listers import Listers
 from kscheduler.plugins.listed_objects import AnswersFromNamespace
-from kscheduler.state.memo import Memo
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_lookup import bytes_of_selector
 
 _Labels = tuple[tuple[str, str], ...]
 
 # Selectors of workloads, some 1 kB each.
-MAX_SELECTOR_BYTES = 2 << 20
+MAX_SELECTOR_BYTES = 1 << 20
 
 
 class DefaultSelector:
     def __init__(self, listers: Listers) -> None:
         self._services: AnswersFromNamespace[Service, tuple[str, ...], _Labels] = (
-            AnswersFromNamespace(listers.lister(Service))
+            AnswersFromNamespace(listers.lister(Service), "labels_of_services")
         )
         self._replication_controllers = listers.lister(ReplicationController)
         self._replica_sets = listers.lister(ReplicaSet)
         self._stateful_sets = listers.lister(StatefulSet)
-        self._made: Memo[tuple[_Labels, Selector | None], Selector] = Memo(MAX_SELECTOR_BYTES)
+        self._made: BoundedCache[tuple[_Labels, Selector | None], Selector] = BoundedCache(
+            "default_selectors", MAX_SELECTOR_BYTES
+        )
+        self.caches = (*self._services.caches, self._made)
 
     def of(self, pod: PodInfo) -> Selector:
         """Selects everything if nothing is known about the pod."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from kscheduler.framework.verdict import Mask
 from kscheduler.plugins.topology import DomainOfRow, Domains, Topology, Totals, added_up
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.row_counts import Counts, Sums
+
+K = TypeVar("K", bound=Hashable)
 
 
 class DomainCounts:
@@ -24,7 +27,7 @@ class DomainCounts:
         """`counted`: keys, and the pods by row that count for each; a key may come twice."""
         self._topology = topology
         self._by_key: dict[str, tuple[Domains, Totals]] = {}
-        for key, counts in added_up_by_key(counted).items():
+        for key, counts in counts_by(counted).items():
             domains = topology.domains(nodes, key)
             self._by_key[key] = domains, domains.totals(counts)
         # Where every row is in a world of its own: by key, how many more pods there are in the
@@ -124,16 +127,12 @@ class DomainCounts:
         return found
 
 
-def added_up_by_key(counted: Iterable[tuple[str, Counts | Sums]]) -> dict[str, Counts | Sums]:
-    """One array for each key, so that domains are looked at once however many terms there are."""
-    found: dict[str, Counts | Sums] = {}
-    several: set[str] = set()
-    for key, counts in counted:
-        if key not in found:
-            found[key] = counts
+def counts_by(counted: Iterable[tuple[K, Counts | Sums]]) -> dict[K, Counts | Sums]:
+    """Counts of the same kind added up, so that their domains are looked at only once."""
+    found: dict[K, Counts | Sums] = {}
+    for kind, counts in counted:
+        if kind not in found:
+            found[kind] = counts
         elif np.count_nonzero(counts):
-            if key not in several:
-                several.add(key)
-                found[key] = found[key].astype(np.int64)
-            found[key] += counts
+            found[kind] = found[kind] + counts
     return found

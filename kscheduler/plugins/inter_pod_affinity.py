@@ -45,7 +45,7 @@ from kscheduler.framework.verdict import (
 )
 from kscheduler.plugins.inter_pod_preferences import Opinion, Preferences, normalized
 from kscheduler.plugins.inter_pod_rules import RequiredTerms, means_all
-from kscheduler.plugins.inter_pod_terms import NamedNamespaces, TermLookups
+from kscheduler.plugins.inter_pod_terms import NamedNamespaces
 from kscheduler.plugins.topology import HOSTNAME, Topology
 from kscheduler.state.affinity_term import TermKind
 from kscheduler.state.nodes_view import Nodes
@@ -62,12 +62,17 @@ class InterPodAffinity:
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignores_existing = args.ignore_preferred_terms_of_existing_pods
         self._namespaces = handle.listers.lister(Namespace)
-        self._resolve = NamedNamespaces(self._namespaces).resolve
-        self._lookups = TermLookups()
+        named_namespaces = NamedNamespaces(self._namespaces)
+        self._resolve = named_namespaces.resolve
         self._topology = Topology()
         self._hostname_is_node = handle.gates.enabled("InterPodAffinityHostnameFastPath")
         self._of_required = (
             Topology(hostname_is_node=True) if self._hostname_is_node else self._topology
+        )
+        topologies = {self._topology, self._of_required}
+        self.caches = (
+            *named_namespaces.caches,
+            *(cache for topology in topologies for cache in topology.caches),
         )
         self._skips_resizes = handle.gates.enabled("InPlacePodVerticalScalingSchedulerPreemption")
 
@@ -191,15 +196,15 @@ class InterPodAffinity:
         _raise_if_broken(pod)
         if new is None:
             assert old is not None
-            helps = self._is_shunned(pod, old)
+            helps = _is_shunned(pod, old)
             if not helps:
                 _raise_if_broken(old)
-                helps = self._is_shunned(old, pod)
+                helps = _is_shunned(old, pod)
         elif old is None:
             helps = _is_wanted(pod, new)
         else:
             helps = (_is_wanted(pod, new) and not _is_wanted(pod, old)) or (
-                self._is_shunned(pod, old) and not self._is_shunned(pod, new)
+                _is_shunned(pod, old) and not _is_shunned(pod, new)
             )
         return Hint.QUEUE if helps else Hint.SKIP
 
@@ -214,11 +219,6 @@ class InterPodAffinity:
             if _leaves_domain(term.topology_key, before, after):
                 return Hint.QUEUE
         return Hint.SKIP
-
-    def _is_shunned(self, pod: PodInfo, other: PodInfo) -> bool:
-        """Whether the other pod is one that the pod must be far from; see `_is_wanted`."""
-        terms = pod.required_anti_affinity
-        return bool(terms) and self._lookups.of(terms).means(other)
 
 
 def _has_preferences(pod: PodInfo) -> bool:
@@ -241,6 +241,12 @@ def _is_wanted(pod: PodInfo, other: PodInfo) -> bool:
     meant because of the labels of its namespace goes unnoticed.
     """
     return bool(pod.required_affinity) and means_all(pod.required_affinity, other)
+
+
+def _is_shunned(pod: PodInfo, other: PodInfo) -> bool:
+    """Whether the other pod is one that the pod must be far from."""
+    terms = pod.required_anti_affinity
+    return any(True for _ in terms.meaning(other.namespace, other.labels, EMPTY))
 
 
 def _joins_domain(key: str, before: Mapping[str, str] | None, after: Mapping[str, str]) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
+from kscheduler.plugins.domain_counts import counts_by
 from kscheduler.plugins.topology import Domains, Topology, Totals
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.row_counts import Counts, Sums
@@ -27,18 +28,12 @@ class Preferences:
         # Whether anything was counted, be it that opinions cancel each other out.
         self.exist = False
         self._worth: dict[str, tuple[Domains, Totals]] = {}
-        # Opinions of one sign cannot cancel each other out: they are added up before domains are.
-        grouped: dict[tuple[str, bool], list[tuple[int, Counts | Sums]]] = {}
-        for key, weight, counts in opinions:
-            if np.count_nonzero(counts):
-                grouped.setdefault((key, weight > 0), []).append((weight, counts))
-        for (key, _), group in grouped.items():
+        # By weight, of which there are a hundred, so that domains are looked at no more often.
+        weighed = counts_by(((key, weight), counts) for key, weight, counts in opinions)
+        for (key, weight), counts in weighed.items():
+            if not np.count_nonzero(counts):
+                continue
             domains = topology.domains(nodes, key)
-            weight, counts = group[0]
-            if len(group) > 1:
-                weight, counts = 1, np.zeros(len(counts), np.int64)
-                for each_weight, each in group:
-                    counts += np.int64(each_weight) * each
             worth = domains.totals(counts)
             self.exist = self.exist or domains.reach_all or bool(np.count_nonzero(worth))
             if weight != 1:

@@ -16,9 +16,8 @@ from kscheduler.api.meta import EMPTY
 from kscheduler.framework.plugin import Shift
 from kscheduler.framework.verdict import Mask, Rejection, Rows, unresolvable, unschedulable
 from kscheduler.plugins.domain_counts import DomainCounts
-from kscheduler.plugins.inter_pod_terms import TermLookup
 from kscheduler.plugins.topology import HOSTNAME, Topology, Totals
-from kscheduler.state.affinity_term import AffinityTerm
+from kscheduler.state.affinity_term import NO_TERMS, AffinityTerm, AffinityTerms
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_index import CarriedTerms
 from kscheduler.state.pod_info import PodInfo
@@ -40,7 +39,7 @@ class RequiredTerms:
     pod: PodInfo
     namespace_labels: Mapping[str, str]
     affinity: Sequence[AffinityTerm]
-    anti_affinity: TermLookup
+    anti_affinity: AffinityTerms
     # Pods that affinity is about, pods that anti-affinity is about, and pods whose is about this.
     wanted: DomainCounts
     unwanted: DomainCounts
@@ -71,8 +70,7 @@ class RequiredTerms:
         keys = nodes.label_keys
         if not all(term.topology_key in keys for term in pod.required_affinity):
             none = DomainCounts(topology, nodes)
-            no_terms = TermLookup(())
-            return cls(pod, namespace_labels, (), no_terms, none, none, none, unmeetable=True)
+            return cls(pod, namespace_labels, (), NO_TERMS, none, none, none, unmeetable=True)
         affinity = [resolve(term) for term in pod.required_affinity]
         only_hosts = all(term.topology_key == HOSTNAME for term in affinity)
         wanted: Iterable[tuple[str, Counts]] = ()
@@ -87,7 +85,7 @@ class RequiredTerms:
             pod,
             namespace_labels,
             affinity,
-            TermLookup(away),
+            AffinityTerms(away),
             DomainCounts(topology if only_hosts else by_label, nodes, wanted),
             DomainCounts(topology, nodes, unwanted),
             DomainCounts(topology, nodes, avoiding),
@@ -114,15 +112,14 @@ class RequiredTerms:
         if self.unmeetable:
             return
         pod = self.pod
-        for term in other.required_anti_affinity:
-            if term.topology_key in label_keys and term.matches(
-                pod.namespace, pod.labels, self.namespace_labels
-            ):
+        carried = other.required_anti_affinity
+        for term in carried.meaning(pod.namespace, pod.labels, self.namespace_labels):
+            if term.topology_key in label_keys:
                 yield self.avoiding, term.topology_key
         if self.affinity and means_all(self.affinity, other):
             for key in {term.topology_key for term in self.affinity}:
                 yield self.wanted, key
-        for term in self.anti_affinity.meaning(other):
+        for term in self.anti_affinity.meaning(other.namespace, other.labels, EMPTY):
             yield self.unwanted, term.topology_key
 
     def follow(self, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes) -> Shift:

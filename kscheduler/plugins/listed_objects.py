@@ -10,15 +10,15 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from kscheduler.api.meta import ApiObject
+from kscheduler.caches import BoundedCache
 from kscheduler.framework.listers import FollowedLister, Lister
-from kscheduler.state.memo import Memo
 
 T = TypeVar("T", bound=ApiObject)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 # For each kind of objects, by whoever asks.
-MAX_ANSWER_BYTES = 4 << 20
+MAX_ANSWER_BYTES = 1 << 20
 
 _BY_NAMESPACE = "namespace"
 
@@ -26,11 +26,13 @@ _BY_NAMESPACE = "namespace"
 class AnswersFrom(Generic[T, K, V]):
     """Answers that are good as long as the listed objects stay what they are."""
 
-    def __init__(self, lister: Lister[T]) -> None:
+    def __init__(self, lister: Lister[T], name: str) -> None:
+        """`name`: that of the cache."""
         self._lister = lister
         self.objects: tuple[T, ...] = ()
         self._as_of: int | None = None
-        self._answers: Memo[K, V] = Memo(MAX_ANSWER_BYTES)
+        self._answers: BoundedCache[K, V] = BoundedCache(name, MAX_ANSWER_BYTES)
+        self.caches = (self._answers,)
 
     def get(self, question: K) -> V | None:
         """The remembered answer, if there is one and no object has changed since."""
@@ -43,8 +45,9 @@ class AnswersFrom(Generic[T, K, V]):
                 self._answers.clear()
         return self._answers.get(question)
 
-    def put(self, question: K, answer: V, cost_bytes: int) -> V:
-        self._answers.put(question, answer, cost_bytes)
+    def put(self, question: K, answer: V, cost: int) -> V:
+        """`cost`: what both take, in bytes."""
+        self._answers.put(question, answer, cost)
         return answer
 
 
@@ -55,12 +58,18 @@ class AnswersFromNamespace(Generic[T, K, V]):
     answers come from.
     """
 
-    def __init__(self, lister: FollowedLister[T]) -> None:
+    def __init__(self, lister: FollowedLister[T], name: str) -> None:
+        """`name`: that of the cache."""
         self._lister = lister
         lister.add_index(_BY_NAMESPACE, lambda item: (item.metadata.namespace,))
-        self._objects: Memo[str, tuple[int | None, tuple[T, ...]]] = Memo(MAX_ANSWER_BYTES)
+        self._objects: BoundedCache[str, tuple[int | None, tuple[T, ...]]] = BoundedCache(
+            f"{name}_by_namespace", MAX_ANSWER_BYTES
+        )
         # Answers with the very objects they come from.
-        self._answers: Memo[tuple[str, K], tuple[V, tuple[T, ...]]] = Memo(MAX_ANSWER_BYTES)
+        self._answers: BoundedCache[tuple[str, K], tuple[V, tuple[T, ...]]] = BoundedCache(
+            name, MAX_ANSWER_BYTES
+        )
+        self.caches = (self._objects, self._answers)
 
     def objects(self, namespace: str) -> tuple[T, ...]:
         """The same tuple as long as nothing changes."""
@@ -71,7 +80,7 @@ class AnswersFromNamespace(Generic[T, K, V]):
         objects = tuple(self._lister.by_index(_BY_NAMESPACE, namespace))
         if objects == known:
             objects = known
-        self._objects.put(namespace, (generation, objects), 200 + 8 * len(objects))
+        self._objects.put(namespace, (generation, objects), 100 + 8 * len(objects))
         return objects
 
     def get(self, namespace: str, question: K) -> V | None:
@@ -79,7 +88,8 @@ class AnswersFromNamespace(Generic[T, K, V]):
         answer, come_from = self._answers.get((namespace, question)) or (None, None)
         return answer if come_from is self.objects(namespace) else None
 
-    def put(self, namespace: str, question: K, answer: V, cost_bytes: int) -> V:
+    def put(self, namespace: str, question: K, answer: V, cost: int) -> V:
+        """`cost`: what question and answer take, in bytes."""
         come_from = self.objects(namespace)
-        self._answers.put((namespace, question), (answer, come_from), cost_bytes)
+        self._answers.put((namespace, question), (answer, come_from), cost)
         return answer

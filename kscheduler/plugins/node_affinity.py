@@ -21,6 +21,7 @@ from kscheduler.api.node_selector import (
     compile_node_selector,
     compile_preferred,
 )
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.config.plugin_args import NodeAffinityArgs
 from kscheduler.errors import ConfigError
 from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, EventWithHint, Hint
@@ -37,7 +38,6 @@ from kscheduler.framework.verdict import (
     rejected_for_good,
     unresolvable,
 )
-from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_masks import Weights
@@ -45,10 +45,8 @@ from kscheduler.state.selector_masks import Weights
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
-# Preferences, parsed: some 1 kB for each term.
-MAX_PARSED_BYTES = 8 << 20
-# What they are worth by node; 40 kB at 5,000 nodes.
-MAX_WORTH_BYTES = 8 << 20
+# What preferences are worth by node (40 kB at 5,000 nodes), with the terms.
+MAX_WORTH_BYTES = 2 << 20
 
 _Canonical = list[tuple[str, str, list[str]]]
 
@@ -66,11 +64,10 @@ class NodeAffinity:
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         self._enforced: NodeSelectorMatcher | None = None
         self._encouraged: PreferredTerms | None = None
-        # By identity of what they were parsed from, which is held for that.
-        self._parsed: Memo[int, tuple[PreferredTerms, tuple[core.PreferredSchedulingTerm, ...]]] = (
-            Memo(MAX_PARSED_BYTES)
+        self._worth: BoundedCache[PreferredTerms, Weights] = BoundedCache(
+            "node_preferences", MAX_WORTH_BYTES
         )
-        self._worth: Memo[PreferredTerms, Weights] = Memo(MAX_WORTH_BYTES)
+        self.caches = (self._worth,)
         self._worth_as_of = 0
         if args.added_affinity is not None:
             self._add(_as_api(args))
@@ -128,14 +125,11 @@ class NodeAffinity:
 
     def _preferred(self, pod: PodInfo) -> Preferred:
         """By the pod itself; raises SelectorError."""
-        wishes = _node_affinity(pod).preferred
-        known = self._parsed.get(id(wishes))
+        derived: dict[object, Preferred] = pod.template.derived
+        known = derived.get(self)
         if known is None:
-            known = compile_preferred(wishes), wishes
-            # Requirements, and values in them, each weigh about as much as a term.
-            parts = sum(_size(wish.preference) for wish in wishes)
-            self._parsed.put(id(wishes), known, 1000 + 500 * parts)
-        return Preferred(known[0])
+            known = derived[self] = Preferred(compile_preferred(_node_affinity(pod).preferred))
+        return known
 
     def _worth_of(self, preferred: PreferredTerms, nodes: Nodes) -> Scores:
         """The weights of the terms that match each node, remembered until labels change."""
@@ -145,7 +139,8 @@ class NodeAffinity:
         worth = self._worth.get(preferred)
         if worth is None:
             worth = nodes.whole.preference(preferred)
-            self._worth.put(preferred, worth, worth.nbytes + 1000 * len(preferred.terms))
+            cost = worth.nbytes + size_of(preferred, self._worth.largest)
+            self._worth.put(preferred, worth, cost)
         return worth.take(nodes.rows)
 
     def _add(self, affinity: core.NodeAffinity) -> None:
@@ -180,11 +175,6 @@ class NodeAffinity:
 def _node_affinity(pod: PodInfo) -> core.NodeAffinity:
     affinity = pod.pod.spec.affinity
     return (affinity.node_affinity if affinity else None) or core.NodeAffinity()
-
-
-def _size(term: core.NodeSelectorTerm) -> int:
-    requirements = (*term.match_expressions, *term.match_fields)
-    return 1 + len(requirements) + sum([len(one.values) for one in requirements])
 
 
 def _named_nodes(terms: Sequence[core.NodeSelectorTerm]) -> frozenset[str] | None:

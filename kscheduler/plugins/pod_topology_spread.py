@@ -58,13 +58,19 @@ class PodTopologySpread:
         self._system_defaulted = args.defaulting_type == "System"
         defaults = SYSTEM_DEFAULTS if self._system_defaulted else _as_api(args)
         self._has_defaults = bool(defaults)
+        default_selector = DefaultSelector(handle.listers)
         self._constraints = Constraints(
             defaults,
-            DefaultSelector(handle.listers).of,
+            default_selector.of,
             match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
         )
         self._topology = SpreadTopology(
             numeric_tolerations=gates.enabled("TaintTolerationComparisonOperators")
+        )
+        self.caches = (
+            *default_selector.caches,
+            *self._constraints.caches,
+            *self._topology.caches,
         )
         self._skips_resizes = gates.enabled("InPlacePodVerticalScalingSchedulerPreemption")
 

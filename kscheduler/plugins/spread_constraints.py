@@ -17,8 +17,8 @@ from kscheduler.api.labels import (
     SelectorError,
     compile_selector,
 )
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.plugins.topology import HOSTNAME
-from kscheduler.state.memo import Memo
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_lookup import bytes_of_selector
 
@@ -33,10 +33,13 @@ SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
 )
 
-# A handful of constraints of one workload is some 5 kB.
-MAX_PARSED_BYTES = 8 << 20
+# Constraints of pods that are spread among those with the same labels; some 5 kB for each set of
+# labels.
+MAX_NARROWED_BYTES = 1 << 20
 # Default constraints with the selector of a workload: some 1 kB.
-MAX_DEFAULTS_BYTES = 2 << 20
+MAX_DEFAULTS_BYTES = 1 << 19
+
+_Narrowed = tuple[int, str, tuple[str, ...]]
 
 _ADJECTIVES = {HARD: "hard", SOFT: "soft"}
 
@@ -57,7 +60,7 @@ class Constraint(NamedTuple):
 
 
 class Constraints:
-    """A pod's own constraints are parsed once for all pods of the same spec."""
+    """A pod's own constraints are parsed once for all pods of its template."""
 
     def __init__(
         self,
@@ -70,7 +73,12 @@ class Constraints:
         self._deduced = deduced
         self._match_label_keys = match_label_keys
         self._defaults = {action: _Defaults(defaults, action) for action in _ADJECTIVES}
-        self._parsed: Memo[_Parsed.Key, _Parsed] = Memo(MAX_PARSED_BYTES)
+        # By labels, where those are part of the selectors, and by identity of what was parsed,
+        # which is held for that.
+        self._narrowed: BoundedCache[_Narrowed, tuple[tuple[Constraint, ...], object]] = (
+            BoundedCache("spread_constraints", MAX_NARROWED_BYTES)
+        )
+        self.caches = (self._narrowed, *(each.cache for each in self._defaults.values()))
 
     def hard(self, pod: PodInfo) -> Sequence[Constraint]:
         """Those that a node must meet; SelectorError if one cannot be understood."""
@@ -91,23 +99,29 @@ class Constraints:
         return () if selector.matches_everything else defaults.spreading(selector)
 
     def _own(
-        self, own: tuple[TopologySpreadConstraint, ...], pod: PodInfo, action: str
+        self, own: Sequence[TopologySpreadConstraint], pod: PodInfo, action: str
     ) -> Sequence[Constraint]:
-        # The labels of the pod are part of the selectors only where a constraint says so.
-        for_all, for_alike = (id(own), action, None), (id(own), action, pod.label_set)
-        known = self._parsed.get(for_all) or self._parsed.get(for_alike)
-        if known is None:
-            listed = [one for one in own if one.when_unsatisfiable == action]
-            told_apart = any(one.match_label_keys for one in listed)
-            try:
-                parsed = tuple([self._constraint(one, pod.labels) for one in listed])
-            except SelectorError as error:
-                raise SelectorError(
-                    f"obtaining pod's {_ADJECTIVES[action]} topology spread constraints: {error}"
-                ) from error
-            known = _Parsed(own, parsed)
-            self._parsed.put(for_alike if told_apart else for_all, known, known.nbytes)
-        return known.constraints
+        derived: dict[object, tuple[Constraint, ...]] = pod.template.derived
+        known = derived.get((self, action))
+        if known is not None:
+            return known
+        with_labels = (id(own), action, pod.label_set)
+        narrowed = self._narrowed.get(with_labels)
+        if narrowed is not None:
+            return narrowed[0]
+        listed = [one for one in own if one.when_unsatisfiable == action]
+        try:
+            parsed = tuple([self._constraint(one, pod.labels) for one in listed])
+        except SelectorError as error:
+            raise SelectorError(
+                f"obtaining pod's {_ADJECTIVES[action]} topology spread constraints: {error}"
+            ) from error
+        if any(one.match_label_keys for one in listed):
+            cost = size_of((own, parsed, pod.label_set), self._narrowed.largest)
+            self._narrowed.put(with_labels, (parsed, own), cost)
+        else:
+            derived[self, action] = parsed
+        return parsed
 
     def _constraint(
         self, constraint: TopologySpreadConstraint, labels: Mapping[str, str]
@@ -120,28 +134,6 @@ class Constraints:
         return _with_selector(constraint, selector)
 
 
-class _Parsed:
-    """Constraints, and what they were parsed from: its identity is the key, so it must stay."""
-
-    Key = tuple[int, str, tuple[str, ...] | None]
-
-    __slots__ = ("_parsed_from", "constraints")
-
-    def __init__(
-        self,
-        parsed_from: tuple[TopologySpreadConstraint, ...],
-        constraints: tuple[Constraint, ...],
-    ) -> None:
-        self._parsed_from = parsed_from
-        self.constraints = constraints
-
-    @property
-    def nbytes(self) -> int:
-        """About as much as constraints and the structs they come from take together."""
-        selectors = (one.selector for one in self.constraints)
-        return 1000 * len(self._parsed_from) + 2 * sum(map(bytes_of_selector, selectors))
-
-
 class _Defaults:
     """Default constraints of one kind, before it is known whom they spread."""
 
@@ -149,14 +141,16 @@ class _Defaults:
         self.constraints = tuple(
             _with_selector(one, NOTHING) for one in constraints if one.when_unsatisfiable == action
         )
-        self._spreading: Memo[Selector, tuple[Constraint, ...]] = Memo(MAX_DEFAULTS_BYTES)
+        self.cache: BoundedCache[Selector, tuple[Constraint, ...]] = BoundedCache(
+            "default_spread_constraints", MAX_DEFAULTS_BYTES
+        )
 
     def spreading(self, selector: Selector) -> tuple[Constraint, ...]:
-        known = self._spreading.get(selector)
+        known = self.cache.get(selector)
         if known is None:
             known = tuple(one._replace(selector=selector) for one in self.constraints)
             cost = 200 * len(known) + bytes_of_selector(selector)
-            self._spreading.put(selector, known, cost)
+            self.cache.put(selector, known, cost)
         return known
 
 

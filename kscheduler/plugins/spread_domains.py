@@ -18,20 +18,18 @@ from numpy.typing import NDArray
 from kscheduler.api.core import Toleration
 from kscheduler.api.node_selector import RequiredNodeAffinity
 from kscheduler.api.taints import TolerationIndex
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.framework.verdict import Mask
 from kscheduler.plugins.spread_constraints import Constraint
 from kscheduler.plugins.topology import DomainOfRow, Domains, Topology, Totals, added_up
-from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts
 
 # At 5,000 nodes each entry is 80 kB.
-MAX_SPREAD_BYTES = 16 << 20
+MAX_SPREAD_BYTES = 4 << 20
 # Masks of nodes, 5 kB at 5,000 nodes, each with the keys, affinity and tolerations that it is for.
-MAX_PARTICIPATION_BYTES = 4 << 20
-_BYTES_OF_KEY = 100
-_BYTES_OF_PART = 500
+MAX_PARTICIPATION_BYTES = 1 << 20
 
 
 class SpreadDomains:
@@ -100,9 +98,16 @@ class SpreadTopology:
         self._numeric = numeric_tolerations
         self._topology = Topology()
         self._generation = 0
-        self._labelled: Memo[tuple[str, ...], Labelled] = Memo(MAX_PARTICIPATION_BYTES)
-        self._taking_part: Memo[_Honored, TakingPart] = Memo(MAX_PARTICIPATION_BYTES)
-        self._kept: Memo[tuple[str, TakingPart], SpreadDomains] = Memo(MAX_SPREAD_BYTES)
+        self._labelled: BoundedCache[tuple[str, ...], Labelled] = BoundedCache(
+            "spread_labelled_nodes", MAX_PARTICIPATION_BYTES
+        )
+        self._taking_part: BoundedCache[_Honored, TakingPart] = BoundedCache(
+            "spread_participating_nodes", MAX_PARTICIPATION_BYTES
+        )
+        self._kept: BoundedCache[tuple[str, TakingPart], SpreadDomains] = BoundedCache(
+            "spread_domains", MAX_SPREAD_BYTES
+        )
+        self.caches = (*self._topology.caches, self._labelled, self._taking_part, self._kept)
 
     def domains(self, nodes: Nodes, key: str) -> Domains:
         return self._topology.domains(nodes, key)
@@ -120,7 +125,7 @@ class SpreadTopology:
         labelled = self._labelled.get(keys)
         if labelled is None:
             labelled = Labelled(nodes.whole, keys, self._topology)
-            cost = labelled.mask.nbytes + _BYTES_OF_KEY * len(keys)
+            cost = labelled.mask.nbytes + size_of(keys, self._labelled.largest)
             self._labelled.put(keys, labelled, cost)
         return PodSpread(self, nodes, pod, labelled)
 
@@ -143,16 +148,14 @@ class SpreadTopology:
         honored = (labelled, affinity, tolerations, taints_as_of)
         found = self._taking_part.get(honored)
         if found is None:
-            mask, parts = labelled.mask, 0
+            mask = labelled.mask
             if affinity is not None:
                 mask = mask & nodes.whole.selector_mask(affinity)
-                parts += len(affinity.labels.requirements)
-                parts += len(affinity.affinity.terms) if affinity.affinity is not None else 0
             if tolerations is not None:
                 mask = mask & ~self._repelled(nodes.whole, tolerations)
-                parts += len(tolerations)
             found = TakingPart(mask)
-            self._taking_part.put(honored, found, mask.nbytes + _BYTES_OF_PART * parts)
+            kept_alive = size_of((affinity, tolerations), self._taking_part.largest)
+            self._taking_part.put(honored, found, mask.nbytes + kept_alive)
         return found
 
     def _repelled(self, nodes: Nodes, tolerations: Sequence[Toleration]) -> Mask:

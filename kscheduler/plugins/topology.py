@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.caches import BoundedCache
 from kscheduler.framework.verdict import Mask
-from kscheduler.state.memo import Memo
 from kscheduler.state.nodes_view import Nodes
 
 HOSTNAME = "kubernetes.io/hostname"
 
 # Domains that are kept; at 5,000 nodes those of a key are 40 kB. To work them out again takes as
 # long as to use them twice.
-MAX_DOMAIN_BYTES = 16 << 20
+MAX_DOMAIN_BYTES = 2 << 20
 
 DomainOfRow = NDArray[np.intp]  # [rows]
 Amounts = NDArray[np.int32] | NDArray[np.int64] | NDArray[np.float64]  # [rows]
@@ -92,7 +92,10 @@ class Topology:
         """`hostname_is_node`: the domains of `kubernetes.io/hostname` are `Domains.of_nodes`."""
         self._hostname_is_node = hostname_is_node
         self._generation = 0
-        self._domains: Memo[str, Domains] = Memo(MAX_DOMAIN_BYTES)
+        self._domains: BoundedCache[str, Domains] = BoundedCache(
+            "topology_domains", MAX_DOMAIN_BYTES
+        )
+        self.caches = (self._domains,)
         self._none: Domains | None = None
 
     def domains(self, nodes: Nodes, key: str) -> Domains:

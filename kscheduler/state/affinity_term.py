@@ -5,7 +5,7 @@ Mirrors AffinityTerm of the kube-scheduler framework. Differs: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import Enum
 from typing import ClassVar
 from weakref import WeakValueDictionary
@@ -13,6 +13,11 @@ from weakref import WeakValueDictionary
 from kscheduler.api import field_errors
 from kscheduler.api.core import Pod, PodAffinity, PodAffinityTerm
 from kscheduler.api.labels import Selector, SelectorError, compile_selector
+from kscheduler.state.namespace_sets import NamespaceBits
+from kscheduler.state.selector_lookup import SelectorLookup
+
+# Up to so many terms it is quicker to ask each than to look them up.
+FEW_TERMS = 8
 
 
 class TermKind(Enum):
@@ -27,7 +32,7 @@ class TermKind(Enum):
     __hash__ = object.__hash__
 
 
-_TermKey = tuple[frozenset[str], Selector | None, Selector, str]
+_TermKey = tuple[Set[str], Selector | None, Selector, str]
 
 
 class AffinityTerm:
@@ -39,7 +44,7 @@ class AffinityTerm:
 
     __slots__ = ("__weakref__", "namespace_selector", "namespaces", "selector", "topology_key")
 
-    namespaces: frozenset[str]
+    namespaces: Set[str]
     namespace_selector: Selector | None
     selector: Selector
     topology_key: str
@@ -53,7 +58,8 @@ class AffinityTerm:
         selector: Selector,
         topology_key: str,
     ) -> AffinityTerm:
-        key = (frozenset(namespaces), namespace_selector, selector, topology_key)
+        named = namespaces if isinstance(namespaces, NamespaceBits) else frozenset(namespaces)
+        key = (named, namespace_selector, selector, topology_key)
         known = cls._known.get(key)
         if known is None:
             known = object.__new__(cls)
@@ -81,6 +87,37 @@ class AffinityTerm:
             f"{self.selector!r}, {self.topology_key!r})"
         )
 
+
+class AffinityTerms(tuple[AffinityTerm, ...]):
+    """A list of terms, filed by whom they mean as soon as that is asked; one may be in it twice.
+
+    A pod may have thousands of terms. Which of them mean a given pod is looked up under that pod's
+    labels instead of being asked of each term.
+    """
+
+    _lookup: SelectorLookup[int] | None = None
+
+    def meaning(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> Iterator[AffinityTerm]:
+        """The terms that mean such a pod, as `AffinityTerm.matches` has it."""
+        for term in self._candidates(namespace, labels):
+            if term.matches(namespace, labels, namespace_labels):
+                yield term
+
+    def _candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterable[AffinityTerm]:
+        if len(self) <= FEW_TERMS:
+            return self
+        lookup = self._lookup
+        if lookup is None:
+            lookup = self._lookup = SelectorLookup()
+            for position, term in enumerate(self):
+                by_labels = term.namespace_selector is not None
+                lookup.add(position, None if by_labels else term.namespaces, term.selector)
+        return [self[position] for position in lookup.candidates(namespace, labels)]
+
+
+NO_TERMS = AffinityTerms()
 
 WeightedTerm = tuple[int, AffinityTerm]
 

@@ -11,44 +11,35 @@ from collections.abc import Iterator, Mapping, Set
 
 import numpy as np
 
+from kscheduler.caches import BoundedCache
 from kscheduler.state.affinity_term import AffinityTerm
 from kscheduler.state.columns import read_only
-from kscheduler.state.memo import Memo
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import BYTES_OF_COUNT, Counts, RowCounts, Sums
-from kscheduler.state.selector_lookup import Namespaces, SelectorLookup
+from kscheduler.state.selector_lookup import Namespaces, SelectorLookup, bytes_of_selector
 
 # Which terms mean a pod, and the sum of their weights by row (40 kB at 5,000 nodes) where there are
-# several; for each of the four kinds of terms.
-MAX_ANSWER_BYTES = 16 << 20
-# Carriers by row, as arrays; 20 kB each at 5,000 nodes. For each kind of terms.
-MAX_COUNT_BYTES = 16 << 20
+# several.
+MAX_ANSWER_BYTES = 4 << 20
+# Carriers by row as arrays, made when somebody asks; 20 to 40 kB each at 5,000 nodes.
+MAX_COUNT_BYTES = 8 << 20
 # A term that is on more rows than this, and on more than one in so many, is added up as an array.
 FEW_ROWS = 64
 ONE_IN = 64
 
-_Question = tuple[str, str, tuple[str, ...], frozenset[tuple[str, str]]]
+# The terms of one kind and key, and what of a pod decides which of them mean it.
+_Question = tuple["_Terms", str, tuple[str, ...], frozenset[tuple[str, str]]]
 
 
 class Carriers:
-    """One term with its weight: carriers by row, as an array only once someone asked for it."""
+    """One term with its weight: carriers by row."""
 
-    __slots__ = ("counts", "rows", "term", "weight")
+    __slots__ = ("rows", "term", "weight")
 
     def __init__(self, term: AffinityTerm, weight: int) -> None:
         self.term = term
         self.weight = weight
         self.rows: dict[int, int] = {}
-        self.counts: RowCounts | None = None
-
-    def change(self, row: int, by: int) -> None:
-        carriers = self.rows.get(row, 0) + by
-        if carriers:
-            self.rows[row] = carriers
-        else:
-            del self.rows[row]
-        if self.counts is not None:
-            self.counts.cells[row] = carriers
 
 
 class _Terms:
@@ -82,14 +73,24 @@ class _Answer:
         self.sums_as_of = 0
 
 
+class CarriedCaches:
+    """What is remembered about terms of all kinds."""
+
+    def __init__(self) -> None:
+        self.answers: BoundedCache[_Question, _Answer] = BoundedCache(
+            "carried_affinity_terms", MAX_ANSWER_BYTES
+        )
+        self.counts: BoundedCache[Carriers, RowCounts] = BoundedCache(
+            "carried_affinity_counts", MAX_COUNT_BYTES
+        )
+
+
 class CarriedTerms:
     """The terms of one kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, caches: CarriedCaches) -> None:
         self._by_key: dict[str, _Terms] = {}
-        self._answers: Memo[_Question, _Answer] = Memo(MAX_ANSWER_BYTES)
-        # Those with an array of counts; a dict is the ordered set here.
-        self._counted: dict[Carriers, None] = {}
+        self._answers, self._counts = caches.answers, caches.counts
         # Counts changes of any kind, and is never set back.
         self._clock = 0
 
@@ -109,7 +110,7 @@ class CarriedTerms:
             terms.lookup.add(carriers, _namespaces(term), term.selector)
             terms.by_namespace_labels += term.namespace_selector is not None
             terms.made_of_at = self._clock
-        carriers.change(row, 1)
+        self._change(carriers, row, 1)
         terms.total += 1
         terms.changed_at = self._clock
 
@@ -117,12 +118,10 @@ class CarriedTerms:
         self._clock += 1
         terms = self._by_key[term.topology_key]
         carriers = terms.carriers[term, weight]
-        carriers.change(row, -1)
+        self._change(carriers, row, -1)
         terms.total -= 1
         terms.changed_at = self._clock
         if not carriers.rows:
-            carriers.counts = None
-            self._counted.pop(carriers, None)
             del terms.carriers[term, weight]
             terms.lookup.remove(carriers, _namespaces(term), term.selector)
             terms.by_namespace_labels -= term.namespace_selector is not None
@@ -135,10 +134,15 @@ class CarriedTerms:
         terms = self._by_key.get(key)
         return 0 if terms is None else terms.total
 
-    def grow(self, capacity: int) -> None:
-        for carriers in self._counted:
-            if carriers.counts is not None:
-                carriers.counts.grow(capacity)
+    def _change(self, carriers: Carriers, row: int, by: int) -> None:
+        number = carriers.rows.get(row, 0) + by
+        if number:
+            carriers.rows[row] = number
+        else:
+            del carriers.rows[row]
+        counts = self._counts.get(carriers)
+        if counts is not None:
+            counts.cells[row] = number
 
     def meaning(
         self,
@@ -157,7 +161,7 @@ class CarriedTerms:
         for key in self._by_key.keys() & keys:
             terms = self._by_key[key]
             told_apart = frozenset(namespace_labels.items() if terms.by_namespace_labels else ())
-            question = (key, pod.namespace, pod.label_set, told_apart)
+            question = (terms, pod.namespace, pod.label_set, told_apart)
             answer = self._answers.get(question)
             if answer is None or answer.as_of != terms.made_of_at:
                 found = [
@@ -170,7 +174,7 @@ class CarriedTerms:
                 self._answers.put(question, answer, cost)
             if len(answer.carriers) == 1:
                 (carriers,) = answer.carriers
-                yield key, carriers.weight, self._counts(carriers, capacity).view(length)
+                yield key, carriers.weight, self._counted(carriers, capacity).view(length)
             elif answer.carriers:
                 sums = answer.sums
                 if sums is None or answer.sums_as_of != terms.changed_at or len(sums) != length:
@@ -183,24 +187,22 @@ class CarriedTerms:
         rows: list[int] = []
         weights: list[int] = []
         for each in carriers:
-            if each.counts is None and len(each.rows) <= few:
+            if len(each.rows) <= few:
                 rows.extend(each.rows)
                 weights.extend([each.weight * number for number in each.rows.values()])
             else:
-                total += each.weight * self._counts(each, capacity).view(length).astype(np.int64)
+                total += each.weight * self._counted(each, capacity).view(length).astype(np.int64)
         if rows:
             np.add.at(total, rows, weights)
         return read_only(total)
 
-    def _counts(self, carriers: Carriers, capacity: int) -> RowCounts:
-        if carriers.counts is None:
-            if (len(self._counted) + 1) * BYTES_OF_COUNT * capacity > MAX_COUNT_BYTES:
-                for other in self._counted:
-                    other.counts = None
-                self._counted.clear()
-            carriers.counts = RowCounts.from_rows(carriers.rows, capacity)
-            self._counted[carriers] = None
-        return carriers.counts
+    def _counted(self, carriers: Carriers, capacity: int) -> RowCounts:
+        counts = self._counts.get(carriers)
+        if counts is None:
+            counts = RowCounts.from_rows(carriers.rows, capacity)
+            cost = BYTES_OF_COUNT * capacity + bytes_of_selector(carriers.term.selector)
+            self._counts.put(carriers, counts, cost)
+        return counts
 
 
 def _namespaces(term: AffinityTerm) -> Namespaces:

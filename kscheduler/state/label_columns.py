@@ -22,7 +22,7 @@ ABSENT = -1
 # All columns together: 4 bytes for each row and some 150 for each distinct value, that is 20 kB for
 # zones of 5,000 nodes and 770 kB for their names. The column not asked for longest makes room; if
 # it is needed again that costs a pass over the rows that have its key.
-MAX_COLUMN_BYTES = 32 << 20
+MAX_COLUMN_BYTES = 8 << 20
 BYTES_OF_ROW = 4
 BYTES_OF_VALUE = 150
 
@@ -34,7 +34,7 @@ Numbers = NDArray[np.int64]  # [rows]
 class LabelColumn:
     """The values of one key: a code per row, -1 where it is absent. Codes are reused."""
 
-    __slots__ = ("_column", "_free", "_names", "_numbers", "_users", "codes", "values")
+    __slots__ = ("_column", "_free", "_names", "_numbers", "_users", "codes", "used_at", "values")
 
     def __init__(self, values: Sequence[str | None] = ()) -> None:
         self.values: dict[str, int] = {}
@@ -45,6 +45,7 @@ class LabelColumn:
         self._users = np.bincount(self.codes[self.codes != ABSENT]).tolist()
         self._free: list[int] = []
         self._numbers: tuple[Numbers, Mask] | None = None
+        self.used_at = 0
 
     @property
     def width(self) -> int:
@@ -124,9 +125,12 @@ class LabelColumn:
 
 
 class LabelColumns:
-    """The labels of all rows, and a column for each key that was asked for."""
+    """The labels of all rows, and a cache of columns: one for each key that was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "node_label_columns") -> None:
+        """`name`: that of the cache."""
+        self.name = name
+        self.evictions = 0
         self._labels: list[Mapping[str, str]] = []
         # By key, the rows that have it. Some 40 bytes for each label of each row.
         self._rows_of: dict[str, set[int]] = {}
@@ -134,11 +138,27 @@ class LabelColumns:
         self._columns: dict[str, LabelColumn] = {}
         # What they weighed when they were made or resized, and its sum.
         self._weights: dict[str, int] = {}
-        self._weight = 0
+        self.bytes = 0
+        # How often columns were aged.
+        self._age = 0
         self._absent = LabelColumn()
 
     def __len__(self) -> int:
         return len(self._labels)
+
+    @property
+    def max_bytes(self) -> int:
+        return MAX_COLUMN_BYTES
+
+    @property
+    def entries(self) -> int:
+        return len(self._columns)
+
+    def age(self) -> None:
+        """Drops the columns nobody asked for since the last time."""
+        for key in [key for key, column in self._columns.items() if column.used_at < self._age]:
+            self._drop(key)
+        self._age += 1
 
     @property
     def keys(self) -> KeysView[str]:
@@ -155,7 +175,7 @@ class LabelColumns:
         for key, column in self._columns.items():
             column.resize(length)
             self._weights[key] = column.nbytes
-        self._weight = sum(self._weights.values())
+        self.bytes = sum(self._weights.values())
         self._absent.resize(length)
 
     def put(self, row: int, labels: Mapping[str, str]) -> None:
@@ -191,9 +211,11 @@ class LabelColumns:
                 return self._absent
             column = LabelColumn(self._values(key, rows))
             self._weights[key] = column.nbytes
-            self._weight += column.nbytes
-            while self._columns and self._weight > MAX_COLUMN_BYTES:
+            self.bytes += column.nbytes
+            while self._columns and self.bytes > self.max_bytes:
                 self._drop(next(iter(self._columns)))
+                self.evictions += 1
+        column.used_at = self._age
         self._columns[key] = column
         return column
 
@@ -208,4 +230,4 @@ class LabelColumns:
 
     def _drop(self, key: str) -> None:
         del self._columns[key]
-        self._weight -= self._weights.pop(key)
+        self.bytes -= self._weights.pop(key)

@@ -78,7 +78,7 @@ class PodClasses:
         # Entries of numbers not in use mean nothing.
         self._by_number: list[PodClass] = []
         self._numbers = Rows()
-        self._labels = LabelColumns()
+        self.label_columns = LabelColumns("pod_label_columns")
         self._namespaces = LabelColumn()
         # Made when a selector selects many classes, which takes a while; good until a pod comes or
         # goes.
@@ -140,7 +140,7 @@ class PodClasses:
         """The classes that meet all of the conditions, by number; None if there are none."""
         mask = self._namespaces.codes != ABSENT
         for namespaces, selector in conditions:
-            selected = selected_by_labels(self._labels, selector)
+            selected = selected_by_labels(self.label_columns, selector)
             if selected is False:
                 return None
             if selected is not True:
@@ -158,16 +158,16 @@ class PodClasses:
         if number == len(self._by_number):
             # Room for many at once: columns are not resized for every new class.
             length = max(SMALLEST_CAPACITY, 2 * number)
-            self._labels.resize(length)
+            self.label_columns.resize(length)
             self._namespaces.resize(length)
             self._by_number.extend([made] * (length - number))
         self._by_key[made.key] = self._by_number[number] = made
-        self._labels.put(number, pod.labels)
+        self.label_columns.put(number, pod.labels)
         self._namespaces.put(number, pod.namespace)
         return made
 
     def _drop(self, gone: PodClass) -> None:
         del self._by_key[gone.key]
-        self._labels.put(gone.number, EMPTY)
+        self.label_columns.put(gone.number, EMPTY)
         self._namespaces.put(gone.number, None)
         self._numbers.give_back(gone.number)

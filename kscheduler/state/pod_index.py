@@ -12,22 +12,18 @@ from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
 from kscheduler.api.labels import NOTHING, Selector
+from kscheduler.caches import Cache
 from kscheduler.state import carried_terms
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
 from kscheduler.state.columns import SMALLEST_CAPACITY
+from kscheduler.state.namespace_sets import bytes_of_namespaces
 from kscheduler.state.pod_classes import PodClass, PodClasses
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import BYTES_OF_COUNT, Counts, RowCounts, Sums
 from kscheduler.state.selector_lookup import Namespaces, SelectorLookup, bytes_of_selector
 
 # Counts that are kept, with their selectors; at 5,000 nodes the counts of one are 20 to 40 kB.
-MAX_COUNT_BYTES = 64 << 20
-# Besides, counts nobody asked for while so many questions were asked and pods came are given up:
-# each has to follow the pods that come and go.
-IDLE_AFTER = 4096
-LOOK_EVERY = 1024
-# A name in a set of namespaces.
-BYTES_OF_NAMESPACE = 60
+MAX_COUNT_BYTES = 24 << 20
 
 Condition = tuple[Namespaces, Selector]
 _NO_POD: tuple[Condition, ...] = ((None, NOTHING),)
@@ -91,7 +87,14 @@ class PodIndex(ABC):
 
 
 class LivePodIndex(PodIndex):
-    """The index of the pods that are there."""
+    """The index of the pods that are there.
+
+    The counts of selectors are a cache, though one that follows every change: those not asked for
+    longest make room for others, and those nobody asks for are given up when the cache is aged, as
+    each of them has to follow the pods that come and go.
+    """
+
+    name = "selector_counts"
 
     def __init__(self) -> None:
         self._length = 0
@@ -102,10 +105,13 @@ class LivePodIndex(PodIndex):
         self._lookup: SelectorLookup[_Watch] = SelectorLookup()
         # Changes with the set of watches; see PodClass.watched_at.
         self._version = 0
-        # Counts questions and pods that came.
+        # Counts questions; `_aged_at` is when counts were aged last.
         self._clock = 0
-        self._next_look = 0
-        self._carried = {kind: carried_terms.CarriedTerms() for kind in TermKind}
+        self._aged_at = 0
+        self.evictions = 0
+        caches = carried_terms.CarriedCaches()
+        self._carried = {kind: carried_terms.CarriedTerms(caches) for kind in TermKind}
+        self._carried_caches = caches
 
     def resize(self, length: int) -> None:
         self._length = length
@@ -114,14 +120,10 @@ class LivePodIndex(PodIndex):
             for watch in self._watches.values():
                 watch.grow(self._capacity)
             self._nbytes = sum([watch.nbytes for watch in self._watches.values()])
-            for terms in self._carried.values():
-                terms.grow(self._capacity)
+            # Arrays have become too short; they are made again when somebody asks.
+            self._carried_caches.counts.clear()
 
     def add(self, pod: PodInfo, row: int) -> None:
-        self._clock += 1
-        if self._clock >= self._next_look:
-            self._next_look = self._clock + LOOK_EVERY
-            self._forget_idle(room=MAX_COUNT_BYTES)
         for counts in self._watchers(self._classes.enter(pod, row)):
             counts.cells[row] += 1
         for kind, term, weight in pod.carried_terms:
@@ -157,19 +159,44 @@ class LivePodIndex(PodIndex):
     def _watch(self, conditions: tuple[Condition, ...], *, terminating: bool) -> _Watch:
         watch = _Watch(conditions, terminating=terminating, capacity=self._capacity)
         self._classes.count(conditions, watch.counts, terminating=terminating)
-        if self._nbytes + watch.nbytes > MAX_COUNT_BYTES:
+        if self._nbytes + watch.nbytes > self.max_bytes:
             # A quarter more than needed, so that it is not needed again at once.
-            self._forget_idle(room=MAX_COUNT_BYTES // 4 * 3 - watch.nbytes)
+            before = len(self._watches)
+            self._forget(unused_since=0, room=self.max_bytes // 4 * 3 - watch.nbytes)
+            self.evictions += before - len(self._watches)
         self._nbytes += watch.nbytes
         self._watches[conditions, terminating] = watch
         self._lookup.add(watch, *conditions[0])
         self._version += 1
         return watch
 
-    def _forget_idle(self, room: int) -> None:
-        """Gives up counts nobody asks for and, to fit into `room`, those not asked for longest."""
+    @property
+    def max_bytes(self) -> int:
+        return MAX_COUNT_BYTES
+
+    @property
+    def bytes(self) -> int:
+        return self._nbytes
+
+    @property
+    def entries(self) -> int:
+        return len(self._watches)
+
+    def age(self) -> None:
+        """Gives up counts nobody asked for since the last time."""
+        self._forget(unused_since=self._aged_at, room=self.max_bytes)
+        self._aged_at = self._clock
+
+    @property
+    def caches(self) -> tuple[Cache, ...]:
+        """All that is kept about pods only because it was asked for."""
+        carried = self._carried_caches
+        return self, self._classes.label_columns, carried.answers, carried.counts
+
+    def _forget(self, *, unused_since: int, room: int) -> None:
+        """Counts not asked for since then and, to fit into `room`, those not asked for longest."""
         for watch in sorted(self._watches.values(), key=lambda watch: watch.last_used):
-            if self._nbytes <= room and watch.last_used + IDLE_AFTER >= self._clock:
+            if self._nbytes <= room and watch.last_used > unused_since:
                 break
             del self._watches[watch.conditions, watch.terminating]
             self._nbytes -= watch.nbytes
@@ -204,7 +231,7 @@ class _Watch:
         self.counts = RowCounts(capacity)
         self.last_used = 0
         self.nbytes = BYTES_OF_COUNT * capacity + sum(
-            bytes_of_selector(selector) + BYTES_OF_NAMESPACE * len(namespaces or ())
+            bytes_of_selector(selector) + bytes_of_namespaces(namespaces or frozenset())
             for namespaces, selector in conditions
         )
 

@@ -9,7 +9,7 @@ worked out from a spec; `bytes` is what it then keeps alive.
 from __future__ import annotations
 
 from itertools import chain
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec import json, structs
 
@@ -26,7 +26,13 @@ from kscheduler.api.requests import (
 )
 from kscheduler.api.resource_names import CPU, MEMORY, PODS
 from kscheduler.caches import EXPANSION, BoundedCache
-from kscheduler.state.affinity_term import AffinityTerm, TermKind, WeightedTerm, parse_terms
+from kscheduler.state.affinity_term import (
+    NO_TERMS,
+    AffinityTerms,
+    TermKind,
+    WeightedTerm,
+    parse_terms,
+)
 from kscheduler.state.disks import disk_uses
 from kscheduler.state.host_ports import ANY_IP, TCP, HostPort
 
@@ -66,6 +72,7 @@ class PodTemplate:
         "bytes",
         "carried_terms",
         "claims",
+        "derived",
         "disks",
         "has_affinity",
         "host_ports",
@@ -115,6 +122,8 @@ class PodTemplate:
         self.carried_terms = tuple(
             [(kind, term, weight) for kind, listed in terms.items() for weight, term in listed]
         )
+        # What plugins work out from the spec, each under a key of its own; it lives as long.
+        self.derived: dict[object, Any] = {}
 
     @classmethod
     def of(cls, namespace: str, spec: PodSpec, counting: Counting) -> PodTemplate:
@@ -214,5 +223,5 @@ def _claims(namespace: str, spec: PodSpec) -> tuple[str, ...]:
     return tuple([f"{namespace}/{claim.claim_name}" for claim in claims if claim])
 
 
-def _unweighted(terms: tuple[WeightedTerm, ...]) -> tuple[AffinityTerm, ...]:
-    return tuple([term for _, term in terms])
+def _unweighted(terms: tuple[WeightedTerm, ...]) -> AffinityTerms:
+    return AffinityTerms([term for _, term in terms]) if terms else NO_TERMS

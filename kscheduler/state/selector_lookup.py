@@ -7,7 +7,7 @@ asking every selector.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Generic, TypeVar
 
 from kscheduler.api.labels import Operator, Requirement, Selector
@@ -18,7 +18,7 @@ E = TypeVar("E")
 # costs more than it saves.
 MAX_PLACES = 64
 
-Namespaces = frozenset[str] | None  # None stands for every namespace
+Namespaces = Set[str] | None  # None stands for every namespace
 _Place = tuple[str, ...]
 
 

@@ -40,10 +40,15 @@ class NamedRows(Protocol):
 
 def mask_of_query(nodes: NamedRows, query: NodeQuery) -> Mask:
     """The rows that are selected; a row without labels may be."""
-    selected = _selected_by(nodes, query)
-    if isinstance(selected, bool):
-        return np.full(len(nodes.labels), selected, np.bool_)
-    return selected
+    return _as_mask(_selected_by(nodes, query), nodes.labels)
+
+
+def mask_of_selector(columns: LabelColumns, selector: Selector) -> Mask:
+    return _as_mask(selected_by_labels(columns, selector), columns)
+
+
+def _as_mask(selected: Selection, columns: LabelColumns) -> Mask:
+    return np.full(len(columns), selected) if isinstance(selected, bool) else selected
 
 
 def weights_of_terms(nodes: NamedRows, preferred: PreferredTerms) -> Weights:

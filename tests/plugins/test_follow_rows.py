@@ -16,13 +16,14 @@ from tests.plugins.evictions import REQUIRED, Stage, make_node, make_pod
 
 NAMES = [f"n{number}" for number in range(6)]
 ZONES = ["a", "b", "c", ""]
+HOSTNAME = "kubernetes.io/hostname"
 
 
 def term(app, key):
     return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
 
 
-apps, keys = st.sampled_from(["x", "y"]), st.sampled_from(["host", "zone"])
+apps, keys = st.sampled_from(["x", "y"]), st.sampled_from(["host", "zone", HOSTNAME])
 terms = st.lists(st.builds(term, apps, keys), max_size=2)
 constraints = st.fixed_dictionaries(
     {
@@ -60,9 +61,15 @@ wanting = st.fixed_dictionaries(
 )
 
 
-def staged(zones, bound, wanting):
+def staged(zones, bound, wanting, gates):
+    """Two nodes each share a host name, and the last has none."""
     nodes = [
-        make_node(name, half=str(number % 2), **({"zone": zone} if zone else {}))
+        make_node(
+            name,
+            half=str(number % 2),
+            **({"zone": zone} if zone else {}),
+            **({HOSTNAME: f"h{number // 2}"} if number < len(NAMES) - 1 else {}),
+        )
         for number, (name, zone) in enumerate(zip(NAMES, zones, strict=True))
     ]
     pods = [
@@ -85,7 +92,7 @@ def staged(zones, bound, wanting):
         nodeSelector=wanting["selector"],
         topologySpreadConstraints=wanting["spread"],
     )
-    return Stage(nodes, pods), [PodInfo(one) for one in pods], PodInfo(pod)
+    return Stage(nodes, pods, asynchronous=gates), [PodInfo(one) for one in pods], PodInfo(pod)
 
 
 def verdicts(plugin, cycle, pod, nodes):
@@ -98,16 +105,17 @@ def verdicts(plugin, cycle, pod, nodes):
 
 
 @pytest.mark.parametrize(
-    ("kind", "args"),
+    ("kind", "args", "gates"),
     [
-        pytest.param(InterPodAffinity, InterPodAffinityArgs(), id="affinity"),
-        pytest.param(PodTopologySpread, PodTopologySpreadArgs(), id="spread"),
+        pytest.param(InterPodAffinity, InterPodAffinityArgs(), False, id="affinity"),
+        pytest.param(InterPodAffinity, InterPodAffinityArgs(), True, id="affinity with all gates"),
+        pytest.param(PodTopologySpread, PodTopologySpreadArgs(), True, id="spread"),
     ],
 )
 @settings(max_examples=150, deadline=None)
 @given(zones=zones, bound=bound, wanting=wanting)
-def test_each_row_is_in_a_world_of_its_own(kind, args, zones, bound, wanting):
-    stage, pods, pod = staged(zones, bound, wanting)
+def test_each_row_is_in_a_world_of_its_own(kind, args, gates, zones, bound, wanting):
+    stage, pods, pod = staged(zones, bound, wanting, gates)
     plugin = kind(args, stage.handle)
     cycle, nodes = CycleState(), stage.cache.snapshot()
     if plugin.pre_filter(cycle, pod, nodes) is not None:

@@ -384,3 +384,58 @@ class TestWhatIf:
         assert attempt.rejected == {"a0": ANTI_AFFINITY, "a1": ANTI_AFFINITY}
         attempt.cycle = original
         assert attempt.rejected == {}
+
+
+class TestHostnameIsTheNode:
+    """With InterPodAffinityHostnameFastPath; `twin` and `other` carry the same hostname."""
+
+    NODES = (
+        make_node("twin", {ZONE: "a", HOST: "h"}),
+        make_node("other", {ZONE: "a", HOST: "h"}),
+        make_node("bare", {ZONE: "b"}),
+    )
+    GATE = frozenset({"InterPodAffinityHostnameFastPath"})
+
+    def rejected(self, pod, *placed, gates=GATE):
+        return rejections(plugin(gates=gates), pod, make_cluster(self.NODES, placed))
+
+    def test_anti_affinity_spares_a_node_that_only_shares_the_name(self):
+        pod, placed = away(term(DB, HOST)), on("twin", DB)
+        assert self.rejected(pod, placed) == {"twin": ANTI_AFFINITY}
+        assert self.rejected(pod, placed, gates=()) == {
+            "twin": ANTI_AFFINITY,
+            "other": ANTI_AFFINITY,
+        }
+
+    def test_anti_affinity_of_others_does_so_too(self):
+        pod, placed = make_pod(labels=WEB), away(term(WEB, HOST), name="x", nodeName="twin")
+        assert self.rejected(pod, placed) == {"twin": EXISTING}
+        assert self.rejected(pod, placed, gates=()) == {"twin": EXISTING, "other": EXISTING}
+
+    def test_affinity_is_met_on_the_very_node(self):
+        pod, placed = near(term(DB, HOST)), on("twin", DB)
+        assert self.rejected(pod, placed) == {"other": AFFINITY, "bare": AFFINITY}
+        assert self.rejected(pod, placed, gates=()) == {"bare": AFFINITY}
+
+    def test_affinity_over_other_keys_as_well_goes_by_the_label(self):
+        pod, placed = near(term(DB, HOST), term(DB, ZONE)), on("twin", DB)
+        assert self.rejected(pod, placed) == {"bare": AFFINITY}
+
+    def test_a_pod_on_a_node_without_the_label_is_one_of_its_kind(self):
+        pod, placed = near(term(WEB, HOST), labels=WEB), on("bare", WEB)
+        everywhere = {"twin": AFFINITY, "other": AFFINITY, "bare": AFFINITY}
+        assert self.rejected(pod, placed) == everywhere
+        assert self.rejected(pod, placed, gates=()) == {"bare": AFFINITY}
+
+    def test_terms_on_a_node_without_the_label_reject_nothing(self):
+        assert self.rejected(away(term(DB, HOST)), on("bare", DB)) == {}
+        pod, placed = make_pod(labels=WEB), away(term(WEB, HOST), name="x", nodeName="bare")
+        assert self.rejected(pod, placed) == {}
+
+    def test_the_plugin_has_a_say_if_any_pod_carries_such_a_term(self):
+        pod = make_pod(labels=WEB)
+        by_host = away(term(DB, HOST), name="x", nodeName="twin")
+        by_zone = away(term(DB, ZONE), name="x", nodeName="twin")
+        assert self.rejected(pod, by_host) == {}
+        assert self.rejected(pod, by_zone) == "Skip"
+        assert self.rejected(pod, by_host, gates=()) == "Skip"

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from kscheduler.api.decode import convert
 from kscheduler.api.labels import compile_selector
 from kscheduler.config.plugin_args import InterPodAffinityArgs
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
+from kscheduler.state import namespace_sets
 from tests.plugins.topologies import (
     HOST,
     PREFERRED,
@@ -215,6 +217,66 @@ class PlainFilter:
         return not self.wanted and all(means_resolved(t, self.pod, self.pod) for t in self.near)
 
 
+class PlainFastFilter(PlainFilter):
+    """The definition with InterPodAffinityHostnameFastPath: a hostname is the node itself."""
+
+    def __init__(self, pod, world):
+        self.on = {node.name: [] for node in world.nodes}
+        self.matching = 0
+        super().__init__(pod, world)
+        carried = [term for node in world.nodes for pod in world.on(node) for term in away(pod)]
+        if any(term.topology_key == HOST for term in carried):
+            self.skipped = False
+
+    def change(self, other, node, by):
+        super().change(other, node, by)
+        for pairs in (self.unwanted, self.avoiding):
+            for key, value in list(pairs):
+                if key == HOST:
+                    del pairs[key, value]
+        if by > 0:
+            self.on[node.name].append(other)
+        else:
+            self.on[node.name].remove(other)
+        if self.near and self.is_wanted(other):
+            self.matching += by
+
+    def is_wanted(self, other):
+        return all(means_resolved(term, self.pod, other) for term in self.near)
+
+    def rejections(self):
+        if self.skipped:
+            return "Skip"
+        verdicts = {
+            node.name: self.verdict_of(node.name, node.metadata.labels) for node in self.world.nodes
+        }
+        return {name: verdict for name, verdict in verdicts.items() if verdict}
+
+    def verdict_of(self, name, labels):
+        here = self.on[name] if HOST in labels else []
+        if self.near and all(term.topology_key == HOST for term in self.near):
+            alone = self.matching <= 0 and self.is_wanted(self.pod)
+            if HOST not in labels or not (alone or any(map(self.is_wanted, here))):
+                return AFFINITY
+        elif not self.is_near_enough(labels):
+            return AFFINITY
+        unwanted = [term for term in self.away if term.topology_key == HOST]
+        if any(means_resolved(term, self.pod, pod) for term in unwanted for pod in here):
+            return ANTI_AFFINITY
+        if any(self.unwanted[t.topology_key, labels.get(t.topology_key)] for t in self.away):
+            return ANTI_AFFINITY
+        shunned = any(
+            term.topology_key == HOST and means(term, pod, self.pod)
+            for pod in here
+            for term in away(pod)
+        )
+        return EXISTING if shunned or any(self.avoiding[pair] for pair in labels.items()) else None
+
+
+def away(pod):
+    return lists_of(pod)[1]
+
+
 def plain_scores(pod, world, feasible, hard_weight):
     worth = Counter()
     opinions = 0
@@ -247,30 +309,53 @@ def plain_opinions(pod, other, hard_weight):
             yield term, hard_weight
 
 
-def plugin(**args):
+def plugin(gates=frozenset(), **args):
     objects = [
         convert({"metadata": {"name": name, "labels": labels}}, Namespace)
         for name, labels in NAMESPACES.items()
     ]
-    return InterPodAffinity(InterPodAffinityArgs(**args), make_handle(objects))
+    return InterPodAffinity(InterPodAffinityArgs(**args), make_handle(objects, gates))
 
 
 PLUGIN = plugin()
+FAST = plugin(gates={"InterPodAffinityHostnameFastPath"})
+
+by_default_and_with_the_gate = pytest.mark.parametrize(
+    ("plugin", "definition"),
+    [
+        pytest.param(PLUGIN, PlainFilter, id="by default"),
+        pytest.param(FAST, PlainFastFilter, id="with the gate"),
+    ],
+)
 
 
+@by_default_and_with_the_gate
 @settings(max_examples=150, deadline=None)
+@given(world=worlds(), shape=pod_shapes)
+def test_filter_is_what_it_is_defined_to_be(plugin, definition, world, shape):
+    pod = pod_of("new", shape)
+    assert rejections(plugin, pod, world.snapshot) == definition(pod, world).rejections()
+
+
+@settings(max_examples=50, deadline=None)
 @given(worlds(), pod_shapes)
-def test_filter_is_what_it_is_defined_to_be(world, shape):
+def test_large_sets_of_namespaces_are_like_small_ones(world, shape):
     pod = pod_of("new", shape)
-    assert rejections(PLUGIN, pod, world.snapshot) == PlainFilter(pod, world).rejections()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(namespace_sets, "FEW_NAMES", 0)
+        found = rejections(plugin(), pod, world.snapshot)
+    assert found == PlainFilter(pod, world).rejections()
 
 
+@by_default_and_with_the_gate
 @settings(max_examples=100, deadline=None)
-@given(worlds(), pod_shapes, st.lists(pod_shapes, max_size=2), st.data())
-def test_pods_that_come_and_go_change_what_the_definition_says(world, shape, arrivals, data):
+@given(world=worlds(), shape=pod_shapes, arrivals=st.lists(pod_shapes, max_size=2), data=st.data())
+def test_pods_that_come_and_go_change_what_the_definition_says(
+    plugin, definition, world, shape, arrivals, data
+):
     pod = pod_of("new", shape)
-    plain = PlainFilter(pod, world)
-    cycle = pre_filter(PLUGIN, pod, world.snapshot)
+    plain = definition(pod, world)
+    cycle = pre_filter(plugin, pod, world.snapshot)
     if cycle == "Skip":
         return
     untouched, cycle = cycle, cycle.clone()
@@ -279,18 +364,18 @@ def test_pods_that_come_and_go_change_what_the_definition_says(world, shape, arr
     row = world.all_nodes.index(node)
     added = [pod_of(f"x{i}", arrival) for i, arrival in enumerate(arrivals)]
     for other in added:
-        PLUGIN.add_pod(cycle, pod, other, row, world.snapshot)
+        plugin.add_pod(cycle, pod, other, row, world.snapshot)
         plain.change(other, node, 1)
     there = [*world.on(node), *added]
     leaving = data.draw(st.lists(st.sampled_from(there), unique=True)) if there else []
     for other in leaving:
-        PLUGIN.remove_pod(cycle, pod, other, row, world.snapshot)
+        plugin.remove_pod(cycle, pod, other, row, world.snapshot)
         plain.change(other, node, -1)
-    assert rejections(PLUGIN, pod, world.snapshot, cycle) == plain.rejections()
-    assert rejections(PLUGIN, pod, world.snapshot.take([row]), cycle) == {
+    assert rejections(plugin, pod, world.snapshot, cycle) == plain.rejections()
+    assert rejections(plugin, pod, world.snapshot.take([row]), cycle) == {
         name: verdict for name, verdict in plain.rejections().items() if name == node.name
     }
-    assert rejections(PLUGIN, pod, world.snapshot, untouched) == before
+    assert rejections(plugin, pod, world.snapshot, untouched) == before
 
 
 @settings(max_examples=150, deadline=None)

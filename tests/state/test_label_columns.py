@@ -122,7 +122,20 @@ def test_the_column_of_a_key_goes_with_the_last_row_that_has_it():
     columns.put(1, {})
     assert not columns.keys
     assert not columns._columns
-    assert columns._weight == 0
+    assert columns.bytes == 0
+
+
+def test_columns_nobody_asks_for_are_dropped_when_aged():
+    columns = LabelColumns()
+    columns.resize(1)
+    columns.put(0, {"often": "x", "once": "x"})
+    often, once = columns.column("often"), columns.column("once")
+    columns.age()
+    assert columns.column("often") is often
+    columns.age()
+    assert columns.entries == 1
+    assert columns.column("often") is often
+    assert columns.column("once") is not once
 
 
 some_labels = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy"))

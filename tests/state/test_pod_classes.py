@@ -61,7 +61,7 @@ def test_a_class_without_pods_is_gone_and_its_number_is_reused():
     gone = classes.leave(make_pod("web"), 0)
     assert counted(classes, (None, web)) == {}
     assert counted(classes, (None, EVERYTHING)) == {1: 1}
-    assert set(classes._labels.column("app").values) == {"db"}
+    assert set(classes.label_columns.column("app").values) == {"db"}
     assert classes.enter(make_pod("new"), 0).number == gone.number
 
 

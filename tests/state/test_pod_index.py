@@ -21,6 +21,7 @@ from kscheduler.api.labels import (
 from kscheduler.api.meta import LabelSelector, ObjectMeta
 from kscheduler.state import carried_terms, pod_index
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
+from kscheduler.state.namespace_sets import bytes_of_namespaces
 from kscheduler.state.pod_index import LivePodIndex
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_lookup import bytes_of_selector
@@ -172,7 +173,7 @@ def test_a_pod_touches_only_the_counts_it_is_in(index):
 
 def make_room_for(monkeypatch, index, number):
     """Room for the counts of so many selectors of one requirement."""
-    one = 4 * index._capacity + bytes_of_selector(app("web")) + pod_index.BYTES_OF_NAMESPACE
+    one = 4 * index._capacity + bytes_of_selector(app("web")) + bytes_of_namespaces(NS)
     monkeypatch.setattr(pod_index, "MAX_COUNT_BYTES", number * one)
 
 
@@ -189,7 +190,7 @@ def test_idle_selectors_make_room_and_come_back_right(index, monkeypatch):
 
 
 def test_a_large_selector_takes_the_room_of_many(index, monkeypatch):
-    make_room_for(monkeypatch, index, 40)
+    make_room_for(monkeypatch, index, 30)
     for number in range(20):
         matching(index, app(f"a{number}"))
     large = Selector([Requirement("app", Operator.IN, frozenset(map(str, range(100))))])
@@ -198,17 +199,32 @@ def test_a_large_selector_takes_the_room_of_many(index, monkeypatch):
     assert ((NS, large),) in {conditions for conditions, _ in index._watches}
 
 
-def test_selectors_nobody_asks_for_any_more_are_forgotten(index, monkeypatch):
-    monkeypatch.setattr(pod_index, "IDLE_AFTER", 100)
-    monkeypatch.setattr(pod_index, "LOOK_EVERY", 10)
-    for number in range(50):
-        matching(index, app(f"once-{number}"))
-    for _ in range(300):
-        matching(index, app("often"))
-        index.add(make_pod("often"), 0)
+def test_selectors_nobody_asks_for_any_more_are_forgotten_when_aged(index):
+    for name in ("often", "once"):
+        index.add(make_pod(name), 0)
+        assert matching(index, app(name)) == [1, 0, 0]
+    index.age()
+    assert matching(index, app("often")) == [1, 0, 0]
+    index.age()
     assert {conditions for conditions, _ in index._watches} == {((NS, app("often")),)}
-    assert matching(index, app("often")) == [300, 0, 0]
-    assert matching(index, app("once-7")) == [0, 0, 0]
+    assert index.entries == 1
+    for name in ("often", "once"):
+        index.add(make_pod(name), 1)
+        assert matching(index, app(name)) == [1, 1, 0]
+
+
+def test_every_cache_tells_how_full_it_is(index):
+    index.add(make_pod(away_from="web"), 0)
+    matching(index, app("web"))
+    index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS)
+    used = {cache.name: (cache.entries, cache.bytes > 0) for cache in index.caches if cache.entries}
+    assert used == {
+        "selector_counts": (1, True),
+        "pod_label_columns": (1, True),
+        "carried_affinity_terms": (1, True),
+        "carried_affinity_counts": (1, True),
+    }
+    assert all(cache.bytes <= cache.max_bytes for cache in index.caches)
 
 
 def test_a_forgotten_selector_keeps_no_memory_but_what_was_shown(index, monkeypatch):
@@ -223,15 +239,15 @@ def test_a_forgotten_selector_keeps_no_memory_but_what_was_shown(index, monkeypa
 
 
 def test_carriers_make_room_and_come_back_right(index, monkeypatch):
-    monkeypatch.setattr(carried_terms, "MAX_COUNT_BYTES", 2 * 4 * index._capacity)
-    for number in range(4):
-        index.add(make_pod(away_from=f"a{number}"), number % 3)
     terms = index._carried[TermKind.REQUIRED_ANTI_AFFINITY]
+    terms._counts.max_bytes = 10_000
+    for number in range(40):
+        index.add(make_pod(away_from=f"a{number}"), number % 3)
     for _ in range(2):
-        for number in range(4):
+        for number in range(40):
             found = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(f"a{number}"), {}, KEYS)
             assert [each.counts.tolist()[number % 3] for each in found] == [1]
-            assert len(terms._counted) <= 2
+            assert 0 < terms._counts.entries < 20
 
 
 def test_terms_over_other_keys_are_not_looked_at(index):

@@ -6,12 +6,13 @@ from kscheduler.api.core import NodeSelector, NodeSelectorRequirement, NodeSelec
 from kscheduler.api.labels import EVERYTHING, NOTHING, Selector, selector_from_labels
 from kscheduler.api.node_selector import (
     NodeSelectorMatcher,
+    PreferredTerms,
     RequiredNodeAffinity,
     compile_node_selector,
     compile_term,
 )
 from kscheduler.state.label_columns import LabelColumns
-from kscheduler.state.selector_masks import mask_of_query
+from kscheduler.state.selector_masks import mask_of_query, weights_of_terms
 
 
 class NamedRows:
@@ -118,16 +119,26 @@ terms = st.builds(
 
 @given(
     st.lists(labels, max_size=4),
-    st.lists(terms, max_size=3).map(tuple),
+    st.lists(terms, max_size=8).map(tuple),
     st.dictionaries(st.sampled_from("ab"), st.sampled_from("12")),
 )
 def test_masks_say_what_is_said_node_by_node(all_labels, listed, node_selector):
     rows = NamedRows([(f"n{row}", row_labels) for row, row_labels in enumerate(all_labels)])
     affinity = compile_node_selector(NodeSelector(listed))
-    for query in (affinity, RequiredNodeAffinity(selector_from_labels(node_selector), affinity)):
-        assert mask_of_query(rows, query).tolist() == [
-            query.matches(row_labels, name) for name, row_labels in rows.nodes
-        ]
+    either = [
+        any(term.matches(row_labels, name) for term in affinity.terms)
+        for name, row_labels in rows.nodes
+    ]
+    assert mask_of_query(rows, affinity).tolist() == either
+    assert [affinity.matches(row_labels, name) for name, row_labels in rows.nodes] == either
+    required = RequiredNodeAffinity(selector_from_labels(node_selector), affinity)
+    assert mask_of_query(rows, required).tolist() == [
+        required.matches(row_labels, name) for name, row_labels in rows.nodes
+    ]
+    preferred = PreferredTerms(tuple(enumerate(affinity.terms, 1)))
+    assert weights_of_terms(rows, preferred).tolist() == [
+        preferred.score(row_labels, name) for name, row_labels in rows.nodes
+    ]
     for term in affinity.terms:
         selector: Selector = term.expressions
         assert mask_of_query(rows, selector).tolist() == [
