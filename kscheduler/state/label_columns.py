@@ -22,7 +22,7 @@ ABSENT = -1
 # All columns together: 4 bytes for each row and some 150 for each distinct value, that is 20 kB for
 # zones of 5,000 nodes and 770 kB for their names. The column not asked for longest makes room; if
 # it is needed again that costs a pass over the rows that have its key.
-MAX_COLUMN_BYTES = 8 << 20
+MAX_COLUMN_BYTES = 16 << 20
 BYTES_OF_ROW = 4
 BYTES_OF_VALUE = 150
 
@@ -37,8 +37,11 @@ class LabelColumn:
     __slots__ = ("_column", "_free", "_names", "_numbers", "_users", "codes", "used_at", "values")
 
     def __init__(self, values: Sequence[str | None] = ()) -> None:
-        self.values: dict[str, int] = {}
-        codes = [self._first_code(value) for value in values]
+        distinct = [value for value in dict.fromkeys(values) if value is not None]
+        self.values = {value: code for code, value in enumerate(distinct)}
+        code_of: dict[str | None, int] = {None: ABSENT}
+        code_of.update(self.values.items())
+        codes = [code_of[value] for value in values]
         self._column = Column(np.int32, fill=ABSENT, values=codes)
         self.codes: Codes = self._column.view
         self._names = list(self.values)
@@ -100,9 +103,6 @@ class LabelColumn:
                     integers[code], parsed[code] = number, True
             self._numbers = read_only(integers[self.codes]), read_only(parsed[self.codes])
         return self._numbers
-
-    def _first_code(self, value: str | None) -> int:
-        return ABSENT if value is None else self.values.setdefault(value, len(self.values))
 
     def _code_of(self, value: str) -> int:
         code = self.values.get(value)
