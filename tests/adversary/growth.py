@@ -91,6 +91,8 @@ def costs(row: Hostile, size: int, tag: str) -> Costs:
         rig.come(warm.before, warm.pods)
         _innocent(rig, "warm")
         rig.go([*warm.before, *warm.pods])
+        # Nothing that an input of another size, or another row, has left behind may help.
+        rig.age_caches()
         scene = row.build(Ask(size, tag, rig.nodes))
         coming = rig.count(lambda: rig.come(scene.before, scene.pods))
         innocent, news = _innocent(rig, "first")

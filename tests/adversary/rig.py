@@ -106,6 +106,12 @@ class Rig:
             lines, allocated = work_of(step)
             self._work = Work(self._work.lines + lines, self._work.bytes + allocated)
 
+    def age_caches(self) -> None:
+        """What half a minute does: whatever nobody has used meanwhile is forgotten."""
+        for _ in range(2):
+            for cache in self.scheduler.caches():
+                cache.age()
+
     def close(self) -> None:
         self._runner.close()
         logs.configure(logs.Logging())
