@@ -20,7 +20,7 @@ from kscheduler.state.pod_template import PodTemplate
 
 # Each may hold a finding for every node, so at least as many are kept, and at most twice as many.
 MAX_TEMPLATES = 4
-MAX_BYTES = 12 << 20
+MAX_BYTES = 8 << 20
 BYTES_PER_FINDING = 100
 LEAST_COST = MAX_BYTES // (2 * MAX_TEMPLATES) - ENTRY_BYTES
 

@@ -14,7 +14,7 @@ from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.promised import Promised
 
 # Pods that preempt are of few priorities; for each a few columns as long as the table are kept.
-MAX_BYTES = 8 << 20
+MAX_BYTES = 4 << 20
 BYTES_PER_ROW = 64
 NOBODY = ""
 

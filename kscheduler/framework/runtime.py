@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kscheduler import logs
-from kscheduler.caches import BoundedCache
+from kscheduler.caches import Cache
 from kscheduler.framework.binding import Binding
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.enqueueing import PreEnqueueing, any_change, events_by_plugin
@@ -109,7 +109,7 @@ class Framework:
         return {one.name: one for some in self.plugins_at.values() for one in some}.values()
 
     @property
-    def caches(self) -> Iterator[BoundedCache[Any, Any]]:
+    def caches(self) -> Iterator[Cache]:
         """What plugins, and the stages themselves, keep from one decision to the next."""
         yield from self._caches
         for plugin in self.plugins:

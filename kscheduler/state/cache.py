@@ -15,11 +15,9 @@ word; a node of which an update comes first, or a second add, is simply stored.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
-from kscheduler import logs
+from kscheduler import caches, logs
 from kscheduler.api.core import Node
-from kscheduler.caches import BoundedCache
 from kscheduler.errors import KschedulerError
 from kscheduler.logs import quote
 from kscheduler.state.node_order import zone_key
@@ -167,9 +165,9 @@ class Cache:
         return self._table.row_of(name) is not None
 
     @property
-    def caches(self) -> Sequence[BoundedCache[Any, Any]]:
-        """Answers about nodes that are remembered."""
-        return self._table.caches
+    def caches(self) -> Sequence[caches.Cache]:
+        """Answers about nodes, and about the pods on them, that are remembered."""
+        return *self._table.caches, *self._occupancy.index.caches
 
     @property
     def node_count(self) -> int:

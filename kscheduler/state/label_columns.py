@@ -22,7 +22,7 @@ ABSENT = -1
 # All columns together: 4 bytes for each row and some 150 for each distinct value, that is 20 kB for
 # zones of 5,000 nodes and 770 kB for their names. The column not asked for longest makes room; if
 # it is needed again that costs a pass over the rows that have its key.
-MAX_COLUMN_BYTES = 16 << 20
+MAX_COLUMN_BYTES = 8 << 20
 BYTES_OF_ROW = 4
 BYTES_OF_VALUE = 150
 

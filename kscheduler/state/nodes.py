@@ -65,7 +65,7 @@ class NodeTable:
         self._ordered = self._order.rows()
         self._order_is_stale = False
         self._masks: BoundedCache[NodeQuery, Mask] = BoundedCache("node_masks", MAX_MASK_BYTES)
-        self.caches = (self._masks,)
+        self.caches = (self._masks, self.labels)
         self.generation = next_generation()
         self.label_generation = self.generation
         self.taint_generation = self.generation

@@ -10,7 +10,8 @@ from kscheduler.caches import BoundedCache, ForShortTexts, SharedTexts
 from kscheduler.metrics import Metrics
 from tests.sandbox.manifests import pod_manifest
 
-MOST_BYTES = 150 << 20
+# As docs/operating.md says.
+MOST_BYTES = 170 << 20
 
 
 KINDS = (BoundedCache, ForShortTexts, SharedTexts)
@@ -36,7 +37,7 @@ async def test_no_cache_of_a_scheduler_is_unknown(set_up):
         scheduler = build(made).scheduler
         known = list(scheduler.caches())
         unknown = all_caches().keys() - before.keys() - set(map(id, known))
-        assert not unknown
+        assert not {all_caches()[one].name for one in unknown}
         assert set(map(id, caches_of_modules())) <= set(map(id, known))
         assert len(set(map(id, known))) == len(known)
         assert sum(cache.max_bytes for cache in known) < MOST_BYTES

@@ -15,7 +15,7 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.selected_rows import SelectedRows
 
 # Distinct demands of volumes that are there, some 2 KB each.
-MAX_REACH_BYTES = 8 << 20
+MAX_REACH_BYTES = 4 << 20
 
 
 class Reach:

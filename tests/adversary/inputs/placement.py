@@ -218,6 +218,7 @@ def anti_affinity_absent(ask: Ask) -> Scene:
     "InterPodAffinity: a pod wants to be near itself by many terms over many keys",
     size=256,
     small=40,
+    innocent_pays="one look-up per label key that nodes have and terms of running pods name",
 )
 def affinity_terms(ask: Ask) -> Scene:
     own = {"matchLabels": {"app": ask.tag}}
