@@ -7,7 +7,8 @@ at, however many there are, and of those over one key only the sum matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,8 @@ MAX_COUNT_BYTES = 8 << 20
 # A term that is on more rows than this, and on more than one in so many, is added up as an array.
 FEW_ROWS = 64
 ONE_IN = 64
+# With more topology keys than this, those that nodes have are picked out first.
+FEW_KEYS = 8
 
 # The terms of one kind and key, and what of a pod decides which of them mean it.
 _Question = tuple["_Terms", str, tuple[str, ...], frozenset[tuple[str, str]]]
@@ -60,6 +63,17 @@ class _Terms:
         self.total = 0
 
 
+class CarriedOver(NamedTuple):
+    """Terms over one topology key that pods carry: `weight` times `counts`, by row.
+
+    Where a pod carries several, or one twice, they add up.
+    """
+
+    topology_key: str
+    weight: int
+    counts: Counts | Sums
+
+
 class _Answer:
     """The terms over one key that mean certain pods."""
 
@@ -90,14 +104,11 @@ class CarriedTerms:
 
     def __init__(self, caches: CarriedCaches) -> None:
         self._by_key: dict[str, _Terms] = {}
+        # The topology keys of the terms.
+        self.keys = self._by_key.keys()
         self._answers, self._counts = caches.answers, caches.counts
         # Counts changes of any kind, and is never set back.
         self._clock = 0
-
-    @property
-    def keys(self) -> Set[str]:
-        """The topology keys of the terms."""
-        return self._by_key.keys()
 
     def add(self, term: AffinityTerm, weight: int, row: int) -> None:
         self._clock += 1
@@ -151,14 +162,16 @@ class CarriedTerms:
         keys: Set[str],
         length: int,
         capacity: int,
-    ) -> Iterator[tuple[str, int, Counts | Sums]]:
-        """Topology key, weight, and carriers by row, for those of `keys` that have terms that mean
-        the pod. Where several do, their weights are in the sum.
+    ) -> list[CarriedOver]:
+        """The terms over these keys that mean the pod.
 
         The pod lives in a namespace with these labels. Arrays are for `length` rows, with room for
         `capacity`.
         """
-        for key in self._by_key.keys() & keys:
+        carried = []
+        for key in self.keys & keys if len(self.keys) > FEW_KEYS else self.keys:
+            if key not in keys:
+                continue
             terms = self._by_key[key]
             told_apart = frozenset(namespace_labels.items() if terms.by_namespace_labels else ())
             question = (terms, pod.namespace, pod.label_set, told_apart)
@@ -174,13 +187,15 @@ class CarriedTerms:
                 self._answers.put(question, answer, cost)
             if len(answer.carriers) == 1:
                 (carriers,) = answer.carriers
-                yield key, carriers.weight, self._counted(carriers, capacity).view(length)
+                counts = self._counted(carriers, capacity).view(length)
+                carried.append(CarriedOver(key, carriers.weight, counts))
             elif answer.carriers:
                 sums = answer.sums
                 if sums is None or answer.sums_as_of != terms.changed_at or len(sums) != length:
                     sums = answer.sums = self._added_up(answer.carriers, length, capacity)
                     answer.sums_as_of = terms.changed_at
-                yield key, 1, sums
+                carried.append(CarriedOver(key, 1, sums))
+        return carried
 
     def _added_up(self, carriers: tuple[Carriers, ...], length: int, capacity: int) -> Sums:
         total, few = np.zeros(length, np.int64), max(FEW_ROWS, length // ONE_IN)
