@@ -67,6 +67,7 @@ class BoundedCache(Generic[K, V]):
         "_recent",
         "_recent_bytes",
         "evictions",
+        "largest",
         "max_bytes",
         "name",
     )
@@ -74,6 +75,8 @@ class BoundedCache(Generic[K, V]):
     def __init__(self, name: str, max_bytes: int) -> None:
         self.name = name
         self.max_bytes = max_bytes
+        # The most that an entry may cost, its overhead included, to be kept.
+        self.largest = max_bytes // LARGEST_SHARE
         self.evictions = 0
         self._recent: dict[K, V] = {}
         self._older: dict[K, V] = {}
@@ -88,11 +91,6 @@ class BoundedCache(Generic[K, V]):
     @property
     def entries(self) -> int:
         return len(self._costs)
-
-    @property
-    def largest(self) -> int:
-        """The most that an entry may cost, its overhead included, to be kept."""
-        return self.max_bytes // LARGEST_SHARE
 
     def get(self, key: K) -> V | None:
         found = self._recent.get(key)
@@ -110,7 +108,7 @@ class BoundedCache(Generic[K, V]):
         One that is too large is not kept, and nothing is under this key then.
         """
         cost += ENTRY_BYTES
-        if self._costs and key in self._costs:
+        if key in self._costs:
             self._discard(key)
         if cost <= self.largest:
             self._costs[key] = cost
