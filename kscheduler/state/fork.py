@@ -124,9 +124,14 @@ class ForkedPodIndex(PodIndex):
         self._changes.append((pod, row, -1))
 
     def carried(
-        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str], keys: Set[str]
+        self,
+        kind: TermKind,
+        pod: PodInfo,
+        namespace_labels: Mapping[str, str],
+        keys: Set[str],
+        keys_as_of: int,
     ) -> list[CarriedOver]:
-        base = self._base.carried(kind, pod, namespace_labels, keys)
+        base = self._base.carried(kind, pod, namespace_labels, keys, keys_as_of)
         # By topology key, what the pods that came and went add to the base's sum.
         more: dict[str, list[tuple[int, int]]] = {}
         for changed, row, by in self._changes:

@@ -52,12 +52,17 @@ class PodIndex(ABC):
 
     @abstractmethod
     def carried(
-        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str], keys: Set[str]
+        self,
+        kind: TermKind,
+        pod: PodInfo,
+        namespace_labels: Mapping[str, str],
+        keys: Set[str],
+        keys_as_of: int,
     ) -> list[CarriedOver]:
         """The terms of this kind that pods carry and that mean the given pod.
 
         `namespace_labels` are those of the given pod's namespace. Terms over topology keys other
-        than `keys` are left out.
+        than `keys` are left out; these are the same as long as `keys_as_of` is.
         """
 
     @abstractmethod
@@ -124,13 +129,25 @@ class LivePodIndex(PodIndex):
             self._carried[kind].remove(term, weight, row)
 
     def carried(
-        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str], keys: Set[str]
+        self,
+        kind: TermKind,
+        pod: PodInfo,
+        namespace_labels: Mapping[str, str],
+        keys: Set[str],
+        keys_as_of: int,
     ) -> list[CarriedOver]:
         terms = self._carried[kind]
         # Most clusters have no term of some kind, and every decision asks for all four.
-        if not terms.keys:
+        if not len(terms):
             return []
-        return terms.meaning(pod, namespace_labels, keys, self._length, self._capacity)
+        return terms.meaning(
+            pod,
+            namespace_labels,
+            keys,
+            keys_as_of,
+            length=self._length,
+            capacity=self._capacity,
+        )
 
     def number_carried(self, kind: TermKind, key: str) -> int:
         return self._carried[kind].number_over(key)
