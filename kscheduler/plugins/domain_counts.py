@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -22,12 +22,12 @@ class DomainCounts:
     __slots__ = ("_by_key", "_own", "_topology")
 
     def __init__(
-        self, topology: Topology, nodes: Nodes, counted: Iterable[tuple[str, Counts | Sums]] = ()
+        self, topology: Topology, nodes: Nodes, counted: Sequence[tuple[str, Counts | Sums]] = ()
     ) -> None:
         """`counted`: keys, and the pods by row that count for each; a key may come twice."""
         self._topology = topology
         self._by_key: dict[str, tuple[Domains, Totals]] = {}
-        for key, counts in counts_by(counted).items():
+        for key, counts in counts_by(counted).items() if counted else ():
             domains = topology.domains(nodes, key)
             self._by_key[key] = domains, domains.totals(counts)
         # Where every row is in a world of its own: by key, how many more pods there are in the

@@ -83,7 +83,7 @@ class InterPodAffinity:
             return rejected_for_good(f"parsing pod: {pod.affinity_error}")
         labels = self._labels_of_namespace(pod)
         kind = TermKind.REQUIRED_ANTI_AFFINITY
-        existing = nodes.index.carried(kind, pod, labels, nodes.label_keys)
+        existing = nodes.index.carried(kind, pod, labels, nodes.label_keys, nodes.label_generation)
         has_a_say = bool(pod.required_affinity or pod.required_anti_affinity) or (
             self._hostname_is_node and nodes.index.number_carried(kind, HOSTNAME) > 0
         )
@@ -172,19 +172,21 @@ class InterPodAffinity:
         return None
 
     def _opinions(self, pod: PodInfo, nodes: Nodes) -> Iterator[Opinion]:
-        index, labels, keys = nodes.index, self._labels_of_namespace(pod), nodes.label_keys
+        index, keys = nodes.index, nodes.label_keys
         for sign, own in ((1, pod.preferred_affinity), (-1, pod.preferred_anti_affinity)):
             for weight, term in own:
                 if term.topology_key in keys:
                     counts = index.matching_all((self._resolve(term),))
                     yield term.topology_key, sign * weight, counts
-        if self._hard_weight > 0:
-            for key, weight, sums in index.carried(TermKind.REQUIRED_AFFINITY, pod, labels, keys):
-                yield key, self._hard_weight * weight, sums
-        for key, weight, sums in index.carried(TermKind.PREFERRED_AFFINITY, pod, labels, keys):
-            yield key, weight, sums
-        for key, weight, sums in index.carried(TermKind.PREFERRED_ANTI_AFFINITY, pod, labels, keys):
-            yield key, -weight, sums
+        labels, keys_as_of = self._labels_of_namespace(pod), nodes.label_generation
+        for kind, factor in (
+            (TermKind.REQUIRED_AFFINITY, self._hard_weight),
+            (TermKind.PREFERRED_AFFINITY, 1),
+            (TermKind.PREFERRED_ANTI_AFFINITY, -1),
+        ):
+            if factor:
+                for key, weight, sums in index.carried(kind, pod, labels, keys, keys_as_of):
+                    yield key, factor * weight, sums
 
     def _labels_of_namespace(self, pod: PodInfo) -> Mapping[str, str]:
         namespace = self._namespaces.get(pod.namespace)

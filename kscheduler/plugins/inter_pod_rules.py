@@ -7,7 +7,7 @@ are there already. A node is rejected by the first it breaks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,10 +18,11 @@ from kscheduler.framework.verdict import Mask, Rejection, Rows, unresolvable, un
 from kscheduler.plugins.domain_counts import DomainCounts
 from kscheduler.plugins.topology import HOSTNAME, Topology, Totals
 from kscheduler.state.affinity_term import NO_TERMS, AffinityTerm, AffinityTerms
+from kscheduler.state.carried_terms import CarriedOver
 from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.pod_index import CarriedTerms
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.row_counts import Counts
+
+_ONLY_HOSTNAME = {HOSTNAME}
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -58,7 +59,7 @@ class RequiredTerms:
         *,
         by_label: Topology,
         resolve: Callable[[AffinityTerm], AffinityTerm],
-        existing: Sequence[CarriedTerms],
+        existing: Sequence[CarriedOver],
         namespace_labels: Mapping[str, str],
     ) -> RequiredTerms:
         """`existing` are the required anti-affinity terms of other pods that mean this one.
@@ -67,29 +68,39 @@ class RequiredTerms:
         Affinity is not to be seen that way where it has terms over other keys as well: one pod must
         meet them all, wherever it is.
         """
-        keys = nodes.label_keys
-        if not all(term.topology_key in keys for term in pod.required_affinity):
-            none = DomainCounts(topology, nodes)
-            return cls(pod, namespace_labels, (), NO_TERMS, none, none, none, unmeetable=True)
-        affinity = [resolve(term) for term in pod.required_affinity]
-        only_hosts = all(term.topology_key == HOSTNAME for term in affinity)
-        wanted: Iterable[tuple[str, Counts]] = ()
+        keys, index = nodes.label_keys, nodes.index
+        avoiding = DomainCounts(topology, nodes, [(key, counts) for key, _, counts in existing])
+        affinity, wanted, means_itself = [], DomainCounts(topology, nodes), False
+        for term in pod.required_affinity:
+            if term.topology_key not in keys:
+                return cls(
+                    pod, namespace_labels, (), NO_TERMS, wanted, wanted, avoiding, unmeetable=True
+                )
+            affinity.append(resolve(term))
         if affinity:
             # One pod must meet all terms; it then counts once in the domains of each key.
-            counts = nodes.index.matching_all(affinity)
-            wanted = [(key, counts) for key in {term.topology_key for term in affinity}]
-        away = [resolve(term) for term in pod.required_anti_affinity if term.topology_key in keys]
-        unwanted = ((t.topology_key, nodes.index.matching_all((t,))) for t in away)
-        avoiding = ((terms.topology_key, terms.counts) for terms in existing)
+            counts = index.matching_all(affinity)
+            wanted_in = {term.topology_key for term in affinity}
+            of_affinity = topology if wanted_in == _ONLY_HOSTNAME else by_label
+            wanted = DomainCounts(of_affinity, nodes, [(key, counts) for key in wanted_in])
+            means_itself = means_all(affinity, pod)
+        away = NO_TERMS
+        if pod.required_anti_affinity:
+            away = AffinityTerms(
+                [resolve(term) for term in pod.required_anti_affinity if term.topology_key in keys]
+            )
+        unwanted = DomainCounts(
+            topology, nodes, [(term.topology_key, index.matching_all((term,))) for term in away]
+        )
         return cls(
             pod,
             namespace_labels,
             affinity,
-            AffinityTerms(away),
-            DomainCounts(topology if only_hosts else by_label, nodes, wanted),
-            DomainCounts(topology, nodes, unwanted),
-            DomainCounts(topology, nodes, avoiding),
-            means_itself=means_all(affinity, pod),
+            away,
+            wanted,
+            unwanted,
+            avoiding,
+            means_itself=means_itself,
         )
 
     def clone(self) -> RequiredTerms:

@@ -1,13 +1,14 @@
 """The distinct affinity terms that pods on rows carry, and on which rows their carriers are.
 
 Thousands of pods share a few terms, so whether a term means a given pod is asked once per term, not
-once per carrier. Terms are kept by topology key: those over keys that no node has are never looked
-at, however many there are, and of those over one key only the sum matters.
+once per carrier. Terms over topology keys that no node has are never looked at, however many there
+are, and of those over one key only the sum matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,8 @@ MAX_COUNT_BYTES = 8 << 20
 FEW_ROWS = 64
 ONE_IN = 64
 
-# The terms of one kind and key, and what of a pod decides which of them mean it.
-_Question = tuple["_Terms", str, tuple[str, ...], frozenset[tuple[str, str]]]
+# The terms of one kind, and what of a pod decides which of them mean it.
+_Question = tuple["CarriedTerms", str, tuple[str, ...], frozenset[tuple[str, str]]]
 
 
 class Carriers:
@@ -42,35 +43,46 @@ class Carriers:
         self.rows: dict[int, int] = {}
 
 
-class _Terms:
-    """The terms over one topology key."""
+class CarriedOver(NamedTuple):
+    """Terms over one topology key that pods carry: `weight` times `counts`, by row.
 
-    __slots__ = ("by_namespace_labels", "carriers", "changed_at", "lookup", "made_of_at", "total")
+    Where a pod carries several, or one twice, they add up.
+    """
+
+    topology_key: str
+    weight: int
+    counts: Counts | Sums
+
+
+class _Over:
+    """How many terms over one topology key are carried, and when that changed last."""
+
+    __slots__ = ("changed_at", "total")
 
     def __init__(self) -> None:
-        self.carriers: dict[tuple[AffinityTerm, int], Carriers] = {}
-        self.lookup: SelectorLookup[Carriers] = SelectorLookup()
-        # How many terms look at the labels of namespaces; without any, those need not be
-        # remembered.
-        self.by_namespace_labels = 0
-        # When a term came or went last, and when a carrier did.
-        self.made_of_at = 0
         self.changed_at = 0
-        # Carriers of all terms, each as often as it carries one.
         self.total = 0
 
 
-class _Answer:
+class _Meaning:
     """The terms over one key that mean certain pods."""
 
-    __slots__ = ("as_of", "carriers", "sums", "sums_as_of")
+    __slots__ = ("carriers", "key", "sums", "sums_as_of")
 
-    def __init__(self, carriers: tuple[Carriers, ...], as_of: int) -> None:
+    def __init__(self, key: str, carriers: list[Carriers]) -> None:
+        self.key = key
         self.carriers = carriers
-        self.as_of = as_of
         # Weights added up by row.
         self.sums: Sums | None = None
         self.sums_as_of = 0
+
+
+class _Answer(NamedTuple):
+    """Good while no term comes or goes, and while nodes have the same label keys."""
+
+    terms_as_of: int
+    keys_as_of: int
+    by_key: list[_Meaning]
 
 
 class CarriedCaches:
@@ -89,52 +101,50 @@ class CarriedTerms:
     """The terms of one kind."""
 
     def __init__(self, caches: CarriedCaches) -> None:
-        self._by_key: dict[str, _Terms] = {}
         self._answers, self._counts = caches.answers, caches.counts
-        # Counts changes of any kind, and is never set back.
+        self._carriers: dict[tuple[AffinityTerm, int], Carriers] = {}
+        # By topology key.
+        self._over: dict[str, _Over] = {}
+        self._lookup: SelectorLookup[Carriers] = SelectorLookup()
+        # How many terms look at the labels of namespaces; without any, those need not be
+        # remembered.
+        self._by_namespace_labels = 0
+        # Counts changes of any kind; `_terms_as_of` is when a term came or went last.
         self._clock = 0
+        self._terms_as_of = 0
 
-    @property
-    def keys(self) -> Set[str]:
-        """The topology keys of the terms."""
-        return self._by_key.keys()
+    def __len__(self) -> int:
+        return len(self._carriers)
 
     def add(self, term: AffinityTerm, weight: int, row: int) -> None:
         self._clock += 1
-        terms = self._by_key.get(term.topology_key)
-        if terms is None:
-            terms = self._by_key[term.topology_key] = _Terms()
-        carriers = terms.carriers.get((term, weight))
+        carriers = self._carriers.get((term, weight))
         if carriers is None:
-            carriers = terms.carriers[term, weight] = Carriers(term, weight)
-            terms.lookup.add(carriers, _namespaces(term), term.selector)
-            terms.by_namespace_labels += term.namespace_selector is not None
-            terms.made_of_at = self._clock
+            carriers = self._carriers[term, weight] = Carriers(term, weight)
+            self._lookup.add(carriers, _namespaces(term), term.selector, term.topology_key)
+            self._by_namespace_labels += term.namespace_selector is not None
+            self._terms_as_of = self._clock
         self._change(carriers, row, 1)
-        terms.total += 1
-        terms.changed_at = self._clock
 
     def remove(self, term: AffinityTerm, weight: int, row: int) -> None:
         self._clock += 1
-        terms = self._by_key[term.topology_key]
-        carriers = terms.carriers[term, weight]
+        carriers = self._carriers[term, weight]
         self._change(carriers, row, -1)
-        terms.total -= 1
-        terms.changed_at = self._clock
         if not carriers.rows:
-            del terms.carriers[term, weight]
-            terms.lookup.remove(carriers, _namespaces(term), term.selector)
-            terms.by_namespace_labels -= term.namespace_selector is not None
-            terms.made_of_at = self._clock
-            if not terms.carriers:
-                del self._by_key[term.topology_key]
-
-    def number_over(self, key: str) -> int:
-        """How many terms over this topology key pods carry, those of each pod counted."""
-        terms = self._by_key.get(key)
-        return 0 if terms is None else terms.total
+            del self._carriers[term, weight]
+            self._lookup.remove(carriers, _namespaces(term), term.selector, term.topology_key)
+            self._by_namespace_labels -= term.namespace_selector is not None
+            self._terms_as_of = self._clock
 
     def _change(self, carriers: Carriers, row: int, by: int) -> None:
+        key = carriers.term.topology_key
+        over = self._over.get(key)
+        if over is None:
+            over = self._over[key] = _Over()
+        over.total += by
+        over.changed_at = self._clock
+        if not over.total:
+            del self._over[key]
         number = carriers.rows.get(row, 0) + by
         if number:
             carriers.rows[row] = number
@@ -144,45 +154,59 @@ class CarriedTerms:
         if counts is not None:
             counts.cells[row] = number
 
+    def number_over(self, key: str) -> int:
+        """How many terms over this topology key pods carry, those of each pod counted."""
+        over = self._over.get(key)
+        return 0 if over is None else over.total
+
     def meaning(
         self,
         pod: PodInfo,
         namespace_labels: Mapping[str, str],
         keys: Set[str],
+        keys_as_of: int,
+        *,
         length: int,
         capacity: int,
-    ) -> Iterator[tuple[str, int, Counts | Sums]]:
-        """Topology key, weight, and carriers by row, for those of `keys` that have terms that mean
-        the pod. Where several do, their weights are in the sum.
+    ) -> list[CarriedOver]:
+        """The terms over these keys that mean the pod.
 
-        The pod lives in a namespace with these labels. Arrays are for `length` rows, with room for
-        `capacity`.
+        The pod lives in a namespace with these labels. The keys are the same as long as
+        `keys_as_of` is. Arrays are for `length` rows, with room for `capacity`.
         """
-        for key in self._by_key.keys() & keys:
-            terms = self._by_key[key]
-            told_apart = frozenset(namespace_labels.items() if terms.by_namespace_labels else ())
-            question = (terms, pod.namespace, pod.label_set, told_apart)
-            answer = self._answers.get(question)
-            if answer is None or answer.as_of != terms.made_of_at:
-                found = [
-                    carriers
-                    for carriers in terms.lookup.candidates(pod.namespace, pod.labels)
-                    if carriers.term.matches(pod.namespace, pod.labels, namespace_labels)
-                ]
-                answer = _Answer(tuple(found), terms.made_of_at)
-                cost = 300 + 8 * len(found) + (8 * length if len(found) > 1 else 0)
-                self._answers.put(question, answer, cost)
-            if len(answer.carriers) == 1:
-                (carriers,) = answer.carriers
-                yield key, carriers.weight, self._counted(carriers, capacity).view(length)
-            elif answer.carriers:
-                sums = answer.sums
-                if sums is None or answer.sums_as_of != terms.changed_at or len(sums) != length:
-                    sums = answer.sums = self._added_up(answer.carriers, length, capacity)
-                    answer.sums_as_of = terms.changed_at
-                yield key, 1, sums
+        told_apart = frozenset(namespace_labels.items() if self._by_namespace_labels else ())
+        question = (self, pod.namespace, pod.label_set, told_apart)
+        answer = self._answers.get(question)
+        if (
+            answer is None
+            or answer.terms_as_of != self._terms_as_of
+            or answer.keys_as_of != keys_as_of
+        ):
+            found: dict[str, list[Carriers]] = {}
+            for carriers in self._lookup.candidates(pod.namespace, pod.labels, keys):
+                term = carriers.term
+                if term.matches(pod.namespace, pod.labels, namespace_labels):
+                    found.setdefault(term.topology_key, []).append(carriers)
+            by_key = [_Meaning(key, carriers) for key, carriers in found.items()]
+            answer = _Answer(self._terms_as_of, keys_as_of, by_key)
+            sums = sum([8 * length for each in by_key if len(each.carriers) > 1])
+            number = sum([len(each.carriers) for each in by_key])
+            cost = 400 + 100 * len(pod.label_set) + 200 * len(by_key) + 8 * number + sums
+            self._answers.put(question, answer, cost)
+        return [self._carried(meaning, length, capacity) for meaning in answer.by_key]
 
-    def _added_up(self, carriers: tuple[Carriers, ...], length: int, capacity: int) -> Sums:
+    def _carried(self, meaning: _Meaning, length: int, capacity: int) -> CarriedOver:
+        key, carriers = meaning.key, meaning.carriers
+        if len(carriers) == 1:
+            counts = self._counted(carriers[0], capacity).view(length)
+            return CarriedOver(key, carriers[0].weight, counts)
+        sums, changed_at = meaning.sums, self._over[key].changed_at
+        if sums is None or meaning.sums_as_of != changed_at or len(sums) != length:
+            sums = meaning.sums = self._added_up(carriers, length, capacity)
+            meaning.sums_as_of = changed_at
+        return CarriedOver(key, 1, sums)
+
+    def _added_up(self, carriers: Sequence[Carriers], length: int, capacity: int) -> Sums:
         total, few = np.zeros(length, np.int64), max(FEW_ROWS, length // ONE_IN)
         rows: list[int] = []
         weights: list[int] = []
@@ -191,7 +215,8 @@ class CarriedTerms:
                 rows.extend(each.rows)
                 weights.extend([each.weight * number for number in each.rows.values()])
             else:
-                total += each.weight * self._counted(each, capacity).view(length).astype(np.int64)
+                counts = self._counted(each, capacity).view(length)
+                total += each.weight * counts.astype(np.int64)
         if rows:
             np.add.at(total, rows, weights)
         return read_only(total)

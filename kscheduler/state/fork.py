@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence, Set
 import numpy as np
 
 from kscheduler.state.affinity_term import TermKind
+from kscheduler.state.carried_terms import CarriedOver
 from kscheduler.state.columns import read_only
 from kscheduler.state.disks import Disks
 from kscheduler.state.generations import next_generation
 from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.occupancy import ChangingOccupancy, Occupancy
-from kscheduler.state.pod_index import CarriedTerms, Condition, PodIndex, meets
+from kscheduler.state.pod_index import Condition, PodIndex, meets
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts, Sums
 
@@ -123,9 +124,14 @@ class ForkedPodIndex(PodIndex):
         self._changes.append((pod, row, -1))
 
     def carried(
-        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str], keys: Set[str]
-    ) -> list[CarriedTerms]:
-        base = self._base.carried(kind, pod, namespace_labels, keys)
+        self,
+        kind: TermKind,
+        pod: PodInfo,
+        namespace_labels: Mapping[str, str],
+        keys: Set[str],
+        keys_as_of: int,
+    ) -> list[CarriedOver]:
+        base = self._base.carried(kind, pod, namespace_labels, keys, keys_as_of)
         # By topology key, what the pods that came and went add to the base's sum.
         more: dict[str, list[tuple[int, int]]] = {}
         for changed, row, by in self._changes:
@@ -139,10 +145,10 @@ class ForkedPodIndex(PodIndex):
             changes = more.pop(key, None)
             if changes is not None:
                 weight, counts = 1, self._added(weight * counts.astype(np.int64), changes)
-            carried.append(CarriedTerms(key, weight, counts))
+            carried.append(CarriedOver(key, weight, counts))
         for key, changes in more.items():
             counts = self._added(np.zeros(self._length, np.int64), changes)
-            carried.append(CarriedTerms(key, 1, counts))
+            carried.append(CarriedOver(key, 1, counts))
         return [terms for terms in carried if terms.counts.any()]
 
     def number_carried(self, kind: TermKind, key: str) -> int:

@@ -9,7 +9,7 @@ one that is empty, so that asking for them costs a look-up and no memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, KeysView, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,8 @@ class LabelColumns:
         self._labels: list[Mapping[str, str]] = []
         # By key, the rows that have it. Some 40 bytes for each label of each row.
         self._rows_of: dict[str, set[int]] = {}
+        # The keys that some row has.
+        self.keys = self._rows_of.keys()
         # In the order of their last use.
         self._columns: dict[str, LabelColumn] = {}
         # What they weighed when they were made or resized, and its sum.
@@ -159,11 +161,6 @@ class LabelColumns:
         for key in [key for key, column in self._columns.items() if column.used_at < self._age]:
             self._drop(key)
         self._age += 1
-
-    @property
-    def keys(self) -> KeysView[str]:
-        """The keys that some row has."""
-        return self._rows_of.keys()
 
     def resize(self, length: int) -> None:
         """Rows that go away have no labels any more; rows that come have none yet."""

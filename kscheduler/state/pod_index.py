@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Set
-from typing import NamedTuple
 
 from kscheduler.api.labels import NOTHING, Selector
 from kscheduler.caches import Cache
-from kscheduler.state import carried_terms
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
+from kscheduler.state.carried_terms import CarriedCaches, CarriedOver, CarriedTerms
 from kscheduler.state.columns import SMALLEST_CAPACITY
 from kscheduler.state.namespace_sets import bytes_of_namespaces
 from kscheduler.state.pod_classes import PodClass, PodClasses
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.row_counts import BYTES_OF_COUNT, Counts, RowCounts, Sums
+from kscheduler.state.row_counts import BYTES_OF_COUNT, Counts, RowCounts
 from kscheduler.state.selector_lookup import Namespaces, SelectorLookup, bytes_of_selector
 
 # Counts that are kept, with their selectors; at 5,000 nodes the counts of one are 20 to 40 kB.
@@ -27,17 +26,6 @@ MAX_COUNT_BYTES = 24 << 20
 
 Condition = tuple[Namespaces, Selector]
 _NO_POD: tuple[Condition, ...] = ((None, NOTHING),)
-
-
-class CarriedTerms(NamedTuple):
-    """Terms over one topology key that pods carry: `weight` times `counts`, by row.
-
-    Where a pod carries several, or one twice, they add up.
-    """
-
-    topology_key: str
-    weight: int
-    counts: Counts | Sums
 
 
 class PodIndex(ABC):
@@ -64,12 +52,17 @@ class PodIndex(ABC):
 
     @abstractmethod
     def carried(
-        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str], keys: Set[str]
-    ) -> list[CarriedTerms]:
+        self,
+        kind: TermKind,
+        pod: PodInfo,
+        namespace_labels: Mapping[str, str],
+        keys: Set[str],
+        keys_as_of: int,
+    ) -> list[CarriedOver]:
         """The terms of this kind that pods carry and that mean the given pod.
 
         `namespace_labels` are those of the given pod's namespace. Terms over topology keys other
-        than `keys` are left out.
+        than `keys` are left out; these are the same as long as `keys_as_of` is.
         """
 
     @abstractmethod
@@ -109,8 +102,8 @@ class LivePodIndex(PodIndex):
         self._clock = 0
         self._aged_at = 0
         self.evictions = 0
-        caches = carried_terms.CarriedCaches()
-        self._carried = {kind: carried_terms.CarriedTerms(caches) for kind in TermKind}
+        caches = CarriedCaches()
+        self._carried = {kind: CarriedTerms(caches) for kind in TermKind}
         self._carried_caches = caches
 
     def resize(self, length: int) -> None:
@@ -136,14 +129,25 @@ class LivePodIndex(PodIndex):
             self._carried[kind].remove(term, weight, row)
 
     def carried(
-        self, kind: TermKind, pod: PodInfo, namespace_labels: Mapping[str, str], keys: Set[str]
-    ) -> list[CarriedTerms]:
+        self,
+        kind: TermKind,
+        pod: PodInfo,
+        namespace_labels: Mapping[str, str],
+        keys: Set[str],
+        keys_as_of: int,
+    ) -> list[CarriedOver]:
         terms = self._carried[kind]
         # Most clusters have no term of some kind, and every decision asks for all four.
-        if not terms.keys:
+        if not len(terms):
             return []
-        found = terms.meaning(pod, namespace_labels, keys, self._length, self._capacity)
-        return [CarriedTerms(*each) for each in found]
+        return terms.meaning(
+            pod,
+            namespace_labels,
+            keys,
+            keys_as_of,
+            length=self._length,
+            capacity=self._capacity,
+        )
 
     def number_carried(self, kind: TermKind, key: str) -> int:
         return self._carried[kind].number_over(key)

@@ -3,6 +3,9 @@
 A selector that names a value (`app in (web)`) is filed under that value, one that only names a key
 under the key, any other under its namespace. A pod then looks under its own labels, instead of
 asking every selector.
+
+Entries may have a topic each. Those of topics nobody asks about are not gone through, however many
+there are.
 """
 
 from __future__ import annotations
@@ -20,45 +23,57 @@ MAX_PLACES = 64
 
 Namespaces = Set[str] | None  # None stands for every namespace
 _Place = tuple[str, ...]
+_NO_TOPIC = frozenset(("",))
 
 
 class SelectorLookup(Generic[E]):
     """Entries filed by the selector they stand for."""
 
     def __init__(self) -> None:
-        # Namespace, or None for selectors over several → place → entries. Dicts are the ordered
-        # sets here.
-        self._files: dict[str | None, dict[_Place, dict[E, None]]] = {}
+        # Namespace, or None for selectors over several → place → topic → entries. Dicts are the
+        # ordered sets here.
+        self._files: dict[str | None, dict[_Place, dict[str, dict[E, None]]]] = {}
 
-    def add(self, entry: E, namespaces: Namespaces, selector: Selector) -> None:
+    def add(self, entry: E, namespaces: Namespaces, selector: Selector, topic: str = "") -> None:
         if selector.matches_nothing:
             return
         file = self._files.setdefault(_scope(namespaces), {})
         for place in _places(selector):
-            file.setdefault(place, {})[entry] = None
+            file.setdefault(place, {}).setdefault(topic, {})[entry] = None
 
-    def remove(self, entry: E, namespaces: Namespaces, selector: Selector) -> None:
+    def remove(self, entry: E, namespaces: Namespaces, selector: Selector, topic: str = "") -> None:
         if selector.matches_nothing:
             return
         scope = _scope(namespaces)
         file = self._files[scope]
         for place in _places(selector):
-            del file[place][entry]
-            if not file[place]:
+            topics = file[place]
+            del topics[topic][entry]
+            if not topics[topic]:
+                del topics[topic]
+            if not topics:
                 del file[place]
         if not file:
             del self._files[scope]
 
-    def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[E]:
-        """All entries whose selector matches such a pod, each once, and some that do not."""
+    def candidates(
+        self, namespace: str, labels: Mapping[str, str], topics: Set[str] = _NO_TOPIC
+    ) -> Iterator[E]:
+        """All entries on these topics whose selector matches such a pod, each once, and some whose
+        does not.
+        """
         for scope in (namespace, None):
             file = self._files.get(scope)
             if file is None:
                 continue
-            yield from file.get((), ())
+            places: list[_Place] = [()]
             for key, value in labels.items():
-                yield from file.get((key,), ())
-                yield from file.get((key, value), ())
+                places += (key,), (key, value)
+            for place in places:
+                filed = file.get(place)
+                if filed is not None:
+                    for topic in filed.keys() & topics:
+                        yield from filed[topic]
 
 
 def _scope(namespaces: Namespaces) -> str | None:

@@ -487,11 +487,11 @@ def check_index(view, model, namespaces_and_selectors):
 
 
 def check_carried(view, placed):
-    for keys in ({ZONE, "rack", "elsewhere"}, {ZONE}, set()):
-        check_carried_over(keys, view, placed)
+    for number, keys in enumerate(({ZONE, "rack", "elsewhere"}, {ZONE}, set())):
+        check_carried_over(keys, number, view, placed)
 
 
-def check_carried_over(keys, view, placed):
+def check_carried_over(keys, keys_as_of, view, placed):
     for namespace, labels in [("blue", {"app": "web"}), ("red", {"tier": "front", "app": "db"})]:
         asking = PodInfo(Pod(ObjectMeta(name="q", namespace=namespace, uid="q", labels=labels)))
         for kind in TermKind:
@@ -506,7 +506,7 @@ def check_carried_over(keys, view, placed):
                         namespace, labels, NAMESPACE_LABELS[namespace]
                     ):
                         wanted.setdefault(term.topology_key, Counter())[row] += weight
-            found = view.index.carried(kind, asking, NAMESPACE_LABELS[namespace], keys)
+            found = view.index.carried(kind, asking, NAMESPACE_LABELS[namespace], keys, keys_as_of)
             assert {
                 key: {row: weight * count for row, count in enumerate(counts.tolist()) if count}
                 for key, weight, counts in found

@@ -49,3 +49,23 @@ def test_a_pod_does_not_see_the_selectors_of_others():
         lookup.add(number, frozenset({"x"}), selector_from_labels({"app": f"a{number}"}))
         lookup.add(-number, frozenset({"y"}), selector_from_labels({"app": f"a{number}"}))
     assert list(lookup.candidates("x", {"app": "a7", "tier": "t"})) == [7]
+
+
+@given(
+    st.lists(st.tuples(namespaces, selectors, st.sampled_from(["t", "u", "v"]))),
+    st.sampled_from(["x", "y"]),
+    labels,
+    st.sets(st.sampled_from(["t", "u", "v"])),
+)
+def test_entries_are_found_by_topic(filed, namespace, pod_labels, topics):
+    lookup, plain = SelectorLookup(), SelectorLookup()
+    for number, (where, selector, topic) in enumerate(filed):
+        lookup.add(number, where, selector, topic)
+        plain.add(number, where, selector)
+    found = list(lookup.candidates(namespace, pod_labels, topics))
+    assert len(found) == len(set(found))
+    everything = plain.candidates(namespace, pod_labels)
+    assert set(found) == {number for number in everything if filed[number][2] in topics}
+    for number, (where, selector, topic) in enumerate(filed):
+        lookup.remove(number, where, selector, topic)
+    assert not lookup._files
