@@ -29,7 +29,7 @@ async def test_an_innocent_pod_is_bound_beside_it(request, cluster: Cluster, nam
     daemon = await cluster.start_daemon()
     row = ROWS[name]
     # The embedded server is no subject of this test, and need not admit what is large or deep.
-    size = row.size if request.node.callspec.params["cluster"] == REAL else row.small // 4
+    size = row.size if request.node.callspec.params["cluster"] == REAL else row.small // 16
     scene = row.build(Ask(size, "hostile", [item["metadata"]["name"] for item in made]))
     async with created(cluster, [*scene.before, *scene.pods, pod("innocent")]):
         assert await cluster.node_of("innocent", SECONDS)
