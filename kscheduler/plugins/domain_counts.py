@@ -27,7 +27,7 @@ class DomainCounts:
         """`counted`: keys, and the pods by row that count for each; a key may come twice."""
         self._topology = topology
         self._by_key: dict[str, tuple[Domains, Totals]] = {}
-        for key, counts in counts_by(counted).items() if counted else ():
+        for key, counts in counted if len(counted) < 2 else counts_by(counted).items():
             domains = topology.domains(nodes, key)
             self._by_key[key] = domains, domains.totals(counts)
         # Where every row is in a world of its own: by key, how many more pods there are in the

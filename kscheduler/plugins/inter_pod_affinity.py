@@ -59,7 +59,10 @@ class InterPodAffinity:
     name = "InterPodAffinity"
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
-        self._hard_weight = args.hard_pod_affinity_weight
+        # What a term of others is worth, by kind, in terms of its weight.
+        self._factors = [(TermKind.PREFERRED_AFFINITY, 1), (TermKind.PREFERRED_ANTI_AFFINITY, -1)]
+        if args.hard_pod_affinity_weight > 0:
+            self._factors.append((TermKind.REQUIRED_AFFINITY, args.hard_pod_affinity_weight))
         self._ignores_existing = args.ignore_preferred_terms_of_existing_pods
         self._namespaces = handle.listers.lister(Namespace)
         named_namespaces = NamedNamespaces(self._namespaces)
@@ -83,7 +86,7 @@ class InterPodAffinity:
             return rejected_for_good(f"parsing pod: {pod.affinity_error}")
         labels = self._labels_of_namespace(pod)
         kind = TermKind.REQUIRED_ANTI_AFFINITY
-        existing = nodes.index.carried(kind, pod, labels, nodes.label_keys, nodes.label_generation)
+        existing = nodes.index.carried(kind, pod, labels, nodes)
         has_a_say = bool(pod.required_affinity or pod.required_anti_affinity) or (
             self._hostname_is_node and nodes.index.number_carried(kind, HOSTNAME) > 0
         )
@@ -172,21 +175,17 @@ class InterPodAffinity:
         return None
 
     def _opinions(self, pod: PodInfo, nodes: Nodes) -> Iterator[Opinion]:
-        index, keys = nodes.index, nodes.label_keys
-        for sign, own in ((1, pod.preferred_affinity), (-1, pod.preferred_anti_affinity)):
+        index, labels = nodes.index, self._labels_of_namespace(pod)
+        if pod.preferred_affinity or pod.preferred_anti_affinity:
+            own = [*pod.preferred_affinity]
+            own += [(-weight, term) for weight, term in pod.preferred_anti_affinity]
             for weight, term in own:
-                if term.topology_key in keys:
+                if term.topology_key in nodes.label_keys:
                     counts = index.matching_all((self._resolve(term),))
-                    yield term.topology_key, sign * weight, counts
-        labels, keys_as_of = self._labels_of_namespace(pod), nodes.label_generation
-        for kind, factor in (
-            (TermKind.REQUIRED_AFFINITY, self._hard_weight),
-            (TermKind.PREFERRED_AFFINITY, 1),
-            (TermKind.PREFERRED_ANTI_AFFINITY, -1),
-        ):
-            if factor:
-                for key, weight, sums in index.carried(kind, pod, labels, keys, keys_as_of):
-                    yield key, factor * weight, sums
+                    yield term.topology_key, weight, counts
+        for kind, factor in self._factors:
+            for key, weight, sums in index.carried(kind, pod, labels, nodes):
+                yield key, factor * weight, sums
 
     def _labels_of_namespace(self, pod: PodInfo) -> Mapping[str, str]:
         namespace = self._namespaces.get(pod.namespace)

@@ -80,7 +80,8 @@ class AnswersFromNamespace(Generic[T, K, V]):
         objects = tuple(self._lister.by_index(_BY_NAMESPACE, namespace))
         if objects == known:
             objects = known
-        self._objects.put(namespace, (generation, objects), 100 + 8 * len(objects))
+        if objects is not known or generation != as_of:
+            self._objects.put(namespace, (generation, objects), 100 + 8 * len(objects))
         return objects
 
     def get(self, namespace: str, question: K) -> V | None:

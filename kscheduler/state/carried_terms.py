@@ -8,7 +8,7 @@ are, and of those over one key only the sum matters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -32,14 +32,36 @@ ONE_IN = 64
 _Question = tuple["CarriedTerms", str, tuple[str, ...], frozenset[tuple[str, str]]]
 
 
+class NodeLabels(Protocol):
+    """Which label keys any node has; the same as long as `label_generation` is."""
+
+    @property
+    def label_keys(self) -> Set[str]: ...
+
+    @property
+    def label_generation(self) -> int: ...
+
+
+class _Over:
+    """How many terms over one topology key are carried, and when that changed last."""
+
+    __slots__ = ("changed_at", "total")
+
+    def __init__(self) -> None:
+        self.changed_at = 0
+        self.total = 0
+
+
 class Carriers:
     """One term with its weight: carriers by row."""
 
-    __slots__ = ("rows", "term", "weight")
+    __slots__ = ("over", "rows", "term", "weight")
 
-    def __init__(self, term: AffinityTerm, weight: int) -> None:
+    def __init__(self, term: AffinityTerm, weight: int, over: _Over) -> None:
         self.term = term
         self.weight = weight
+        # Shared by all terms over the same topology key.
+        self.over = over
         self.rows: dict[int, int] = {}
 
 
@@ -52,16 +74,6 @@ class CarriedOver(NamedTuple):
     topology_key: str
     weight: int
     counts: Counts | Sums
-
-
-class _Over:
-    """How many terms over one topology key are carried, and when that changed last."""
-
-    __slots__ = ("changed_at", "total")
-
-    def __init__(self) -> None:
-        self.changed_at = 0
-        self.total = 0
 
 
 class _Meaning:
@@ -78,10 +90,10 @@ class _Meaning:
 
 
 class _Answer(NamedTuple):
-    """Good while no term comes or goes, and while nodes have the same label keys."""
+    """Good while no term comes or goes, and while the labels of nodes are the same."""
 
     terms_as_of: int
-    keys_as_of: int
+    labels_as_of: int
     by_key: list[_Meaning]
 
 
@@ -120,7 +132,10 @@ class CarriedTerms:
         self._clock += 1
         carriers = self._carriers.get((term, weight))
         if carriers is None:
-            carriers = self._carriers[term, weight] = Carriers(term, weight)
+            over = self._over.get(term.topology_key)
+            if over is None:
+                over = self._over[term.topology_key] = _Over()
+            carriers = self._carriers[term, weight] = Carriers(term, weight, over)
             self._lookup.add(carriers, _namespaces(term), term.selector, term.topology_key)
             self._by_namespace_labels += term.namespace_selector is not None
             self._terms_as_of = self._clock
@@ -135,16 +150,13 @@ class CarriedTerms:
             self._lookup.remove(carriers, _namespaces(term), term.selector, term.topology_key)
             self._by_namespace_labels -= term.namespace_selector is not None
             self._terms_as_of = self._clock
+            if not carriers.over.total:
+                del self._over[term.topology_key]
 
     def _change(self, carriers: Carriers, row: int, by: int) -> None:
-        key = carriers.term.topology_key
-        over = self._over.get(key)
-        if over is None:
-            over = self._over[key] = _Over()
+        over = carriers.over
         over.total += by
         over.changed_at = self._clock
-        if not over.total:
-            del self._over[key]
         number = carriers.rows.get(row, 0) + by
         if number:
             carriers.rows[row] = number
@@ -163,16 +175,15 @@ class CarriedTerms:
         self,
         pod: PodInfo,
         namespace_labels: Mapping[str, str],
-        keys: Set[str],
-        keys_as_of: int,
+        nodes: NodeLabels,
         *,
         length: int,
         capacity: int,
     ) -> list[CarriedOver]:
-        """The terms over these keys that mean the pod.
+        """The terms over keys that some node has that mean the pod.
 
-        The pod lives in a namespace with these labels. The keys are the same as long as
-        `keys_as_of` is. Arrays are for `length` rows, with room for `capacity`.
+        The pod lives in a namespace with these labels. Arrays are for `length` rows, with room for
+        `capacity`.
         """
         told_apart = frozenset(namespace_labels.items() if self._by_namespace_labels else ())
         question = (self, pod.namespace, pod.label_set, told_apart)
@@ -180,15 +191,15 @@ class CarriedTerms:
         if (
             answer is None
             or answer.terms_as_of != self._terms_as_of
-            or answer.keys_as_of != keys_as_of
+            or answer.labels_as_of != nodes.label_generation
         ):
             found: dict[str, list[Carriers]] = {}
-            for carriers in self._lookup.candidates(pod.namespace, pod.labels, keys):
+            for carriers in self._lookup.candidates(pod.namespace, pod.labels, nodes.label_keys):
                 term = carriers.term
                 if term.matches(pod.namespace, pod.labels, namespace_labels):
                     found.setdefault(term.topology_key, []).append(carriers)
             by_key = [_Meaning(key, carriers) for key, carriers in found.items()]
-            answer = _Answer(self._terms_as_of, keys_as_of, by_key)
+            answer = _Answer(self._terms_as_of, nodes.label_generation, by_key)
             sums = sum([8 * length for each in by_key if len(each.carriers) > 1])
             number = sum([len(each.carriers) for each in by_key])
             cost = 400 + 100 * len(pod.label_set) + 200 * len(by_key) + 8 * number + sums
@@ -200,7 +211,7 @@ class CarriedTerms:
         if len(carriers) == 1:
             counts = self._counted(carriers[0], capacity).view(length)
             return CarriedOver(key, carriers[0].weight, counts)
-        sums, changed_at = meaning.sums, self._over[key].changed_at
+        sums, changed_at = meaning.sums, carriers[0].over.changed_at
         if sums is None or meaning.sums_as_of != changed_at or len(sums) != length:
             sums = meaning.sums = self._added_up(carriers, length, capacity)
             meaning.sums_as_of = changed_at

@@ -7,12 +7,12 @@ base, and is good only while its base does not change: for the decision it was m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from kscheduler.state.affinity_term import TermKind
-from kscheduler.state.carried_terms import CarriedOver
+from kscheduler.state.carried_terms import CarriedOver, NodeLabels
 from kscheduler.state.columns import read_only
 from kscheduler.state.disks import Disks
 from kscheduler.state.generations import next_generation
@@ -128,10 +128,9 @@ class ForkedPodIndex(PodIndex):
         kind: TermKind,
         pod: PodInfo,
         namespace_labels: Mapping[str, str],
-        keys: Set[str],
-        keys_as_of: int,
+        nodes: NodeLabels,
     ) -> list[CarriedOver]:
-        base = self._base.carried(kind, pod, namespace_labels, keys, keys_as_of)
+        base, keys = self._base.carried(kind, pod, namespace_labels, nodes), nodes.label_keys
         # By topology key, what the pods that came and went add to the base's sum.
         more: dict[str, list[tuple[int, int]]] = {}
         for changed, row, by in self._changes:

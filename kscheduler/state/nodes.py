@@ -175,7 +175,8 @@ class NodeTable:
         old, new = _allocatable(before), _allocatable(after)
         old.pop(PODS, None)
         self.max_pods.cells[row] = new.pop(PODS, 0)
-        self.resources.put_allocatable(row, old, new)
+        if self.resources.put_allocatable(row, old, new):
+            self.changed_rows.add_all()
 
     def _write_taints(self, row: int, node: Node) -> None:
         number = self.taints.number_of(node.spec.taints)

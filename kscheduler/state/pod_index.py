@@ -8,12 +8,12 @@ domain a row is in is the caller's business.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 
 from kscheduler.api.labels import NOTHING, Selector
 from kscheduler.caches import Cache
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
-from kscheduler.state.carried_terms import CarriedCaches, CarriedOver, CarriedTerms
+from kscheduler.state.carried_terms import CarriedCaches, CarriedOver, CarriedTerms, NodeLabels
 from kscheduler.state.columns import SMALLEST_CAPACITY
 from kscheduler.state.namespace_sets import bytes_of_namespaces
 from kscheduler.state.pod_classes import PodClass, PodClasses
@@ -56,13 +56,12 @@ class PodIndex(ABC):
         kind: TermKind,
         pod: PodInfo,
         namespace_labels: Mapping[str, str],
-        keys: Set[str],
-        keys_as_of: int,
+        nodes: NodeLabels,
     ) -> list[CarriedOver]:
         """The terms of this kind that pods carry and that mean the given pod.
 
-        `namespace_labels` are those of the given pod's namespace. Terms over topology keys other
-        than `keys` are left out; these are the same as long as `keys_as_of` is.
+        `namespace_labels` are those of the given pod's namespace. Terms over topology keys that no
+        node has are left out.
         """
 
     @abstractmethod
@@ -133,20 +132,14 @@ class LivePodIndex(PodIndex):
         kind: TermKind,
         pod: PodInfo,
         namespace_labels: Mapping[str, str],
-        keys: Set[str],
-        keys_as_of: int,
+        nodes: NodeLabels,
     ) -> list[CarriedOver]:
         terms = self._carried[kind]
         # Most clusters have no term of some kind, and every decision asks for all four.
         if not len(terms):
             return []
         return terms.meaning(
-            pod,
-            namespace_labels,
-            keys,
-            keys_as_of,
-            length=self._length,
-            capacity=self._capacity,
+            pod, namespace_labels, nodes, length=self._length, capacity=self._capacity
         )
 
     def number_carried(self, kind: TermKind, key: str) -> int:

@@ -38,8 +38,13 @@ class Resources:
 
     def put_allocatable(
         self, row: int, before: Mapping[str, int], after: Mapping[str, int]
-    ) -> None:
-        """What the node of this row had and what it has now; naming 0 of something is nothing."""
+    ) -> bool:
+        """What the node of this row had and what it has now; naming 0 of something is nothing.
+
+        True if columns came or went that pods on other rows ask for: these rows, too, look
+        different then.
+        """
+        others_changed = False
         gone = [name for name, amount in before.items() if amount]
         for name in gone:
             self.allocatable.cells[self.columns[name], row] = 0
@@ -47,6 +52,7 @@ class Resources:
             if amount:
                 column = self.columns.get(name)
                 if column is None:
+                    others_changed |= name in self._aside
                     column = self._new_column(name)
                 self._nodes[column] += 1
                 self.allocatable.cells[column, row] = amount
@@ -55,8 +61,10 @@ class Resources:
             self._nodes[column] -= 1
             if not self._nodes[column] and column >= len(PERMANENT):
                 self._drop_column(name)
+                others_changed |= name in self._aside
         if len(self._free) > max(FEW_COLUMNS, len(self._nodes) // 2):
             self._move_together()
+        return others_changed
 
     def add_requests(self, requests: Mapping[str, int], row: int, by: int) -> None:
         """The requests of a pod that enters (`by` 1) or leaves (-1) the row."""

@@ -64,6 +64,23 @@ def test_after_another_look_cycles_go_as_well():
     assert gone() is None
 
 
+def test_when_twice_as_much_is_set_aside_cycles_among_it_go_as_well(monkeypatch):
+    monkeypatch.setattr(garbage, "FEWEST", 0)
+    monkeypatch.setattr(garbage, "COUNTED_EVERY", 1)
+    garbage.set_aside()
+    held = circle()
+    gone = weakref.ref(held)
+    gc.collect()
+    del held
+    gc.collect()
+    assert gone() is not None
+    kept = [Thing() for _ in range(2 * gc.get_freeze_count())]
+    gc.collect()  # Sets these aside, and finds that there are too many.
+    gc.collect()
+    assert gone() is None
+    assert gc.get_freeze_count() >= len(kept)
+
+
 def test_rounds_come_often_enough_to_be_short():
     garbage.set_aside()
     youngest, middle, oldest = gc.get_threshold()

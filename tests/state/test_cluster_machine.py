@@ -1,6 +1,7 @@
 """Whatever happens in whatever order, the columns equal those of a plain model of the cluster."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 from hypothesis import settings
@@ -488,10 +489,11 @@ def check_index(view, model, namespaces_and_selectors):
 
 def check_carried(view, placed):
     for number, keys in enumerate(({ZONE, "rack", "elsewhere"}, {ZONE}, set())):
-        check_carried_over(keys, number, view, placed)
+        labels = SimpleNamespace(label_keys=keys, label_generation=number)
+        check_carried_over(keys, labels, view, placed)
 
 
-def check_carried_over(keys, keys_as_of, view, placed):
+def check_carried_over(keys, node_labels, view, placed):
     for namespace, labels in [("blue", {"app": "web"}), ("red", {"tier": "front", "app": "db"})]:
         asking = PodInfo(Pod(ObjectMeta(name="q", namespace=namespace, uid="q", labels=labels)))
         for kind in TermKind:
@@ -506,7 +508,7 @@ def check_carried_over(keys, keys_as_of, view, placed):
                         namespace, labels, NAMESPACE_LABELS[namespace]
                     ):
                         wanted.setdefault(term.topology_key, Counter())[row] += weight
-            found = view.index.carried(kind, asking, NAMESPACE_LABELS[namespace], keys, keys_as_of)
+            found = view.index.carried(kind, asking, NAMESPACE_LABELS[namespace], node_labels)
             assert {
                 key: {row: weight * count for row, count in enumerate(counts.tolist()) if count}
                 for key, weight, counts in found

@@ -1,5 +1,7 @@
 """The index as such; that its counts are right under any history is tested with the cluster."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from kscheduler.api.core import (
@@ -27,7 +29,7 @@ from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_lookup import bytes_of_selector
 
 NS = frozenset({"ns"})
-KEYS = {"zone"}
+NODES = SimpleNamespace(label_keys={"zone"}, label_generation=1)
 
 
 def make_pod(app="web", *, namespace="ns", deleted=None, away_from=None):
@@ -93,15 +95,15 @@ def test_namespaces(index, namespaces, want):
 
 def test_rows_that_come_are_counted_on(index):
     matching(index, app("web"))
-    index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS, 1)
+    index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, NODES)
     index.resize(40)
     index.add(make_pod(away_from="web"), 39)
     assert matching(index, app("web")) == [0] * 39 + [1]
-    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS, 1)
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, NODES)
     assert carried.counts.tolist() == [0] * 39 + [1]
     index.resize(100)
     assert len(matching(index, app("web"))) == 100
-    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS, 1)
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, NODES)
     assert carried.counts[39] == carried.counts.sum() == 1
 
 
@@ -125,24 +127,24 @@ def test_a_term_carried_by_many_is_told_once(index):
     for row in (0, 0, 2):
         index.add(make_pod(away_from="web"), row)
     index.add(make_pod(away_from="db"), 1)
-    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod("web"), {}, KEYS, 1)
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod("web"), {}, NODES)
     assert (carried.topology_key, carried.weight) == ("zone", 1)
     assert carried.counts.tolist() == [2, 0, 1]
-    assert index.carried(TermKind.REQUIRED_AFFINITY, make_pod("web"), {}, KEYS, 1) == []
+    assert index.carried(TermKind.REQUIRED_AFFINITY, make_pod("web"), {}, NODES) == []
 
 
 def test_a_term_nobody_carries_is_forgotten(index):
     pod = make_pod(away_from="web")
     index.add(pod, 0)
-    assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS, 1)
+    assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, NODES)
     index.remove(pod, 0)
-    assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS, 1) == []
+    assert index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, NODES) == []
 
 
 def test_counts_of_a_term_follow_its_carriers(index):
     pods = [make_pod(away_from="web") for _ in range(3)]
     index.add(pods[0], 0)
-    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS, 1)
+    (carried,) = index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, NODES)
     index.add(pods[1], 0)
     index.add(pods[2], 1)
     assert carried.counts.tolist() == [2, 1, 0]
@@ -157,7 +159,7 @@ def test_labels_of_the_namespace_are_told_apart(index):
     affinity = Affinity(pod_anti_affinity=PodAffinity((by_team,)))
     index.add(PodInfo(Pod(ObjectMeta(name="p", namespace="x"), PodSpec(affinity=affinity))), 0)
     found = [
-        len(index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), labels, KEYS, 1))
+        len(index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), labels, NODES))
         for labels in ({"team": "a"}, {"team": "b"}, {}, {"team": "a"})
     ]
     assert found == [1, 0, 0, 1]
@@ -216,7 +218,7 @@ def test_selectors_nobody_asks_for_any_more_are_forgotten_when_aged(index):
 def test_every_cache_tells_how_full_it_is(index):
     index.add(make_pod(away_from="web"), 0)
     matching(index, app("web"))
-    index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, KEYS, 1)
+    index.carried(TermKind.REQUIRED_ANTI_AFFINITY, make_pod(), {}, NODES)
     used = {cache.name: (cache.entries, cache.bytes > 0) for cache in index.caches if cache.entries}
     assert used == {
         "selector_counts": (1, True),
@@ -246,7 +248,7 @@ def test_carriers_make_room_and_come_back_right(index, monkeypatch):
     for _ in range(2):
         for number in range(40):
             found = index.carried(
-                TermKind.REQUIRED_ANTI_AFFINITY, make_pod(f"a{number}"), {}, KEYS, 1
+                TermKind.REQUIRED_ANTI_AFFINITY, make_pod(f"a{number}"), {}, NODES
             )
             assert [each.counts.tolist()[number % 3] for each in found] == [1]
             assert 0 < terms._counts.entries < 20
@@ -255,9 +257,19 @@ def test_carriers_make_room_and_come_back_right(index, monkeypatch):
 def test_terms_over_other_keys_are_not_looked_at(index):
     index.add(make_pod(away_from="web"), 0)
     kind = TermKind.REQUIRED_ANTI_AFFINITY
-    assert index.carried(kind, make_pod(), {}, {"rack"}, 1) == []
-    assert index.carried(kind, make_pod(), {}, {"rack", "zone"}, 2)
-    assert index.carried(kind, make_pod(), {}, {"rack"}, 3) == []
+    assert (
+        index.carried(
+            kind, make_pod(), {}, SimpleNamespace(label_keys={"rack"}, label_generation=2)
+        )
+        == []
+    )
+    assert index.carried(kind, make_pod(), {}, NODES)
+    assert (
+        index.carried(
+            kind, make_pod(), {}, SimpleNamespace(label_keys={"rack"}, label_generation=3)
+        )
+        == []
+    )
     assert index.number_carried(kind, "zone") == 1
     assert index.number_carried(kind, "rack") == 0
 
@@ -279,14 +291,14 @@ def test_several_terms_over_one_key_add_up(index, monkeypatch, few):
     kind = TermKind.PREFERRED_AFFINITY
     for row, pod in ((0, one), (1, one), (1, other)):
         index.add(pod, row)
-    (carried,) = index.carried(kind, make_pod(), {}, KEYS, 1)
+    (carried,) = index.carried(kind, make_pod(), {}, NODES)
     assert (carried.counts * carried.weight).tolist() == [10, 17, 0]
     index.remove(one, 1)
-    (carried,) = index.carried(kind, make_pod(), {}, KEYS, 1)
+    (carried,) = index.carried(kind, make_pod(), {}, NODES)
     assert (carried.counts * carried.weight).tolist() == [10, 7, 0]
     index.resize(4)
     index.add(other, 3)
-    (carried,) = index.carried(kind, make_pod(), {}, KEYS, 1)
+    (carried,) = index.carried(kind, make_pod(), {}, NODES)
     assert (carried.counts * carried.weight).tolist() == [10, 7, 0, 7]
 
 
