@@ -102,7 +102,8 @@ class Batching:
                 found = self._best(left, cycle.clone(), framework, pod, nodes, number)
         if not found:
             self._metrics.batch_attempts_total.labels(profile, "no_hint").inc()
-        self._log_hint(profile, pod, number, found)
+        if v := log.v(3 if found else 4):
+            self._log_hint(v, profile, pod, number, found)
         hinted = "hint" if found else "no_hint"
         seconds = perf_counter() - started
         self._metrics.get_node_hint_duration_seconds.labels(hinted, profile).observe(seconds)
@@ -207,9 +208,9 @@ class Batching:
                 reason=reason,
             )
 
-    def _log_hint(self, profile: str, pod: PodInfo, number: int, found: str) -> None:
-        if not (v := log.v(3 if found else 4)):
-            return
+    def _log_hint(
+        self, v: logs.Verbose, profile: str, pod: PodInfo, number: int, found: str
+    ) -> None:
         told = {"profile": profile, "pod": logs.ref(pod.pod), "cycleCount": number}
         if found:
             remaining = len(self._by_profile[profile].rows)
