@@ -61,11 +61,12 @@ class BoundedCache(Generic[K, V]):
     """
 
     __slots__ = (
-        "_costs",
         "_older",
         "_older_bytes",
+        "_older_costs",
         "_recent",
         "_recent_bytes",
+        "_recent_costs",
         "evictions",
         "largest",
         "max_bytes",
@@ -80,7 +81,9 @@ class BoundedCache(Generic[K, V]):
         self.evictions = 0
         self._recent: dict[K, V] = {}
         self._older: dict[K, V] = {}
-        self._costs: dict[K, int] = {}
+        # Of the entries of each generation.
+        self._recent_costs: dict[K, int] = {}
+        self._older_costs: dict[K, int] = {}
         self._recent_bytes = 0
         self._older_bytes = 0
 
@@ -90,14 +93,14 @@ class BoundedCache(Generic[K, V]):
 
     @property
     def entries(self) -> int:
-        return len(self._costs)
+        return len(self._recent) + len(self._older)
 
     def get(self, key: K) -> V | None:
         found = self._recent.get(key)
         if found is None and self._older:
             found = self._older.pop(key, None)
             if found is not None:
-                cost = self._costs[key]
+                cost = self._older_costs.pop(key)
                 self._older_bytes -= cost
                 self._enter(key, found, cost)
         return found
@@ -108,10 +111,9 @@ class BoundedCache(Generic[K, V]):
         One that is too large is not kept, and nothing is under this key then.
         """
         cost += ENTRY_BYTES
-        if key in self._costs:
+        if key in self._recent or key in self._older:
             self._discard(key)
         if cost <= self.largest:
-            self._costs[key] = cost
             self._enter(key, value, cost)
 
     def age(self) -> None:
@@ -121,7 +123,8 @@ class BoundedCache(Generic[K, V]):
     def clear(self) -> None:
         self._recent.clear()
         self._older.clear()
-        self._costs.clear()
+        self._recent_costs.clear()
+        self._older_costs.clear()
         self._recent_bytes = self._older_bytes = 0
 
     def _enter(self, key: K, value: V, cost: int) -> None:
@@ -129,21 +132,20 @@ class BoundedCache(Generic[K, V]):
             self.evictions += len(self._older)
             self._drop_older()
         self._recent[key] = value
+        self._recent_costs[key] = cost
         self._recent_bytes += cost
 
     def _drop_older(self) -> None:
-        for key in self._older:
-            del self._costs[key]
         self._older, self._older_bytes = self._recent, self._recent_bytes
-        self._recent, self._recent_bytes = {}, 0
+        self._older_costs = self._recent_costs
+        self._recent, self._recent_bytes, self._recent_costs = {}, 0, {}
 
     def _discard(self, key: K) -> None:
-        cost = self._costs.pop(key)
         if self._recent.pop(key, None) is not None:
-            self._recent_bytes -= cost
+            self._recent_bytes -= self._recent_costs.pop(key)
         else:
             del self._older[key]
-            self._older_bytes -= cost
+            self._older_bytes -= self._older_costs.pop(key)
 
 
 class SharedValues(BoundedCache[K, V]):

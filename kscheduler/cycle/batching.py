@@ -36,19 +36,16 @@ class _KnownNodes:
     its last rows are free; so what was found out about a row holds for a name.
     """
 
-    __slots__ = ("_names", "_order")
+    __slots__ = ("_names", "order")
 
     def __init__(self, nodes: Nodes) -> None:
         # Made anew, and only then, when nodes come or go.
-        self._order = nodes.order
+        self.order = nodes.order
         self._names = tuple(nodes.names)
-
-    def are_those_of(self, nodes: Nodes) -> bool:
-        return nodes.order is self._order
 
     def all_left(self, rows: Rows, nodes: Nodes) -> bool:
         """Whether the nodes of these rows are there, in the same rows, today."""
-        if self.are_those_of(nodes):
+        if nodes.order is self.order:
             return True
         before, after = self._names, nodes.names
         there = len(after)
@@ -90,7 +87,7 @@ class Batching:
         """The node to try first, or "". PreFilter has been run in `cycle`."""
         started = perf_counter()
         profile = framework.profile_name
-        if self._known is None or not self._known.are_those_of(nodes):
+        if self._known is None or nodes.order is not self._known.order:
             self._known = _KnownNodes(nodes)
         found = ""
         left = self._by_profile.get(profile)

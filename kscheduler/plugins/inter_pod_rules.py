@@ -70,11 +70,12 @@ class RequiredTerms:
         """
         keys, index = nodes.label_keys, nodes.index
         avoiding = DomainCounts(topology, nodes, [(key, counts) for key, _, counts in existing])
-        affinity, wanted, means_itself = [], DomainCounts(topology, nodes), False
+        affinity = []
         for term in pod.required_affinity:
             if term.topology_key not in keys:
+                none = DomainCounts(topology, nodes)
                 return cls(
-                    pod, namespace_labels, (), NO_TERMS, wanted, wanted, avoiding, unmeetable=True
+                    pod, namespace_labels, (), NO_TERMS, none, none, avoiding, unmeetable=True
                 )
             affinity.append(resolve(term))
         if affinity:
@@ -84,14 +85,17 @@ class RequiredTerms:
             of_affinity = topology if wanted_in == _ONLY_HOSTNAME else by_label
             wanted = DomainCounts(of_affinity, nodes, [(key, counts) for key in wanted_in])
             means_itself = means_all(affinity, pod)
-        away = NO_TERMS
+        else:
+            wanted, means_itself = DomainCounts(topology, nodes), False
         if pod.required_anti_affinity:
             away = AffinityTerms(
                 [resolve(term) for term in pod.required_anti_affinity if term.topology_key in keys]
             )
-        unwanted = DomainCounts(
-            topology, nodes, [(term.topology_key, index.matching_all((term,))) for term in away]
-        )
+            unwanted = DomainCounts(
+                topology, nodes, [(term.topology_key, index.matching_all((term,))) for term in away]
+            )
+        else:
+            away, unwanted = NO_TERMS, DomainCounts(topology, nodes)
         return cls(
             pod,
             namespace_labels,

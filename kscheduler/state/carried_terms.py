@@ -52,6 +52,9 @@ class _Over:
         self.total = 0
 
 
+_NO_LABELS: frozenset[tuple[str, str]] = frozenset()
+
+
 class Carriers:
     """One term with its weight: carriers by row."""
 
@@ -185,7 +188,9 @@ class CarriedTerms:
         The pod lives in a namespace with these labels. Arrays are for `length` rows, with room for
         `capacity`.
         """
-        told_apart = frozenset(namespace_labels.items() if self._by_namespace_labels else ())
+        told_apart = _NO_LABELS
+        if self._by_namespace_labels:
+            told_apart = frozenset(namespace_labels.items())
         question = (self, pod.namespace, pod.label_set, told_apart)
         answer = self._answers.get(question)
         if (
@@ -204,13 +209,15 @@ class CarriedTerms:
             number = sum([len(each.carriers) for each in by_key])
             cost = 400 + 100 * len(pod.label_set) + 200 * len(by_key) + 8 * number + sums
             self._answers.put(question, answer, cost)
-        return [self._carried(meaning, length, capacity) for meaning in answer.by_key]
+        by_key = answer.by_key
+        return [self._carried(each, length, capacity) for each in by_key] if by_key else []
 
     def _carried(self, meaning: _Meaning, length: int, capacity: int) -> CarriedOver:
         key, carriers = meaning.key, meaning.carriers
         if len(carriers) == 1:
-            counts = self._counted(carriers[0], capacity).view(length)
-            return CarriedOver(key, carriers[0].weight, counts)
+            (only,) = carriers
+            counts = self._counts.get(only) or self._counted(only, capacity)
+            return CarriedOver(key, only.weight, counts.view(length))
         sums, changed_at = meaning.sums, carriers[0].over.changed_at
         if sums is None or meaning.sums_as_of != changed_at or len(sums) != length:
             sums = meaning.sums = self._added_up(carriers, length, capacity)
