@@ -56,7 +56,15 @@ class _Page(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
+class _NumberedPage(msgspec.Struct, frozen=True):
+    """A page cut off below its items, which are numbers of parts."""
+
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[int] | None = None
+
+
 _decode_page = decoder_for(_Page)
+_decode_numbered_page = decoder_for(_NumberedPage)
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 
@@ -72,7 +80,7 @@ def in_parts(body: bytes, part_bytes: int = PART_BYTES) -> Iterator[_Page]:
     start = body.find(ITEMS, 0, MAX_HEAD_BYTES) + len(ITEMS)
     first = body[start : body.find(b":", start, start + MAX_HEAD_BYTES) + 1]
     if start < len(ITEMS) or not first.startswith(b"{"):
-        yield _decode_page(body)
+        yield _page(body)
         return
     at, size = start, part_bytes
     while at + size < len(body):
@@ -87,19 +95,33 @@ def in_parts(body: bytes, part_bytes: int = PART_BYTES) -> Iterator[_Page]:
     end = body.rfind(b"}]", at) + 1
     items = _items(b"[%b]" % body[at:end]) if end > at else None
     if items is None:
-        yield _decode_page(body[:start] + body[at:])
+        yield _page(body[:start] + body[at:])
     else:
         yield _Page(_decode_page(body[:start] + body[end:]).metadata, items)
 
 
+def _page(body: bytes) -> _Page:
+    """A page in one piece, its items apart; no item keeps the others from being found."""
+    try:
+        return _decode_page(body)
+    except DecodeError as error:
+        refused = error
+    try:
+        text, parts = outline(body, depth=2)
+        page = _decode_numbered_page(text)
+        return _Page(page.metadata, [msgspec.Raw(parts[number]) for number in page.items or ()])
+    except (DecodeError, UnbalancedError, IndexError):
+        raise refused from None
+
+
 def _items(text: bytes) -> list[msgspec.Raw] | None:
-    """The elements of an array; None for what is no JSON. None of them can hide the others."""
+    """The elements of an array, whatever one of them holds; None for what is no array of objects,
+    as a text that ends in the midst of one.
+    """
     try:
         return _decode_items(text)
-    except RecursionError:
-        pass
     except UNREADABLE:
-        return None
+        pass
     try:
         numbers, parts = outline(text, depth=1)
         return [msgspec.Raw(parts[number]) for number in _decode_numbers(numbers)]

@@ -133,7 +133,7 @@ async def test_list_in_one_piece_is_decoded_a_few_at_a_time(gate, monkeypatch):
         return SHAPE.decode(data)
 
     shape = type(SHAPE)(SHAPE.name, decode, SHAPE.key, SHAPE.version)
-    lister = Lister(Client(), Collection(PODS, shape), Pace(gate))
+    lister = Lister(Client(), Collection(PODS, shape), Pace(gate), lambda key: None)
     turns = Turns(lambda: len(decoded))
     found = await turns.during(lister.list_all("5"))
     assert (len(found.items), found.version) == (MANY, "7")
