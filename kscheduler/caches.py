@@ -28,11 +28,11 @@ EXPANSION = 6
 
 
 class Cache(Protocol):
-    """What all caches have in common."""
+    """Interface of all caches: a name, sizes for the metrics, and aging."""
 
     @property
     def name(self) -> str:
-        """The same for caches of the same purpose, one per profile, say."""
+        """Label in the metrics; caches of one purpose, one per profile, say, share it."""
 
     @property
     def max_bytes(self) -> int: ...

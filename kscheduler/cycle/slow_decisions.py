@@ -125,7 +125,7 @@ class DecisionWatch:
 
 @dataclass(slots=True)
 class _Record:
-    """What pods of one kind have cost lately; times are seconds since the epoch."""
+    """Slow decisions in a row about one kind of pod; times are seconds since the epoch."""
 
     times: int
     not_before: float
@@ -182,7 +182,7 @@ class SlowDecisions:
         self._tell(queued, call, seconds, record.times, rest, found=found)
 
     def decided_among_others(self, queued: QueuedPod, *, found: bool, now: float) -> None:
-        """The same where the decision waited for extenders: only looks that met a plugin count."""
+        """`decided` after waiting for extenders: only looks that met a plugin count."""
         self.decided(queued, self.watch.seconds_in_plugins, found=found, now=now)
 
     def _rest(self, times: int, seconds: float, *, found: bool) -> float:

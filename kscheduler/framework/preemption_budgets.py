@@ -52,7 +52,7 @@ class Budgets:
         return bool(self._by_namespace)
 
     def violated_by(self, pods: Sequence[PodInfo], node: Rows) -> Mask:
-        """Whose eviction, after that of those before it on its node, would exceed a budget.
+        """Pods whose eviction, after that of those before them on their node, exceeds a budget.
 
         `node` tells by number which one each pod is on; those of one node follow each other.
         """

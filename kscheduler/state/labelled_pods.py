@@ -67,7 +67,7 @@ class LabelledPods:
         return self._numbers[places]
 
     def without(self, numbers: Numbers, names: Iterable[str]) -> Numbers:
-        """Those of these pods that are not called so."""
+        """The pods of these numbers whose names are not among `names`."""
         if not names or not len(numbers):
             return numbers
         if self._by_name is None:
@@ -97,7 +97,7 @@ class LabelledPods:
 
 
 class _Values:
-    """What label sets say under one key; those that say nothing are not here."""
+    """Values of one label key, by label set; label sets without the key are left out."""
 
     def __init__(self, label_sets: Sequence[int], values: Sequence[str]) -> None:
         """Label sets are in ascending order."""
