@@ -22,9 +22,9 @@ from kscheduler.client.legacy_recorder import LegacyBroadcaster, broadcaster_for
 from kscheduler.client.resources import KubeClient
 from kscheduler.config.dump import to_json
 from kscheduler.errors import KschedulerError
-from kscheduler.framework.outside.health import Limits
 from kscheduler.leader_election import LeaderElector
 from kscheduler.plugins import IN_TREE, NOT_BUILT
+from kscheduler.runtime.out_of_tree.health import Limits
 from kscheduler.serving import endpoints, gate
 from kscheduler.serving.access_metrics import SERVING_CERTIFICATE, AccessObserver, Upkeep
 from kscheduler.serving.health import PING, Check, ping

@@ -13,8 +13,8 @@ from kscheduler.client.tls import TlsConfig
 from kscheduler.client.whole_objects import Wanted
 from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.config.model import ExtenderTLSConfig
-from kscheduler.framework.extender import Extender
-from kscheduler.framework.extenders import Extenders, World
+from kscheduler.runtime.extenders.extender import Extender
+from kscheduler.runtime.extenders.extenders import Extenders, World
 
 
 class Extending:

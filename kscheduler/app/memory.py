@@ -13,8 +13,8 @@ from itertools import chain
 
 from kscheduler.api import labels, quantity, resource_names, sharing, validation
 from kscheduler.caches import Cache
-from kscheduler.framework.runtime import Framework
 from kscheduler.plugins.volume_binding import reach
+from kscheduler.runtime.framework import Framework
 from kscheduler.state import cache as node_cache
 from kscheduler.state import pod_info
 from kscheduler.state.pod_template import PodTemplate

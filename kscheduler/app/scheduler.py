@@ -16,7 +16,7 @@ from kscheduler.api.resources import PODS
 from kscheduler.api.timestamps import steady_time
 from kscheduler.app import garbage
 from kscheduler.app.extending import Extending, kept_for
-from kscheduler.app.following import Following
+from kscheduler.app.informers import Following
 from kscheduler.app.memory import age_caches, caches_of
 from kscheduler.client.informer import Registration
 from kscheduler.client.informer_factory import InformerFactory
@@ -36,18 +36,18 @@ from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import Scheduler as Decider
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
-from kscheduler.framework.background import Background
-from kscheduler.framework.extenders import Extenders
-from kscheduler.framework.handle import Factory, Handle
-from kscheduler.framework.outside.health import Limits
-from kscheduler.framework.outside.support import Support
-from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
-from kscheduler.framework.profile import build_frameworks
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.waiting_pods import WaitingPods
 from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.runtime.background import Background
+from kscheduler.runtime.extenders.extenders import Extenders
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import Factory, Handle
+from kscheduler.runtime.out_of_tree.health import Limits
+from kscheduler.runtime.out_of_tree.support import Support
+from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
+from kscheduler.runtime.profile import build_frameworks
+from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.pod_info import PodInfo

@@ -15,7 +15,6 @@ from kscheduler.api.field_errors import aggregate
 from kscheduler.api.resources import EVENTS
 from kscheduler.app import build_facts
 from kscheduler.app.election import request_seconds
-from kscheduler.client.files import reason
 from kscheduler.client.kubeconfig import RestConfig, check_usable, load_rest_config
 from kscheduler.client.observation import Observer, RestClientMetrics, ThreadsafeObserver
 from kscheduler.client.reachability import Reachability
@@ -36,9 +35,10 @@ from kscheduler.config.plugin_log import plugins_value
 from kscheduler.config.profiles import Completed, Registry, complete, named_plugins
 from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError
-from kscheduler.framework.outside.args import check_all
-from kscheduler.framework.outside.registration import Outside, register
+from kscheduler.gotext.files import reason
 from kscheduler.metrics import Metrics
+from kscheduler.runtime.out_of_tree.args import check_all
+from kscheduler.runtime.out_of_tree.registration import Outside, register
 from kscheduler.serving.delegation import Delegation, delegate
 from kscheduler.serving.plain_listener import PlainListeners, open_listeners
 from kscheduler.serving.secure_port import Pem, SecurePort, generate_certificate, open_port

@@ -90,7 +90,7 @@ def validate(ctx: click.Context, file: str, gates: FeatureGates, specs: tuple[st
 @click.pass_context
 def plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
     """Print all plugins there are: where each can run, and where those from outside come from."""
-    from kscheduler.framework.outside.registration import everything
+    from kscheduler.runtime.out_of_tree.registration import everything
 
     try:
         outside, problems = everything(specs)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kscheduler import logs
-from kscheduler.client import files
 from kscheduler.client.exec_plugin import Exec, ExecPlugin
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
 
 log = logs.logger(__name__)
 

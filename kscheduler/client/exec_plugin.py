@@ -16,8 +16,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from kscheduler.api.decode import DecodeError, decoder_for
-from kscheduler.client import files
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
 
 # A plugin may open a browser; one that hangs must not hold the scheduler for ever.
 TIMEOUT_SECONDS = 120.0

@@ -5,7 +5,6 @@ import os
 import socket
 import ssl
 
-from kscheduler.client import files
 from kscheduler.client.dialling import DialError, HandshakeTimeoutError, ProxyRefusedError
 from kscheduler.client.errors import (
     ConnectionRefused,
@@ -17,6 +16,7 @@ from kscheduler.client.errors import (
 )
 from kscheduler.client.http_connection import CutShortError, ServerClosedError
 from kscheduler.client.http_response import MalformedResponseError
+from kscheduler.gotext import files
 
 # What exchanges fail with; a ValueError is about a request that cannot be written down.
 BROKEN = (

@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kscheduler import logs
-from kscheduler.client import files
 from kscheduler.client.credentials import NOT_IN_VALUE, Identity, Impersonation
 from kscheduler.client.exec_plugin import Exec
-from kscheduler.client.go_url import Url, parse_url
 from kscheduler.client.kubeconfig_check import check
 from kscheduler.client.kubeconfig_file import Chosen, Cluster, ExecEntry, User, choose, load
 from kscheduler.client.tls import TlsConfig, check_authority, make_context
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
+from kscheduler.gotext.url import Url, parse_url
 from kscheduler.logs import quote
 
 log = logs.logger(__name__)

@@ -2,10 +2,10 @@
 
 import os
 
-from kscheduler.client import files
-from kscheduler.client.go_url import parse_url
 from kscheduler.client.kubeconfig_file import Chosen, Cluster, ExecEntry, User
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
+from kscheduler.gotext.url import parse_url
 from kscheduler.logs import quote
 
 NO_CONFIGURATION = (

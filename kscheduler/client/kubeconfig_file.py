@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.decode import DecodeError, convert
-from kscheduler.api.document import INTERNAL_VERSION, Kind, kind_of, parse_yaml, with_default
-from kscheduler.api.json_text import Node, plain
-from kscheduler.client import files
 from kscheduler.client.kubeconfig_types import mismatch, printed
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
+from kscheduler.gotext.document import INTERNAL_VERSION, Kind, kind_of, parse_yaml, with_default
+from kscheduler.gotext.json_text import Node, plain
 from kscheduler.logs import quote
 
 CONFIG = Kind("", "v1", "Config")

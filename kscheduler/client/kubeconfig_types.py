@@ -3,8 +3,8 @@
 The order of the fields is the one in which Go prints them, as it does when a name is used twice.
 """
 
-from kscheduler.api.base64_text import decode_base64
-from kscheduler.api.json_text import Node
+from kscheduler.gotext.base64_text import decode_base64
+from kscheduler.gotext.json_text import Node
 
 RAW = "runtime.RawExtension"
 BYTES = "[]uint8"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import SplitResult
 
-from kscheduler.client.go_url import parse_url
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.url import parse_url
 
 PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 IN_CGI = "refusing to use HTTP_PROXY value in CGI environment; see golang.org/s/cgihttpproxy"

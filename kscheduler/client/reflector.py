@@ -15,7 +15,6 @@ from typing import Generic, Protocol, TypeVar
 
 from kscheduler import logs
 from kscheduler.api.decode import DecodeError
-from kscheduler.api.duration import SECOND, format_duration
 from kscheduler.client.errors import (
     ApiError,
     ConnectionRefused,
@@ -36,6 +35,7 @@ from kscheduler.client.watch_lines import (
     Lines,
     understand,
 )
+from kscheduler.gotext.duration import SECOND, format_duration
 
 T = TypeVar("T")
 

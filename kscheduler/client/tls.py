@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from kscheduler import logs
-from kscheduler.client import files
 from kscheduler.client.key_pair import check_pair
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
 
 # How often certificate files are looked at again.
 CHECK_SECONDS = 60.0

@@ -18,7 +18,6 @@ from typing import Self
 from urllib.parse import urlencode
 
 from kscheduler import logs
-from kscheduler.api.duration import SECOND, format_duration
 from kscheduler.client.connections import Connections
 from kscheduler.client.credentials import NOT_IN_VALUE, credentials_for
 from kscheduler.client.dialling import Route
@@ -41,6 +40,7 @@ from kscheduler.client.reachability import Reachability
 from kscheduler.client.throttle import bucket_for
 from kscheduler.client.tls import TlsContexts
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.duration import SECOND, format_duration
 from kscheduler.logs import quote
 from kscheduler.version import __version__
 

@@ -3,7 +3,7 @@
 A plugin is any object with a `name` and the methods of the points it extends; which points those
 are is read off its methods. Pods come compiled (`PodInfo`), nodes come as columns (`Nodes`): a
 Filter answers with masks, a Score with an array. Plugins that would rather judge one node at a time
-are wrapped by `framework.per_node`.
+are wrapped by `runtime.per_node`.
 
 Everything here is synchronous except what may wait for the network: pre_bind and bind.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import Diagnosis, Rejection, Rows, Scores, Status
+from kscheduler.framework.status import Diagnosis, Rejection, Rows, Scores, Status
 
 if TYPE_CHECKING:
     from kscheduler.state.nodes_view import Nodes

@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kscheduler.framework.handle import Factory, Handle
 from kscheduler.framework.plugin import Plugin
 from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.plugins.image_locality import ImageLocality
-from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts
-from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from kscheduler.plugins.node_resources_fit import NodeResourcesFit
+from kscheduler.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from kscheduler.plugins.node_resources.fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
 from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
-from kscheduler.plugins.pod_topology_spread import PodTopologySpread
+from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kscheduler.plugins.priority_sort import PrioritySort
 from kscheduler.plugins.scheduling_gates import SchedulingGates
 from kscheduler.plugins.taint_toleration import TaintToleration
 from kscheduler.plugins.volume_binding import VolumeBinding
 from kscheduler.plugins.volume_restrictions import VolumeRestrictions
 from kscheduler.plugins.volume_zone import VolumeZone
+from kscheduler.runtime.handle import Factory, Handle
 
 
 def _plain(make: Callable[[], Plugin]) -> Factory:

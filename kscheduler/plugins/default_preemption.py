@@ -1,7 +1,7 @@
 """DefaultPreemption: makes room for a pod that fits nowhere, at the cost of less important ones.
 
 Mirrors pkg/scheduler/framework/plugins/defaultpreemption without pod groups. Differs: nothing
-beyond what `framework.preemption` and `framework.preemption_executor` say.
+beyond what `runtime.preemption.evaluator` and `runtime.preemption.executor` say.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PostFilterResult
-from kscheduler.framework.preemption import Choice, Evaluator, NoCandidate
-from kscheduler.framework.preemption_choice import Candidate
-from kscheduler.framework.preemption_executor import Executor
-from kscheduler.framework.verdict import Code, Diagnosis, Status, rejected_for_good
+from kscheduler.framework.status import Code, Diagnosis, Status, rejected_for_good
+from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.preemption.candidates import Candidate
+from kscheduler.runtime.preemption.evaluator import Choice, Evaluator, NoCandidate
+from kscheduler.runtime.preemption.executor import Executor
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__, "PostFilter.DefaultPreemption")

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from kscheduler.framework.plugin import Shift
-from kscheduler.framework.verdict import Mask
+from kscheduler.framework.status import Mask
 from kscheduler.plugins.topology import DomainOfRow, Domains, Topology, Totals, added_up
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.row_counts import Counts, Sums

@@ -13,7 +13,7 @@ import numpy as np
 from kscheduler.api.core import Pod
 from kscheduler.caches import BoundedCache
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
+from kscheduler.framework.status import MAX_NODE_SCORE, Scores
 from kscheduler.state.images import ImageOnNodes
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

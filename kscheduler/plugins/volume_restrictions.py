@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import PersistentVolumeClaim
 from kscheduler.api.requests import is_resize_deferred
-from kscheduler.framework import fragments
+from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -24,9 +24,8 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Shift
-from kscheduler.framework.verdict import (
+from kscheduler.framework.status import (
     SKIP,
     Code,
     Mask,
@@ -38,6 +37,7 @@ from kscheduler.framework.verdict import (
     unschedulable,
 )
 from kscheduler.logs import quote
+from kscheduler.runtime.handle import Handle
 from kscheduler.state.disks import any_disks_conflict
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

@@ -40,13 +40,13 @@ from kscheduler.config.profiles import complete
 from kscheduler.cycle.batching import Batching
 from kscheduler.cycle.schedule import Placement, Scheduler
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Factory, Handle
 from kscheduler.framework.listers import FixedListers, Listers
 from kscheduler.framework.plugin import points_of
-from kscheduler.framework.profile import build_frameworks
-from kscheduler.framework.runtime import Framework
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import Factory, Handle
+from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 

@@ -43,11 +43,11 @@ from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.cycle.schedule import FIRST_TURN, Placement, Scheduler
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.extender import Extender
-from kscheduler.framework.extenders import Extenders
 from kscheduler.framework.node_info import NodeInfo
-from kscheduler.framework.verdict import Rejection, Scores, Status, rejected, unschedulable
+from kscheduler.framework.status import Rejection, Scores, Status, rejected, unschedulable
 from kscheduler.metrics import Metrics
+from kscheduler.runtime.extenders.extender import Extender
+from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

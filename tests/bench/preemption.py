@@ -35,14 +35,14 @@ from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import complete
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.preemption import Choice, Evaluator
-from kscheduler.framework.profile import build_frameworks
-from kscheduler.framework.verdict import Diagnosis
+from kscheduler.framework.status import Diagnosis
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
 from kscheduler.queue.nominated import Nominator
+from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.preemption.evaluator import Choice, Evaluator
+from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 

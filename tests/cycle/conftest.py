@@ -18,15 +18,15 @@ from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import Scheduler
 from kscheduler.cycle.status_writer import StatusWriter
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.plugin import METHOD_OF_POINT
-from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import unschedulable
-from kscheduler.framework.waiting_pods import WaitingPods
+from kscheduler.framework.status import unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
+from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 

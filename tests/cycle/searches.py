@@ -17,15 +17,15 @@ from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.cycle.sampling import nodes_to_find
 from kscheduler.cycle.schedule import Failed, Feasible, Scheduler, Turn, Unschedulable
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.extender import Passed
-from kscheduler.framework.extenders import EXTENDER, Extenders
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.plugin import METHOD_OF_POINT, NodeNames
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import Code, Rejection, unresolvable, unschedulable
+from kscheduler.framework.status import Code, Rejection, unresolvable, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue.nominated import Nominator
+from kscheduler.runtime.extenders.extender import Passed
+from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import Handle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 

@@ -10,7 +10,7 @@ from kscheduler.client.resources import BindingOutcome
 from kscheduler.cycle import bind
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.plugin import Wait
-from kscheduler.framework.verdict import SKIP, Code, Status, failed, rejected, unschedulable
+from kscheduler.framework.status import SKIP, Code, Status, failed, rejected, unschedulable
 
 PROFILE = "default-scheduler"
 BOUND = ("event", "Scheduled", "Successfully assigned ns/p to n1")

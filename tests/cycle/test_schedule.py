@@ -20,11 +20,9 @@ from kscheduler.cycle.schedule import (
     Unschedulable,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.plugin import METHOD_OF_POINT, NodeNames
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import (
+from kscheduler.framework.status import (
     SKIP,
     Code,
     Rejection,
@@ -36,6 +34,8 @@ from kscheduler.framework.verdict import (
     unschedulable,
 )
 from kscheduler.metrics import Metrics
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import Handle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 

@@ -23,13 +23,13 @@ from kscheduler.config.profiles import Completed, complete
 from kscheduler.config.validation import validate
 from kscheduler.cycle.schedule import Scheduler
 from kscheduler.errors import ConfigError
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.profile import build_frameworks
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE, NOT_BUILT
 from kscheduler.queue.nominated import Nominator
 from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 

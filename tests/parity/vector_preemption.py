@@ -10,11 +10,11 @@ from vector_difference import Difference, differ
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.config.catalog import Point
 from kscheduler.cycle.schedule import Unschedulable
-from kscheduler.framework.preemption_budgets import Budgets
-from kscheduler.framework.preemption_choice import best
-from kscheduler.framework.preemption_dry_run import Rehearsal
-from kscheduler.framework.verdict import Code, Diagnosis
+from kscheduler.framework.status import Code, Diagnosis
 from kscheduler.plugins import NOT_BUILT
+from kscheduler.runtime.preemption.budgets import Budgets
+from kscheduler.runtime.preemption.candidates import best
+from kscheduler.runtime.preemption.dry_run import Rehearsal
 
 DEVICES = "DynamicResources"
 

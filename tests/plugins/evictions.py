@@ -18,19 +18,19 @@ from kscheduler.config.plugin_args import (
 )
 from kscheduler.cycle.schedule import Scheduler, Unschedulable
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedLister, FixedListers
 from kscheduler.framework.plugin import METHOD_OF_POINT
-from kscheduler.framework.runtime import Framework
 from kscheduler.metrics import Metrics
 from kscheduler.plugins.default_preemption import DefaultPreemption
-from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts
-from kscheduler.plugins.node_resources_fit import NodeResourcesFit
+from kscheduler.plugins.node_resources.fit import NodeResourcesFit
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import Handle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
-from tests.framework.conftest import Promises
+from tests.runtime.conftest import Promises
 
 PROFILE = "default-scheduler"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -11,7 +11,7 @@ from kscheduler.framework.cluster_event import (
     ClusterEvent,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import Code
+from kscheduler.framework.status import Code
 from kscheduler.plugins.volume_restrictions import NOT_PREPARED, VolumeRestrictions
 from kscheduler.state.fork import fork
 from tests.plugins.machines import UNRESOLVABLE, UNSCHEDULABLE, hint, make_node, rejected

@@ -22,9 +22,9 @@ from kscheduler.client.watch_lines import Shape
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.plugin_args import UtilizationShapePoint, VolumeBindingArgs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.metrics import Metrics
 from kscheduler.plugins.volume_binding import VolumeBinding
+from kscheduler.runtime.handle import Handle
 from kscheduler.state.cache import Cache
 from tests.plugins.topologies import make_pod
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from kscheduler.api import quantity
 from kscheduler.api.volume_claims import class_of_claim, requested_storage
-from kscheduler.framework.verdict import Mask, Scores
-from kscheduler.plugins.resource_scores import curve_of
+from kscheduler.framework.status import Mask, Scores
+from kscheduler.plugins.node_resources.scores import curve_of
 from kscheduler.plugins.volume_binding.capacity import UNKNOWN
 from kscheduler.plugins.volume_binding.findings import Findings
 from kscheduler.plugins.volume_binding.matching import Match, Pick

@@ -1,0 +1,93 @@
+"""From configuration to Frameworks: makes each profile's plugins and puts them in their places.
+
+Which plugin runs where was settled by `config.profiles`; here the plugins come to life. A plugin is
+made once per profile, whatever number of points it extends. Configuration knows all of upstream's
+plugins; one that the registry does not have is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kscheduler.config.catalog import Point
+from kscheduler.config.model import KubeSchedulerProfile
+from kscheduler.config.profiles import Completed, EffectivePlugins
+from kscheduler.errors import ConfigError
+from kscheduler.framework.plugin import METHOD_OF_POINT, Plugin
+from kscheduler.runtime.extension_point import text_of
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import Factory, Handle
+from kscheduler.runtime.per_node import adapted
+
+# Points whose plugins are counted; the series exist before the first pod.
+_COUNTED_POINTS = {
+    Point.PRE_FILTER: "PreFilter",
+    Point.FILTER: "Filter",
+    Point.PRE_SCORE: "PreScore",
+    Point.SCORE: "Score",
+}
+
+
+def build_frameworks(
+    completed: Completed, registry: Mapping[str, Factory], handle_for: Callable[[str], Handle]
+) -> dict[str, Framework]:
+    """One Framework per profile, by scheduler name; `handle_for` is given that name."""
+    frameworks = {}
+    for profile in completed.config.profiles:
+        name = profile.scheduler_name
+        try:
+            frameworks[name] = build_framework(
+                profile, completed.plugins[name], registry, handle_for(name)
+            )
+        except ConfigError as error:
+            raise ConfigError(
+                f"initializing profiles: creating profile for scheduler name {name}: {error}"
+            ) from error
+    return frameworks
+
+
+def build_framework(
+    profile: KubeSchedulerProfile,
+    effective: EffectivePlugins,
+    registry: Mapping[str, Factory],
+    handle: Handle,
+) -> Framework:
+    handle.profile_name = profile.scheduler_name
+    args = {entry.name: entry.args for entry in profile.plugin_config}
+    named = dict.fromkeys(name for some in effective.by_point.values() for name in some)
+    plugins = {
+        name: _made(name, registry[name], args.get(name), handle)
+        for name in named
+        if name in registry
+    }
+    # The names say where upstream's plugin runs; ours need not have anything to say everywhere.
+    plugins_at = {
+        point: [
+            plugins[name]
+            for name in effective[Point(point)]
+            if name in plugins and hasattr(plugins[name], method)
+        ]
+        for point, method in METHOD_OF_POINT.items()
+    }
+    _count_from_start(effective, handle)
+    handle.framework = Framework(
+        handle,
+        plugins_at,
+        weights=effective.score_weights,
+        percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+    )
+    return handle.framework
+
+
+def _made(name: str, factory: Factory, args: object, handle: Handle) -> Plugin:
+    try:
+        return adapted(factory(args, handle))
+    except Exception as error:
+        raise ConfigError(f'initializing plugin "{name}": {text_of(error)}') from error
+
+
+def _count_from_start(effective: EffectivePlugins, handle: Handle) -> None:
+    evaluations = handle.metrics.plugin_evaluation_total
+    for point, label in _COUNTED_POINTS.items():
+        for name in effective[point]:
+            evaluations.labels(name, label, handle.profile_name)
