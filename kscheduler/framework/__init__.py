@@ -31,12 +31,17 @@ from kscheduler.api.resources import Resource
 from kscheduler.errors import ConfigError, KschedulerError, MissingError
 from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint, Hint
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import (
+    Followed,
+    PluginClient,
+    PluginHandle,
+    PluginMetrics,
+    WaitingPodsView,
+    WaitingPodView,
+)
 from kscheduler.framework.node_column import NodeColumn
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.plugin import NodeNames, PostFilterResult, PreFlight, Wait
-from kscheduler.framework.plugin_client import PluginClient
-from kscheduler.framework.plugin_handle import Followed, PluginHandle
-from kscheduler.framework.plugin_metrics import PluginMetrics
 from kscheduler.framework.public import (
     BindPlugin,
     EnqueueExtensions,
@@ -77,7 +82,6 @@ from kscheduler.framework.status import (
     unschedulable,
 )
 from kscheduler.framework.views import NodesView, PodView
-from kscheduler.framework.waiting_views import WaitingPodsView, WaitingPodView
 
 __all__ = [
     "MAX_NODE_SCORE",

@@ -26,13 +26,13 @@ from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.field_errors import Path as FieldPath
 from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.framework.plugin import Plugin, points_of
-from kscheduler.framework.plugin_handle import PluginHandle
 from kscheduler.framework.views import Views
 from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.handle import Handle
 from kscheduler.runtime.out_of_tree import args as plugin_args
 from kscheduler.runtime.out_of_tree.guard import Guard
 from kscheduler.runtime.out_of_tree.guarded import Guarded
+from kscheduler.runtime.out_of_tree.handle import PluginHandle
 from kscheduler.runtime.out_of_tree.health import PluginHealth
 from kscheduler.runtime.out_of_tree.signatures import problems
 from kscheduler.runtime.per_node import adapted

@@ -10,9 +10,9 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.resources import CONFIG_MAPS
 from kscheduler.errors import ConfigError
 from kscheduler.framework.listers import FixedLister
-from kscheduler.framework.plugin_client import MERGE_PATCH
-from kscheduler.framework.plugin_metrics import PluginMetrics, snake_case
+from kscheduler.runtime.out_of_tree.client import MERGE_PATCH
 from kscheduler.runtime.out_of_tree.health import Limits
+from kscheduler.runtime.out_of_tree.metrics import PluginMetrics, snake_case
 
 
 class Holder:

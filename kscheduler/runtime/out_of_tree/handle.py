@@ -11,13 +11,13 @@ from kscheduler.api.meta import ApiObject
 from kscheduler.api.resources import Resource
 from kscheduler.framework.frozen import Kept
 from kscheduler.framework.listers import Lister
-from kscheduler.framework.plugin_client import PluginClient, RawClient
-from kscheduler.framework.plugin_metrics import PluginMetrics
 from kscheduler.framework.views import NodesView, PodView, Views, info_of
-from kscheduler.framework.waiting_views import WaitingPodsView
 from kscheduler.runtime.handle import Handle
 from kscheduler.runtime.out_of_tree import answers
+from kscheduler.runtime.out_of_tree.client import PluginClient, RawClient
 from kscheduler.runtime.out_of_tree.guard import Guard
+from kscheduler.runtime.out_of_tree.metrics import PluginMetrics
+from kscheduler.runtime.out_of_tree.waiting import WaitingPodsView
 
 T = TypeVar("T", bound=ApiObject)
 T_co = TypeVar("T_co", covariant=True)

@@ -1,0 +1,167 @@
+"""The scheduler as an out-of-tree plugin sees it: the handle that its constructor is given.
+
+These are Protocols: the runtime implements them (`runtime.out_of_tree`), a test may give anything
+that has the methods used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from kscheduler.api.resources import Resource
+from kscheduler.framework.views import NodesView, PodView
+from kscheduler.metrics import Counter, Gauge, Histogram
+from kscheduler.metrics.instruments import Family
+
+T_co = TypeVar("T_co", covariant=True)
+
+Json = Mapping[str, Any]
+
+
+class Followed(Protocol[T_co]):
+    """Objects of one collection as they are known just now, kept up to date by a watch."""
+
+    def get(self, key: str) -> T_co | None:
+        """By `namespace/name`, or by `name` where the kind has no namespaces."""
+
+    def items(self) -> Iterator[T_co]: ...
+
+    @property
+    def generation(self) -> int:
+        """Another number after every change: what was worked out before is then out of date."""
+
+
+class PluginClient(Protocol):
+    """API calls with the scheduler's own client and rate limits; RBAC says what is allowed.
+
+    A call that fails raises KschedulerError, MissingError if the object is not there.
+    """
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Json: ...
+
+    async def list(
+        self, resource: Resource, namespace: str = "", *, label_selector: str = ""
+    ) -> list[Json]: ...
+
+    async def create(self, resource: Resource, item: Json, namespace: str = "") -> Json: ...
+
+    async def update(
+        self, resource: Resource, name: str, item: Json, namespace: str = "", subresource: str = ""
+    ) -> Json: ...
+
+    async def patch(
+        self, resource: Resource, name: str, patch: Json, namespace: str = "", subresource: str = ""
+    ) -> Json:
+        """A JSON merge patch."""
+
+    async def delete(self, resource: Resource, name: str, namespace: str = "") -> None: ...
+
+    async def bind(self, pod: PodView, node: str) -> None:
+        """What DefaultBinder does: for a Bind plugin that has something to do besides."""
+
+
+class PluginMetrics(Protocol):
+    """Metrics of the plugin in the daemon's own registry.
+
+    `counter`, `gauge` and `histogram` give families: `.labels("a").inc()`. Names start with the
+    plugin's: `node_load_` for a plugin called NodeLoad. Profiles that run the same plugin share
+    them.
+    """
+
+    prefix: str
+
+    def counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Family[Counter]: ...
+
+    def gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Family[Gauge]: ...
+
+    def histogram(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...] = (),
+        *,
+        buckets: tuple[float, ...] = ...,
+    ) -> Family[Histogram]: ...
+
+
+class WaitingPodView(Protocol):
+    """One pod that has a node and is held by Permit plugins."""
+
+    @property
+    def pod(self) -> PodView:
+        """With the node it would go to."""
+
+    @property
+    def pending_plugins(self) -> Collection[str]:
+        """Plugins that still hold it."""
+
+    def allow(self, plugin: str = "") -> None:
+        """In this plugin's name, or another's; the pod goes once no plugin holds it any more."""
+
+    def reject(self, message: str, plugin: str = "") -> bool:
+        """Send it back as unschedulable; False if that was decided already, one way or other."""
+
+
+class WaitingPodsView(Protocol):
+    """All pods that wait, of every profile."""
+
+    def __iter__(self) -> Iterator[WaitingPodView]: ...
+
+    def __len__(self) -> int: ...
+
+    def get(self, uid: str) -> WaitingPodView | None: ...
+
+
+class PluginHandle(Protocol):
+    """One per plugin and profile."""
+
+    profile_name: str
+
+    @property
+    def metrics(self) -> PluginMetrics: ...
+
+    @property
+    def waiting_pods(self) -> WaitingPodsView: ...
+
+    @property
+    def client(self) -> PluginClient: ...
+
+    @property
+    def rng(self) -> Random:
+        """The scheduler's own source of chance; where that is seeded, decisions repeat."""
+
+    def now(self) -> float:
+        """Seconds on the clock by which pods wait; good for differences only."""
+
+    def enabled(self, feature_gate: str) -> bool: ...
+
+    def snapshot(self) -> NodesView:
+        """All nodes, as the attempt under way sees them; not to be used outside of one."""
+
+    def follow(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        name: str = "",
+        field_selector: str = "",
+        label_selector: str = "",
+    ) -> Followed[Any]:
+        """Keep a collection, or one object of it, at hand; to be called by the constructor.
+
+        Scheduling begins when all of it has been read, so the scheduler must be allowed to list
+        and watch it.
+        """
+
+    def event(
+        self, pod: PodView, reason: str, note: str, *, kind: str = "Normal", action: str = ""
+    ) -> None:
+        """Tell the pod's users; `kind` is Normal or Warning."""
+
+    def activate(self, pods: Iterable[PodView]) -> None:
+        """Have pods that wait in the queue tried again soon."""
+
+    def in_background(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Do something that waits, beside the loop; `what` names it in logs and faults."""
