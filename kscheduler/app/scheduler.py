@@ -36,13 +36,14 @@ from kscheduler.cycle.schedule import Scheduler as Decider
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
 from kscheduler.extension_points import Point
+from kscheduler.framework.handle import Factory
 from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.queue import SchedulingQueue
 from kscheduler.runtime.background import Background
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Factory, Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree.health import Limits
 from kscheduler.runtime.out_of_tree.support import Support
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
@@ -264,8 +265,8 @@ class Assembler:
         outside: Support,
         extenders: Extenders,
     ) -> dict[str, Framework]:
-        def handle_for(profile: str) -> Handle:
-            return Handle(
+        def handle_for(profile: str) -> RuntimeHandle:
+            return RuntimeHandle(
                 gates=self.gates,
                 listers=following,
                 snapshot=cache.snapshot,

@@ -24,7 +24,7 @@ from kscheduler.framework.status import unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
@@ -185,7 +185,7 @@ class Rig:
         )
 
     def _framework(self):
-        handle = Handle(
+        handle = RuntimeHandle(
             gates=SimpleNamespace(enabled=lambda name: False),
             listers=FixedListers(),
             snapshot=self.cache.snapshot,

@@ -25,7 +25,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Diagnosis, Rows, Status, failed, fit_error, rejected
 from kscheduler.runtime.extenders.questions import Victims
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.preemption.budgets import Budgets
 from kscheduler.runtime.preemption.candidates import Candidate, best
 from kscheduler.runtime.preemption.dry_run import DryRun, Rehearsal
@@ -68,7 +68,7 @@ class NoCandidate:
 class Evaluator:
     """Of the nodes where preemption may help, `percentage` but at least `absolute` are enough."""
 
-    def __init__(self, handle: Handle, *, percentage: int, absolute: int) -> None:
+    def __init__(self, handle: RuntimeHandle, *, percentage: int, absolute: int) -> None:
         self._handle = handle
         self._percentage = percentage
         self._absolute = absolute
@@ -147,7 +147,7 @@ class Evaluator:
         known = tuple(self._handle.listers.lister(PodDisruptionBudget).items())
         if not same_objects(known, self._known_budgets):
             self._known_budgets, self._budgets = known, Budgets(known)
-        framework = self._handle.framework
+        framework = self._handle.framework()
         remembers = framework.filters_locally(cycle)
         rehearsal = Rehearsal(
             framework,

@@ -26,7 +26,7 @@ from kscheduler.api.pod_conditions import with_condition
 from kscheduler.api.timestamps import format_time
 from kscheduler.errors import KschedulerError, MissingError
 from kscheduler.framework.status import Status, failed
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.preemption.candidates import Candidate
 from kscheduler.runtime.preemption.victims import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from kscheduler.state.pod_info import PodInfo
@@ -42,7 +42,7 @@ MANY = 64
 
 
 class Executor:
-    def __init__(self, handle: Handle, plugin: str) -> None:
+    def __init__(self, handle: RuntimeHandle, plugin: str) -> None:
         self._handle = handle
         self._plugin = plugin
         self._pods = handle.listers.lister(Pod)
