@@ -7,9 +7,8 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from kscheduler import logs
-from kscheduler.api.decode import UNREADABLE, DecodeError, decoder_for
+from kscheduler.api.decode import UNREADABLE, DecodeError, UnbalancedError, decoder_for, outline
 from kscheduler.api.meta import ListMeta
-from kscheduler.api.nesting import UnbalancedError, outline
 from kscheduler.api.resources import Resource
 from kscheduler.client.errors import ApiError, Expired
 from kscheduler.client.pace import Pace

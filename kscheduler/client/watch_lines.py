@@ -8,9 +8,15 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from kscheduler import logs
-from kscheduler.api.decode import UNREADABLE, DecodeError, Json, decoder_for
+from kscheduler.api.decode import (
+    UNREADABLE,
+    DecodeError,
+    Json,
+    UnbalancedError,
+    decoder_for,
+    outline,
+)
 from kscheduler.api.meta import ApiObject, ObjectMeta, PartialObject, Status, WatchEvent
-from kscheduler.api.nesting import UnbalancedError, outline
 from kscheduler.api.sharing import sharing_of
 from kscheduler.client.errors import from_status
 

@@ -7,7 +7,7 @@ import numpy as np
 from vector_attempt import Attempt, as_recorded
 from vector_difference import Difference, differ
 
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.config.catalog import Point
 from kscheduler.cycle.schedule import Unschedulable
 from kscheduler.framework.status import Code, Diagnosis

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import convert
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.config.plugin_args import (
     DefaultPreemptionArgs,
     InterPodAffinityArgs,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.api import nesting
-from kscheduler.api.nesting import UnbalancedError, outline
+from kscheduler.api import decode
+from kscheduler.api.decode import UnbalancedError, outline
 from tests.adversary.work import work_of
 
 # No numbers, so that those of parts are the only ones.
@@ -42,7 +42,7 @@ def depth_of(value):
 def test_nothing_is_lost_and_nothing_is_deeper(block_bytes, value, depth, indent):
     text = json.dumps(value, indent=indent, ensure_ascii=depth % 2 == 0).encode()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(nesting, "BLOCK_BYTES", block_bytes)
+        patched.setattr(decode, "BLOCK_BYTES", block_bytes)
         cut, parts = outline(text, depth)
     assert depth_of(json.loads(cut)) <= depth
     assert put_back(json.loads(cut), parts) == value

@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.api.label_query import parse_selector
-from kscheduler.api.labels import EVERYTHING, Operator, Requirement, Selector, SelectorError
+from kscheduler.api.labels import (
+    EVERYTHING,
+    Operator,
+    Requirement,
+    Selector,
+    SelectorError,
+    parse_selector,
+)
 
 KEYS = st.sampled_from(["a", "b", "example.com/c", "in", "notin"])
 VALUES = st.sampled_from(["x", "y", "", "in", "5"])
