@@ -77,21 +77,26 @@ class PreFilterExtensions(Plugin, Protocol):
     ) -> Status | None: ...
 
 
-Shift = Callable[[Rows, int], None]
+# Pods by their numbers, and 1 if they are added, -1 if they are removed.
+UpdatePods = Callable[[Rows, int], None]
 
 
 @runtime_checkable
-class FollowsRows(Plugin, Protocol):
-    """The same for many rows at once, each in a world of its own: what happens on a row is seen by
-    that row and by no other. Preemption asks this way what if pods left a thousand nodes, or if
-    those came that were promised them.
+class TracksPodsByRow(Plugin, Protocol):
+    """PreFilterExtensions for many rows at once, each row on its own.
+
+    A pod that is added to a row or removed from it changes the verdict on that row and on no other.
+    Preemption asks this way about evictions on a thousand nodes together, and Filter about nodes
+    with nominated pods.
     """
 
-    def follow_rows(
+    def track_pods_by_row(
         self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
-    ) -> Shift:
-        """`cycle` is a copy for this purpose, which may follow others already; `pods` are all that
-        may come or leave. The answer is told which of them, by number, come (1) or leave (-1).
+    ) -> UpdatePods:
+        """Returns the callback that adds pods to their rows, or removes them.
+
+        `cycle` is a clone for this purpose, which may track other pods already. `pods` are all that
+        may be added or removed, and `row_of_pod[i]` is the row of `pods[i]`.
         """
 
 

@@ -64,8 +64,8 @@ class Framework:
         self.run_add_pod = pre_filtering.run_add_pod
         self.run_remove_pod = pre_filtering.run_remove_pod
         self.has_extensions = pre_filtering.has_extensions
-        self.can_follow_rows = pre_filtering.can_follow_rows
-        self.follow_rows = pre_filtering.follow_rows
+        self.can_track_pods_by_row = pre_filtering.can_track_pods_by_row
+        self.track_pods_by_row = pre_filtering.track_pods_by_row
 
         filtering = Filtering(profile, metrics, at("filter"))
         self.run_filter = filtering.run_filter

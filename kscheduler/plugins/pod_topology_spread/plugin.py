@@ -26,7 +26,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import Shift
+from kscheduler.framework.plugin import UpdatePods
 from kscheduler.framework.status import (
     SKIP,
     Code,
@@ -100,10 +100,10 @@ class PodTopologySpread:
     ) -> Status | None:
         return self._change(cycle, removed, row, -1)
 
-    def follow_rows(
+    def track_pods_by_row(
         self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
-    ) -> Shift:
-        return cycle[HardSpread].follow(pods, row_of_pod)
+    ) -> UpdatePods:
+        return cycle[HardSpread].track_pods(pods, row_of_pod)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         spread = cycle.get(HardSpread)

@@ -19,7 +19,7 @@ import numpy as np
 
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import Shift
+from kscheduler.framework.plugin import UpdatePods
 from kscheduler.framework.status import Charge, Code, Mask, Rows, Status
 from kscheduler.logs import quote
 from kscheduler.runtime.filter import Filtered
@@ -134,7 +134,7 @@ class Rehearsal:
         for row in line_up:
             del found[row]
         framework, cycle = self._framework, self._cycle
-        if framework.has_extensions(cycle) and not framework.can_follow_rows(cycle):
+        if framework.has_extensions(cycle) and not framework.can_track_pods_by_row(cycle):
             self._one_by_one(line_up, found)
         elif line_up:
             self._together(line_up, found)
@@ -147,19 +147,20 @@ class Rehearsal:
     def _together(self, line_ups: Mapping[int, LineUp], found: dict[int, Finding]) -> None:
         eviction = Eviction(self._nodes, {row: one.pods for row, one in line_ups.items()})
         cycle = self._cycle.clone()
-        follow = self._framework.follow_rows
-        shifts = follow(cycle, eviction.pods, eviction.row_of_pod, self._nodes)
-        _tell(shifts, np.arange(len(eviction.pods)), -1)
+        updates = self._framework.track_pods_by_row(
+            cycle, eviction.pods, eviction.row_of_pod, self._nodes
+        )
+        _update(updates, np.arange(len(eviction.pods)), -1)
         filtered = self._filter(cycle, eviction.nodes.take(eviction.rows))
         self._note(filtered, found)
         promising = _among(eviction.rows, filtered.feasible, len(self._nodes))
-        goes = self._bring_back(cycle, eviction, promising, shifts)
+        goes = self._bring_back(cycle, eviction, promising, updates)
         for row in eviction.rows[promising].tolist():
             first, end = eviction.numbers_of(row)
             self._conclude(row, line_ups[row], goes[first:end].tolist(), found)
 
     def _bring_back(
-        self, cycle: CycleState, eviction: Eviction, promising: Mask, shifts: Sequence[Shift]
+        self, cycle: CycleState, eviction: Eviction, promising: Mask, updates: Sequence[UpdatePods]
     ) -> Mask:
         """Which pods cannot come back to the promising rows."""
         goes = np.zeros(len(eviction.pods), np.bool_)
@@ -169,12 +170,12 @@ class Rehearsal:
             there = sizes > turn
             back = first[there] + turn
             eviction.bring_back(back)
-            _tell(shifts, back, 1)
+            _update(updates, back, 1)
             feasible = self._filter(cycle, eviction.nodes.take(rows[there])).feasible
             unfit = back[~_among(rows[there], feasible, len(self._nodes))]
             goes[unfit] = True
             eviction.take_away(unfit)
-            _tell(shifts, unfit, -1)
+            _update(updates, unfit, -1)
         return goes
 
     def _one_by_one(self, line_ups: Mapping[int, LineUp], found: dict[int, Finding]) -> None:
@@ -241,9 +242,9 @@ def _among(rows: Rows, some: Rows, size: int) -> Mask:
     return marked.take(rows)
 
 
-def _tell(shifts: Iterable[Shift], which: Rows, by: int) -> None:
-    for shift in shifts:
-        shift(which, by)
+def _update(updates: Iterable[UpdatePods], which: Rows, by: int) -> None:
+    for update_pods in updates:
+        update_pods(which, by)
 
 
 class _CannotFollowError(KschedulerError):

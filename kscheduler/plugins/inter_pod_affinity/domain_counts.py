@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from kscheduler.framework.plugin import Shift
+from kscheduler.framework.plugin import UpdatePods
 from kscheduler.framework.status import Mask
-from kscheduler.plugins.topology import DomainOfRow, Domains, Topology, Totals, added_up
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.row_counts import Counts, Sums
+from kscheduler.state.topology import DomainOfRow, Domains, Topology, Totals, added_up
 
 K = TypeVar("K", bound=Hashable)
 
@@ -56,21 +56,23 @@ class DomainCounts:
             self._by_key[key] = unknown, unknown.no_totals()
         return self._by_key[key]
 
-    def follow(self, key: str, pods: Totals, row_of_pod: DomainOfRow, nodes: Nodes) -> Shift:
-        """What tells of pods that come to rows and leave them, each row in a world of its own.
+    def track_pods(
+        self, key: str, pods: Totals, row_of_pod: DomainOfRow, nodes: Nodes
+    ) -> UpdatePods:
+        """Count pods that are added to rows or removed from them, for each row on its own.
 
-        `pods`: which count for the key, and how often.
+        `pods[i]`: how often pod i counts for the key. See `TracksPodsByRow`.
         """
         domains, _ = self._of(key, nodes)
         weights = pods * (domains.of_row[row_of_pod] != domains.width)
         size = len(domains.of_row)
         own = self._own.setdefault(key, np.zeros(size))
 
-        def shift(which: DomainOfRow, by: int) -> None:
+        def update(which: DomainOfRow, by: int) -> None:
             nonlocal own
             own += by * added_up(row_of_pod[which], weights[which], size - 1)
 
-        return shift
+        return update
 
     @property
     def has_own_worlds(self) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.caches import BoundedCache
-from kscheduler.framework.status import Mask
+from kscheduler.state.label_columns import Mask
 from kscheduler.state.nodes_view import Nodes
 
 HOSTNAME = "kubernetes.io/hostname"

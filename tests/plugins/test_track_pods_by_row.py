@@ -125,10 +125,10 @@ def test_each_row_is_in_a_world_of_its_own(kind, args, gates, zones, bound, want
     rows = np.array([nodes.row_of(one["node"]) for one in bound], np.intp)
 
     together = cycle.clone()
-    shift = plugin.follow_rows(together, pods, rows, nodes)
-    shift(np.array(leaving, np.intp), -1)
+    update = plugin.track_pods_by_row(together, pods, rows, nodes)
+    update(np.array(leaving, np.intp), -1)
     for number in returning:
-        shift(np.array([number], np.intp), 1)
+        update(np.array([number], np.intp), 1)
     found = verdicts(plugin, together.clone(), pod, nodes.take(np.arange(len(NAMES))))
 
     for name in NAMES:

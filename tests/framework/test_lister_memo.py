@@ -1,6 +1,6 @@
 from kscheduler.api.core import Service
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.plugins.listed_objects import AnswersFrom, AnswersFromNamespace
+from kscheduler.framework.lister_memo import ListerMemo, NamespaceMemo
 
 
 class Counted:
@@ -29,7 +29,7 @@ class Counted:
 
 def test_answers_are_kept_until_an_object_changes():
     lister = Counted()
-    answers = AnswersFrom(lister, "test")
+    answers = ListerMemo(lister, "test")
     assert answers.get("how many") is None
     answers.put("how many", 0, 1)
     assert answers.get("how many") == 0
@@ -41,7 +41,7 @@ def test_answers_are_kept_until_an_object_changes():
 def test_objects_are_not_looked_at_while_nothing_changes():
     lister = Counted()
     lister.add("a")
-    answers = AnswersFrom(lister, "test")
+    answers = ListerMemo(lister, "test")
     for _ in range(3):
         answers.get("anything")
     assert lister.reads == 1
@@ -50,7 +50,7 @@ def test_objects_are_not_looked_at_while_nothing_changes():
 def test_a_change_that_was_none_keeps_the_answers():
     lister = Counted()
     lister.add("a")
-    answers = AnswersFrom(lister, "test")
+    answers = ListerMemo(lister, "test")
     answers.get("question")
     answers.put("question", "answer", 1)
     lister.generation += 1
@@ -59,7 +59,7 @@ def test_a_change_that_was_none_keeps_the_answers():
 
 def test_answers_about_a_namespace_are_kept_until_an_object_in_it_changes():
     lister = Counted()
-    answers = AnswersFromNamespace(lister, "test")
+    answers = NamespaceMemo(lister, "test")
     lister.add("a")
     assert answers.get("ns", "how many") is None
     assert answers.put("ns", "how many", len(answers.objects("ns")), 1) == 1
@@ -74,7 +74,7 @@ def test_answers_about_a_namespace_are_kept_until_an_object_in_it_changes():
 def test_objects_of_a_namespace_are_not_looked_at_while_nothing_changes():
     lister = Counted()
     lister.add("a")
-    answers = AnswersFromNamespace(lister, "test")
+    answers = NamespaceMemo(lister, "test")
     for _ in range(3):
         answers.get("ns", "anything")
     assert lister.reads == 1

@@ -18,12 +18,12 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 # For each kind of objects, by whoever asks.
-MAX_ANSWER_BYTES = 1 << 20
+MAX_BYTES_PER_MEMO = 1 << 20
 
 _BY_NAMESPACE = "namespace"
 
 
-class AnswersFrom(Generic[T, K, V]):
+class ListerMemo(Generic[T, K, V]):
     """Answers that are good as long as the listed objects stay what they are."""
 
     def __init__(self, lister: Lister[T], name: str) -> None:
@@ -31,7 +31,7 @@ class AnswersFrom(Generic[T, K, V]):
         self._lister = lister
         self.objects: tuple[T, ...] = ()
         self._as_of: int | None = None
-        self._answers: BoundedCache[K, V] = BoundedCache(name, MAX_ANSWER_BYTES)
+        self._answers: BoundedCache[K, V] = BoundedCache(name, MAX_BYTES_PER_MEMO)
         self.caches = (self._answers,)
 
     def get(self, question: K) -> V | None:
@@ -51,7 +51,7 @@ class AnswersFrom(Generic[T, K, V]):
         return answer
 
 
-class AnswersFromNamespace(Generic[T, K, V]):
+class NamespaceMemo(Generic[T, K, V]):
     """The like about the objects of one namespace; those of others do not matter and cost nothing.
 
     A change in another namespace costs a comparison of the namespace's objects with those that the
@@ -63,11 +63,11 @@ class AnswersFromNamespace(Generic[T, K, V]):
         self._lister = lister
         lister.add_index(_BY_NAMESPACE, lambda item: (item.metadata.namespace,))
         self._objects: BoundedCache[str, tuple[int | None, tuple[T, ...]]] = BoundedCache(
-            f"{name}_by_namespace", MAX_ANSWER_BYTES
+            f"{name}_by_namespace", MAX_BYTES_PER_MEMO
         )
         # Answers with the very objects they come from.
         self._answers: BoundedCache[tuple[str, K], tuple[V, tuple[T, ...]]] = BoundedCache(
-            name, MAX_ANSWER_BYTES
+            name, MAX_BYTES_PER_MEMO
         )
         self.caches = (self._objects, self._answers)
 
