@@ -3,7 +3,7 @@ import gc
 import msgspec
 import pytest
 
-from kscheduler.api import RESOURCES, core, meta, resource, scheduling, storage
+from kscheduler.api import RESOURCES, core, meta, resource, scheduling, small_groups, storage
 from kscheduler.api.core import Container, Pod, PodSpec
 from kscheduler.api.meta import EMPTY, ApiStruct, ObjectMeta, OwnerReference
 
