@@ -122,6 +122,8 @@ BLOCK_BYTES = 1 << 20
 
 _QUOTE = ord('"')
 _STEP = np.zeros(256, np.int8)
+_STEP[[ord("{"), ord("[")]] = 1
+_STEP[[ord("}"), ord("]")]] = -1
 _STEP[[ord("}"), ord("]")]] = -1
 
 

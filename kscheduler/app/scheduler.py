@@ -24,7 +24,6 @@ from kscheduler.client.legacy_recorder import LegacyBroadcaster
 from kscheduler.client.observation import InformerObserver
 from kscheduler.client.recorder import EventBroadcaster, Recorder, reference_to
 from kscheduler.client.resources import KubeClient
-from kscheduler.config.catalog import Point
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.profiles import Completed, EffectivePlugins
@@ -36,6 +35,7 @@ from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import Scheduler as Decider
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
+from kscheduler.extension_points import Point
 from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.queue import SchedulingQueue
