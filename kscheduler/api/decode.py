@@ -124,7 +124,6 @@ _QUOTE = ord('"')
 _STEP = np.zeros(256, np.int8)
 _STEP[[ord("{"), ord("[")]] = 1
 _STEP[[ord("}"), ord("]")]] = -1
-_STEP[[ord("}"), ord("]")]] = -1
 
 
 class UnbalancedError(KschedulerError):

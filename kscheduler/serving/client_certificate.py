@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kscheduler.api.small_groups import UserInfo
-from kscheduler.client.key_pair import check_bundle, pem_blocks
+from kscheduler.client.tls import check_bundle, pem_blocks
 from kscheduler.errors import ConfigError, KschedulerError
 
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"

@@ -35,7 +35,7 @@ from kscheduler.client.errors import (
     Timeout,
     TooManyRequests,
 )
-from kscheduler.client.resources import KubeClient
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.throttle import jittered
 from kscheduler.serving.access_metrics import AccessObserver
 from kscheduler.serving.verdicts import Verdicts
