@@ -1,4 +1,4 @@
-"""The API server as the rest of the program sees it: informers that mirror it, calls that change it.
+"""The API server for the rest of the program: informers that mirror it, calls that change it.
 
 Named after client-go. `clientcmd` reads the kubeconfig into a `RestConfig`; a `Transport` per
 purpose (scheduling, events, leader election: each has its own connections and token bucket, so that
