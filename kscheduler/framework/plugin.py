@@ -207,33 +207,3 @@ class EnqueueExtensions(Plugin, Protocol):
 class SignPlugin(Plugin, Protocol):
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
         """What of the pod this plugin's verdicts depend on; a Status if that cannot be told."""
-
-
-# Extension point (as configuration spells it) → the method that a plugin extending it has.
-METHOD_OF_POINT = {
-    "preEnqueue": "pre_enqueue",
-    "queueSort": "sort_key",
-    "preFilter": "pre_filter",
-    "filter": "filter",
-    "postFilter": "post_filter",
-    "preScore": "pre_score",
-    "score": "score",
-    "reserve": "reserve",
-    "permit": "permit",
-    "preBind": "pre_bind",
-    "bind": "bind",
-    "postBind": "post_bind",
-}
-
-
-# What a plugin may have instead, to be asked node by node.
-PER_NODE_METHOD = {"filter": "filter_node", "score": "score_node"}
-
-
-def points_of(plugin: object) -> frozenset[str]:
-    """The extension points a plugin (or its class) extends, by the names configuration uses."""
-    return frozenset(
-        point
-        for point, method in METHOD_OF_POINT.items()
-        if hasattr(plugin, method) or hasattr(plugin, PER_NODE_METHOD.get(method, method))
-    )

@@ -9,23 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kscheduler.config.catalog import Point
 from kscheduler.config.model import KubeSchedulerProfile
 from kscheduler.config.profiles import Completed, EffectivePlugins
 from kscheduler.errors import ConfigError
-from kscheduler.framework.plugin import METHOD_OF_POINT, Plugin
+from kscheduler.extension_points import JUDGING_POINTS, METHOD_OF_POINT
+from kscheduler.framework.plugin import Plugin
 from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import Factory, Handle
 from kscheduler.runtime.per_node import adapted
-
-# Points whose plugins are counted; the series exist before the first pod.
-_COUNTED_POINTS = {
-    Point.PRE_FILTER: "PreFilter",
-    Point.FILTER: "Filter",
-    Point.PRE_SCORE: "PreScore",
-    Point.SCORE: "Score",
-}
 
 
 def build_frameworks(
@@ -64,7 +56,7 @@ def build_framework(
     plugins_at = {
         point: [
             plugins[name]
-            for name in effective[Point(point)]
+            for name in effective[point]
             if name in plugins and hasattr(plugins[name], method)
         ]
         for point, method in METHOD_OF_POINT.items()
@@ -88,6 +80,6 @@ def _made(name: str, factory: Factory, args: object, handle: Handle) -> Plugin:
 
 def _count_from_start(effective: EffectivePlugins, handle: Handle) -> None:
     evaluations = handle.metrics.plugin_evaluation_total
-    for point, label in _COUNTED_POINTS.items():
+    for point in JUDGING_POINTS:
         for name in effective[point]:
-            evaluations.labels(name, label, handle.profile_name)
+            evaluations.labels(name, point.label, handle.profile_name)

@@ -39,9 +39,9 @@ from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
 from kscheduler.cycle.batching import Batching
 from kscheduler.cycle.schedule import Placement, Scheduler
+from kscheduler.extension_points import points_of
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers, Listers
-from kscheduler.framework.plugin import points_of
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
 from kscheduler.runtime.framework import Framework

@@ -28,8 +28,8 @@ from rich.table import Table
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
-from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.sharing import share_pod
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates

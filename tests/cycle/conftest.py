@@ -18,8 +18,8 @@ from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import Scheduler
 from kscheduler.cycle.status_writer import StatusWriter
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT
 from kscheduler.framework.status import unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue

@@ -16,9 +16,10 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.cycle.sampling import nodes_to_find
 from kscheduler.cycle.schedule import Failed, Feasible, Scheduler, Turn, Unschedulable
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT, NodeNames
+from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import Code, Rejection, unresolvable, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue.nominated import Nominator

@@ -19,9 +19,10 @@ from kscheduler.cycle.schedule import (
     Scheduler,
     Unschedulable,
 )
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT, NodeNames
+from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import (
     SKIP,
     Code,

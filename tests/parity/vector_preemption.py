@@ -7,9 +7,9 @@ import numpy as np
 from vector_attempt import Attempt, as_recorded
 from vector_difference import Difference, differ
 
-from kscheduler.api.policy import PodDisruptionBudget
-from kscheduler.config.catalog import Point
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.cycle.schedule import Unschedulable
+from kscheduler.extension_points import Point
 from kscheduler.framework.status import Code, Diagnosis
 from kscheduler.plugins import NOT_BUILT
 from kscheduler.runtime.preemption.candidate import pick_nodes_for_preemption

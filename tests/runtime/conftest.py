@@ -9,9 +9,9 @@ import pytest
 
 from kscheduler.api.core import Container, Node, Pod, PodSpec, PodStatus, ResourceRequirements
 from kscheduler.api.meta import ObjectMeta
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import Handle

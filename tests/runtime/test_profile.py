@@ -9,7 +9,7 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
 from kscheduler.errors import ConfigError
-from kscheduler.framework.plugin import METHOD_OF_POINT
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.runtime.out_of_tree.registration import register
 from kscheduler.runtime.profile import build_frameworks
 

@@ -25,7 +25,8 @@ from kscheduler import logs
 from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.field_errors import Path as FieldPath
 from kscheduler.errors import ConfigError, KschedulerError
-from kscheduler.framework.plugin import Plugin, points_of
+from kscheduler.extension_points import points_of
+from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.views import Views
 from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.handle import Handle

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.caches import ENTRY_BYTES, BoundedCache
 from kscheduler.runtime.handle import Nominator
 from kscheduler.runtime.preemption.dry_run import NodeOutcome

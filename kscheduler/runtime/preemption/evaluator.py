@@ -20,7 +20,7 @@ import numpy as np
 
 from kscheduler import logs
 from kscheduler.api.core import Pod
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Diagnosis, Rows, Status, failed, fit_error, rejected

@@ -23,8 +23,7 @@ from functools import partial
 from msgspec import structs
 
 from kscheduler import logs
-from kscheduler.api.core import Pod, PodCondition
-from kscheduler.api.pod_conditions import with_condition
+from kscheduler.api.core import Pod, PodCondition, with_condition
 from kscheduler.api.timestamps import format_time
 from kscheduler.errors import KschedulerError, MissingError
 from kscheduler.framework.status import Status, failed

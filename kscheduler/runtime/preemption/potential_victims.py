@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kscheduler.api.labels import Selector, SelectorError, compile_selector
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.framework.status import Mask, Rows
 from kscheduler.runtime.preemption.candidate import start_ns
 from kscheduler.state.labelled_pods import LabelledPods

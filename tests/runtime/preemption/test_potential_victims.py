@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kscheduler.api.core import Pod
 from kscheduler.api.decode import convert
 from kscheduler.api.labels import SelectorError, compile_selector
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
 from kscheduler.state.pod_info import PodInfo
 from tests.adversary.work import work_of
