@@ -18,12 +18,11 @@ from kscheduler.app import garbage
 from kscheduler.app.extending import Extending, kept_for
 from kscheduler.app.informers import Following
 from kscheduler.app.memory import age_caches, caches_of
-from kscheduler.client.informer import Registration
-from kscheduler.client.informer_factory import InformerFactory
-from kscheduler.client.legacy_recorder import LegacyBroadcaster
+from kscheduler.client.events.broadcaster import EventBroadcaster, Recorder, reference_to
+from kscheduler.client.events.legacy import LegacyBroadcaster
+from kscheduler.client.informers.informer import InformerFactory, Registration
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.observation import InformerObserver
-from kscheduler.client.recorder import EventBroadcaster, Recorder, reference_to
-from kscheduler.client.resources import KubeClient
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.profiles import Completed, EffectivePlugins

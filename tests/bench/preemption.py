@@ -28,8 +28,8 @@ from rich.table import Table
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
-from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.sharing import share_pod
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
@@ -41,7 +41,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
 from kscheduler.queue.nominated import Nominator
 from kscheduler.runtime.handle import RuntimeHandle
-from kscheduler.runtime.preemption.evaluator import Choice, Evaluator
+from kscheduler.runtime.preemption.evaluator import Candidates, Evaluator
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
@@ -183,7 +183,11 @@ class Stage:
 
     def _new_evaluator(self) -> Evaluator:
         percentage = 100 if self._case.everywhere else 10
-        return Evaluator(self._handle, percentage=percentage, absolute=100)
+        return Evaluator(
+            self._handle,
+            min_candidate_nodes_percentage=percentage,
+            min_candidate_nodes_absolute=100,
+        )
 
     def _made(self, pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> RuntimeHandle:
         gates = FeatureGates.defaults()
@@ -225,7 +229,7 @@ class Stage:
         cycle, diagnosis = self.refused()
         started = process_time()
         found = self._evaluator.evaluate(cycle, self.pod, diagnosis)
-        assert isinstance(found, Choice), found
+        assert isinstance(found, Candidates), found
         assert found.best.victims
         return process_time() - started
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import convert
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.config.plugin_args import (
     DefaultPreemptionArgs,
     InterPodAffinityArgs,
@@ -198,7 +198,7 @@ class Stage:
         """The chosen node, its victims and the budgets they violate."""
         cycle, diagnosis = self.refused(pod)
         chosen = self.plugin._evaluator.evaluate(cycle, PodInfo(pod), diagnosis).best
-        return chosen.node, [victim.name for victim in chosen.victims], chosen.violations
+        return chosen.node, [victim.name for victim in chosen.victims], chosen.num_pdb_violations
 
     async def settle(self, until=lambda: False):
         """Lets the background work until it has nothing to do, or something has happened."""

@@ -16,9 +16,9 @@ from kscheduler.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from kscheduler.client.informer import Informer
-from kscheduler.client.pace import Gate, Pace
-from kscheduler.client.watch_lines import Shape
+from kscheduler.client.informers.decoding import Shape
+from kscheduler.client.informers.informer import Informer
+from kscheduler.client.informers.pace import Gate, Pace
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.plugin_args import UtilizationShapePoint, VolumeBindingArgs
 from kscheduler.framework.cycle_state import CycleState

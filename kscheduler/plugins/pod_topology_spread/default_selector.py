@@ -5,7 +5,6 @@ Mirrors pkg/scheduler/framework/plugins/helper/spread.go. Differs: nothing.
 
 from __future__ import annotations
 
-from kscheduler.api.apps import ReplicaSet, StatefulSet
 from kscheduler.api.core import ReplicationController, Service
 from kscheduler.api.labels import (
     EVERYTHING,
@@ -15,6 +14,7 @@ from kscheduler.api.labels import (
     selector_from_labels,
 )
 from kscheduler.api.meta import LabelSelector, OwnerReference
+from kscheduler.api.small_groups import ReplicaSet, StatefulSet
 from kscheduler.caches import BoundedCache
 from kscheduler.framework.lister_memo import NamespaceMemo
 from kscheduler.framework.listers import Listers
