@@ -42,9 +42,8 @@ from kscheduler.queue.queue import SchedulingQueue
 from kscheduler.runtime.background import Background
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.handle import OutOfTreeServices, RuntimeHandle
 from kscheduler.runtime.out_of_tree.health import Limits
-from kscheduler.runtime.out_of_tree.support import Support
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.runtime.waiting_pods import WaitingPods
@@ -101,7 +100,7 @@ class Scheduler:
     loop: SchedulingLoop
     writer: StatusWriter
     background: Background
-    outside: Support
+    outside: OutOfTreeServices
     extending: Extending
     handlers: Sequence[Registration[Any]]
 
@@ -171,7 +170,7 @@ class Assembler:
         nominations = Nominations()
         waiting_pods, in_pre_bind = WaitingPods(), PodsInPreBind()
         background = Background()
-        outside = Support(limits=self.limits, follow=following.follow)
+        outside = OutOfTreeServices(limits=self.limits, follow=following.follow)
         frameworks = self._frameworks(
             following,
             cache,
@@ -261,7 +260,7 @@ class Assembler:
         waiting_pods: WaitingPods,
         in_pre_bind: PodsInPreBind,
         background: Background,
-        outside: Support,
+        outside: OutOfTreeServices,
         extenders: Extenders,
     ) -> dict[str, Framework]:
         def handle_for(profile: str) -> RuntimeHandle:
@@ -279,7 +278,7 @@ class Assembler:
                 background=background,
                 extenders=extenders,
                 rng=self.rng,
-                outside=outside,
+                out_of_tree=outside,
             )
 
         return build_frameworks(self.completed, self.registry, handle_for)

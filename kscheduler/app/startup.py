@@ -42,7 +42,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.gotext.files import reason
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.out_of_tree.args import check_all
-from kscheduler.runtime.out_of_tree.registration import Outside, register
+from kscheduler.runtime.out_of_tree.registration import RegisteredPlugin, register
 from kscheduler.serving.delegation import Delegation, delegate
 from kscheduler.serving.plain_listener import PlainListeners, open_listeners
 from kscheduler.serving.secure_port import Pem, SecurePort, generate_certificate, open_port
@@ -79,7 +79,7 @@ class Setup:
     options: Options
     gates: FeatureGates
     metrics: Metrics
-    out_of_tree: Mapping[str, Outside]
+    out_of_tree: Mapping[str, RegisteredPlugin]
     completed: Completed
     rest_config: RestConfig
     serving: Serving | None
@@ -249,7 +249,7 @@ def check_lock(kind: str) -> None:
 
 def register_plugins(
     config: KubeSchedulerConfiguration, specs: Sequence[str], given: Mapping[str, Any]
-) -> Mapping[str, Outside]:
+) -> Mapping[str, RegisteredPlugin]:
     """The plugins from outside; their arguments are what they take."""
     outside = register(given, specs, named_plugins(config))
     if found := list(check_all(config, {name: one.args_type for name, one in outside.items()})):
@@ -257,11 +257,11 @@ def register_plugins(
     return outside
 
 
-def all_plugins(outside: Mapping[str, Outside]) -> Registry:
+def all_plugins(outside: Mapping[str, RegisteredPlugin]) -> Registry:
     return {**IN_TREE, **{name: one.points for name, one in outside.items()}}
 
 
-def all_unsignable(outside: Mapping[str, Outside]) -> frozenset[str]:
+def all_unsignable(outside: Mapping[str, RegisteredPlugin]) -> frozenset[str]:
     return UNSIGNABLE | {name for name, one in outside.items() if not one.signs}
 
 

@@ -9,8 +9,25 @@ from hypothesis import example, given, settings
 from kscheduler.cycle.schedule import Scheduler
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import SKIP, rejected
-from kscheduler.runtime.per_node import adapted
+from kscheduler.framework.views import Views
+from kscheduler.runtime.out_of_tree.per_node import adapted
 from tests.cycle.searches import ANY, NODES, SIZE, Case, cases, make_framework, make_pod
+
+
+class Shown:
+    """A plugin that is asked node by node, shown views as the guard shows them."""
+
+    per_node = True
+
+    def __init__(self, plugin):
+        self.name = plugin.name
+        self._plugin = adapted(plugin)
+        self._views = Views()
+        if hasattr(plugin, "pre_filter"):
+            self.pre_filter = plugin.pre_filter
+
+    def filter(self, cycle, pod, nodes):
+        return self._plugin.filter(cycle, self._views.pod(pod), self._views.nodes(nodes))
 
 
 @settings(max_examples=150, deadline=None)
@@ -59,7 +76,7 @@ def test_a_plugin_that_fails_fails_once_in_an_attempt():
         asked.append(node.name)
         raise ValueError("oops")
 
-    plugin = adapted(SimpleNamespace(name="Judge", filter_node=filter_node))
+    plugin = Shown(SimpleNamespace(name="Judge", filter_node=filter_node))
     scheduler = Scheduler(rng=random.Random(1), percentage_of_nodes_to_score=10)
     outcome = scheduler.decide(CycleState(), make_framework(plugin, ANY), make_pod(), NODES)
     assert outcome.status.message == 'running "Judge" filter plugin: ValueError: oops'
@@ -78,7 +95,7 @@ def test_a_plugin_that_takes_no_part_does_not_change_how_nodes_are_judged():
         name="Judge", pre_filter=lambda *_: SKIP, filter_node=lambda *_: rejected("no")
     )
     counting = SimpleNamespace(name="Counting", filter=count)
-    framework = make_framework(adapted(skipping), counting, ANY)
+    framework = make_framework(Shown(skipping), counting, ANY)
     scheduler = Scheduler(rng=random.Random(1), percentage_of_nodes_to_score=10)
     scheduler.decide(CycleState(), framework, make_pod(), NODES)
     assert asked == [SIZE]
