@@ -28,12 +28,10 @@ from kscheduler.config.catalog import Point
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.profiles import Completed, EffectivePlugins
-from kscheduler.cycle.batching import Batching
 from kscheduler.cycle.bind import Binder
-from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
-from kscheduler.cycle.schedule import Scheduler as Decider
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
 from kscheduler.metrics import Metrics
@@ -201,15 +199,19 @@ class Assembler:
             reader=self.client,
             nominates=self.gates.enabled("NominatedNodeNameForExpectation"),
         )
-        scheduler, extended = self._decider(extending.extenders), None
-        if extending.extenders:
-            extended = ExtendedScheduler(scheduler, extending.extenders, self.metrics)
+        algorithm = SchedulingAlgorithm(
+            self.metrics,
+            rng=self.rng,
+            percentage_of_nodes_to_score=self._config.percentage_of_nodes_to_score or 0,
+            batching=self.gates.enabled("OpportunisticBatching"),
+            extenders=extending.extenders,
+        )
         loop = SchedulingLoop(
             queue=queue,
             cache=cache,
             frameworks=frameworks,
-            scheduler=scheduler,
-            extended=extended,
+            algorithm=algorithm,
+            extenders=extending.extenders,
             binder=binder,
             failures=failures,
             recorder=recorders.__getitem__,
@@ -296,16 +298,6 @@ class Assembler:
             is_reporting=lambda: writer.busy,
             later=lambda step: asyncio.get_running_loop().call_soon(step),
             hold=following.factory.hold,
-        )
-
-    def _decider(self, extenders: Extenders) -> Decider:
-        percentage = self._config.percentage_of_nodes_to_score or 0
-        batches = self.gates.enabled("OpportunisticBatching")
-        return Decider(
-            rng=self.rng,
-            percentage_of_nodes_to_score=percentage,
-            batching=Batching(self.metrics) if batches else None,
-            extenders=extenders,
         )
 
 

@@ -12,7 +12,7 @@ from vector_preemption import compare_post_filter
 
 from kscheduler.config.catalog import Point
 from kscheduler.config.profiles import Completed, EffectivePlugins
-from kscheduler.cycle.schedule import Failed, Feasible, Unschedulable
+from kscheduler.cycle.attempt import Failed, Feasible, Unschedulable
 from kscheduler.framework.status import Status
 from kscheduler.plugins import NOT_BUILT
 

@@ -9,7 +9,7 @@ from vector_difference import Difference, differ
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.config.catalog import Point
-from kscheduler.cycle.schedule import Unschedulable
+from kscheduler.cycle.attempt import Unschedulable
 from kscheduler.framework.status import Code, Diagnosis
 from kscheduler.plugins import NOT_BUILT
 from kscheduler.runtime.preemption.budgets import Budgets
