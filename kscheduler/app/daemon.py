@@ -17,9 +17,9 @@ from kscheduler.app.election_thread import ElectionThread
 from kscheduler.app.scheduler import Assembler, Broadcaster, Scheduler, plugin_names, without
 from kscheduler.app.signals import stop_on_signals, tell_on_signal
 from kscheduler.app.startup import Setup
+from kscheduler.client.events.legacy import LegacyBroadcaster, broadcaster_for
 from kscheduler.client.fence import Fence
-from kscheduler.client.legacy_recorder import LegacyBroadcaster, broadcaster_for
-from kscheduler.client.resources import KubeClient
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.config.dump import to_json
 from kscheduler.errors import KschedulerError
 from kscheduler.leader_election import LeaderElector

@@ -18,13 +18,11 @@ from kscheduler.app import garbage
 from kscheduler.app.extending import Extending, kept_for
 from kscheduler.app.informers import Following
 from kscheduler.app.memory import age_caches, caches_of
-from kscheduler.client.informer import Registration
-from kscheduler.client.informer_factory import InformerFactory
-from kscheduler.client.legacy_recorder import LegacyBroadcaster
+from kscheduler.client.events.broadcaster import EventBroadcaster, Recorder, reference_to
+from kscheduler.client.events.legacy import LegacyBroadcaster
+from kscheduler.client.informers.informer import InformerFactory, Registration
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.observation import InformerObserver
-from kscheduler.client.recorder import EventBroadcaster, Recorder, reference_to
-from kscheduler.client.resources import KubeClient
-from kscheduler.config.catalog import Point
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.profiles import Completed, EffectivePlugins
@@ -34,13 +32,15 @@ from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
+from kscheduler.extension_points import Point
+from kscheduler.framework.handle import Factory
 from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.queue import SchedulingQueue
 from kscheduler.runtime.background import Background
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Factory, Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree.health import Limits
 from kscheduler.runtime.out_of_tree.support import Support
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
@@ -266,8 +266,8 @@ class Assembler:
         outside: Support,
         extenders: Extenders,
     ) -> dict[str, Framework]:
-        def handle_for(profile: str) -> Handle:
-            return Handle(
+        def handle_for(profile: str) -> RuntimeHandle:
+            return RuntimeHandle(
                 gates=self.gates,
                 listers=following,
                 snapshot=cache.snapshot,

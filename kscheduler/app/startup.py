@@ -15,10 +15,14 @@ from kscheduler.api.field_errors import aggregate
 from kscheduler.api.resources import EVENTS
 from kscheduler.app import build_facts
 from kscheduler.app.election import request_seconds
-from kscheduler.client.kubeconfig import RestConfig, check_usable, load_rest_config
-from kscheduler.client.observation import Observer, RestClientMetrics, ThreadsafeObserver
-from kscheduler.client.reachability import Reachability
-from kscheduler.client.resources import KubeClient
+from kscheduler.client.clientcmd.rest_config import RestConfig, check_usable, load_rest_config
+from kscheduler.client.kube_client import KubeClient
+from kscheduler.client.observation import (
+    Observer,
+    Reachability,
+    RestClientMetrics,
+    ThreadsafeObserver,
+)
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.catalog import IN_TREE, UNSIGNABLE
 from kscheduler.config.defaults import default_config

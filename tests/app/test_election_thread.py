@@ -11,7 +11,7 @@ import pytest
 from kscheduler.app import election_thread
 from kscheduler.app.election import make_elector
 from kscheduler.app.election_thread import ElectionThread
-from kscheduler.client.exec_plugin import Exec, ExecPlugin
+from kscheduler.client.credentials import Exec, ExecPlugin
 from kscheduler.leader_election import ElectionConfig, LeaderElector, Observers
 from kscheduler.metrics import Metrics
 from tests.test_leader_election import Leases

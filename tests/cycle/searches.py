@@ -16,9 +16,10 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.cycle.attempt import Attempt, Failed, Feasible, Unschedulable, at_once
 from kscheduler.cycle.node_sampling import num_feasible_nodes_to_find
 from kscheduler.cycle.schedule import SchedulingAlgorithm
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT, NodeNames
+from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import Code, Rejection, unresolvable, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue.nominated import Nominator
@@ -26,7 +27,7 @@ from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.extenders.extender import Passed
 from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -268,7 +269,7 @@ def make_framework(*plugins, promised=()):
     nominator = Nominator(pods.get, None)
     for pod in pods.values():
         nominator.add(pod)
-    handle = Handle(
+    handle = RuntimeHandle(
         gates=SimpleNamespace(enabled=lambda name: False),
         listers=FixedListers(),
         snapshot=lambda: NODES,

@@ -19,7 +19,7 @@ from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
 from kscheduler.queue.queued_pod import QueuedPod
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
@@ -55,7 +55,7 @@ class Cluster:
         self.cache = Cache()
         gates = FeatureGates.defaults()
         completed = complete(load_config(CONFIG, gates=gates), CATALOG, gates=gates)
-        handle = Handle(
+        handle = RuntimeHandle(
             gates=gates,
             listers=FixedListers(),
             snapshot=self.cache.snapshot,

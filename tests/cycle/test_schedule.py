@@ -14,9 +14,10 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.cycle.attempt import Attempt, Failed, Placement, Unschedulable, at_once
 from kscheduler.cycle.node_sampling import num_feasible_nodes_to_find
 from kscheduler.cycle.schedule import NO_NODES_AVAILABLE, SchedulingAlgorithm
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT, NodeNames
+from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import (
     SKIP,
     Code,
@@ -31,7 +32,7 @@ from kscheduler.framework.status import (
 from kscheduler.metrics import Metrics
 from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -50,7 +51,7 @@ def make_pod(name="p", *, nominated=""):
 
 
 def make_framework(*plugins, percentage=None, metrics=None):
-    handle = Handle(
+    handle = RuntimeHandle(
         gates=Plugin(enabled=lambda name: False),
         listers=FixedListers(),
         snapshot=lambda: None,
