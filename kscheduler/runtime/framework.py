@@ -99,9 +99,6 @@ class Framework:
         judging = (*at("preFilter"), *at("filter"), *at("preScore"), *at("score"))
         wanted = handle.gates.enabled("OpportunisticBatching") and not handle.extenders
         self.sign = Signing(profile, metrics, judging, wanted=wanted).sign
-        if handle.extenders:
-            what = "Disabling signatures for profile because it has extenders configured."
-            log.info(what, profile=profile)
 
     @property
     def plugins(self) -> Iterable[Plugin]:
