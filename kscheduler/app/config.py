@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kscheduler.app.scheduler import Broadcaster, Scheduler, new_scheduler
+from kscheduler.client.clientcmd.rest_config import RestConfig
+from kscheduler.client.events.legacy import LegacyBroadcaster
 from kscheduler.client.fence import Fence
-from kscheduler.client.kubeconfig import RestConfig
-from kscheduler.client.legacy_recorder import LegacyBroadcaster
-from kscheduler.client.reachability import Reachability
-from kscheduler.client.resources import KubeClient
+from kscheduler.client.kube_client import KubeClient
+from kscheduler.client.observation import Reachability
 from kscheduler.client.transport import Transport
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.model import KubeSchedulerConfiguration

@@ -37,7 +37,7 @@ from kscheduler.api.core import ObjectReference
 from kscheduler.api.decode import UNREADABLE
 from kscheduler.api.resources import LEASES
 from kscheduler.client.errors import MalformedAnswer, NotFound
-from kscheduler.client.recorder import Recorder
+from kscheduler.client.events.broadcaster import Recorder
 from kscheduler.client.transport import Transport
 from kscheduler.config.model import LeaderElectionConfiguration
 from kscheduler.gotext.duration import format_duration

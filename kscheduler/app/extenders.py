@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import ApiObject
-from kscheduler.client.extender_http import ExtenderHttp
+from kscheduler.client.extender import ExtenderHttp
 from kscheduler.client.fence import Fence
+from kscheduler.client.informers.decoding import Wanted
 from kscheduler.client.tls import TlsConfig
-from kscheduler.client.whole_objects import Wanted
 from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.config.model import ExtenderTLSConfig
 

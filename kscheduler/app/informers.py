@@ -30,8 +30,7 @@ from kscheduler.api.resources import (
     VOLUME_ATTACHMENTS,
     Resource,
 )
-from kscheduler.client.informer import Informer
-from kscheduler.client.informer_factory import InformerFactory
+from kscheduler.client.informers.informer import Informer, InformerFactory
 from kscheduler.errors import ConfigError
 from kscheduler.framework.listers import FixedLister, FollowedLister, Lister
 

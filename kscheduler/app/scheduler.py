@@ -21,13 +21,12 @@ from kscheduler.api.timestamps import steady_time
 from kscheduler.app import memory
 from kscheduler.app.extenders import connection_to, objects_to_keep_whole
 from kscheduler.app.informers import Informers
-from kscheduler.client.extender_http import ExtenderHttp
-from kscheduler.client.informer import Registration
-from kscheduler.client.informer_factory import InformerFactory
-from kscheduler.client.legacy_recorder import LegacyBroadcaster
+from kscheduler.client.events.broadcaster import EventBroadcaster, Recorder, reference_to
+from kscheduler.client.events.legacy import LegacyBroadcaster
+from kscheduler.client.extender import ExtenderHttp
+from kscheduler.client.informers.informer import InformerFactory, Registration
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.observation import InformerObserver
-from kscheduler.client.recorder import EventBroadcaster, Recorder, reference_to
-from kscheduler.client.resources import KubeClient
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import Completed
 from kscheduler.cycle.batching import Batching
@@ -38,6 +37,7 @@ from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import Scheduler as Decider
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
+from kscheduler.framework.handle import Factory
 from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.nominated import Nominator
@@ -46,7 +46,7 @@ from kscheduler.runtime.background import Background
 from kscheduler.runtime.extenders.extender import Extender
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Factory, Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree.health import Limits
 from kscheduler.runtime.out_of_tree.support import Support
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
@@ -165,8 +165,8 @@ def new_scheduler(
     def activate(pods: Iterable[PodInfo]) -> None:
         queue.activate(pods, steady_time())
 
-    def handle_for(profile: str) -> Handle:
-        return Handle(
+    def handle_for(profile: str) -> RuntimeHandle:
+        return RuntimeHandle(
             gates=gates,
             listers=informers,
             snapshot=cache.snapshot,

@@ -20,12 +20,16 @@ from kscheduler.api.resources import EVENTS
 from kscheduler.app.config import Clients, CompletedConfig, Serving
 from kscheduler.app.daemon import Daemon
 from kscheduler.app.election import request_seconds
+from kscheduler.client.clientcmd.rest_config import RestConfig, check_usable, load_rest_config
+from kscheduler.client.events.legacy import LegacyBroadcaster, broadcaster_for
 from kscheduler.client.fence import Fence
-from kscheduler.client.kubeconfig import RestConfig, check_usable, load_rest_config
-from kscheduler.client.legacy_recorder import LegacyBroadcaster, broadcaster_for
-from kscheduler.client.observation import Observer, RestClientMetrics, ThreadsafeObserver
-from kscheduler.client.reachability import Reachability
-from kscheduler.client.resources import KubeClient
+from kscheduler.client.kube_client import KubeClient
+from kscheduler.client.observation import (
+    Observer,
+    Reachability,
+    RestClientMetrics,
+    ThreadsafeObserver,
+)
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.catalog import IN_TREE as IN_TREE_POINTS
 from kscheduler.config.catalog import UNSIGNABLE

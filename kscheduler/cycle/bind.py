@@ -26,7 +26,7 @@ from typing import Protocol
 from kscheduler import logs
 from kscheduler.api.core import Pod
 from kscheduler.api.timestamps import steady_time
-from kscheduler.client.resources import BindingOutcome
+from kscheduler.client.kube_client import BindingOutcome
 from kscheduler.client.throttle import Backoff
 from kscheduler.cycle.failure import Failure, FailureHandler, Recorder
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter

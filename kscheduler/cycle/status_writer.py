@@ -20,8 +20,7 @@ from typing import Protocol
 from msgspec import structs
 
 from kscheduler import logs
-from kscheduler.api.core import Pod, PodCondition, PodStatus
-from kscheduler.api.pod_conditions import with_condition
+from kscheduler.api.core import Pod, PodCondition, PodStatus, with_condition
 from kscheduler.client.errors import Withheld
 from kscheduler.client.fence import Fence
 from kscheduler.errors import KschedulerError

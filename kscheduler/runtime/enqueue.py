@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
 
+from kscheduler.extension_points import REJECTING_POINTS, points_of
 from kscheduler.framework import cluster_event
 from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint
-from kscheduler.framework.plugin import (
-    EnqueueExtensions,
-    Plugin,
-    PreEnqueuePlugin,
-    points_of,
-)
+from kscheduler.framework.plugin import EnqueueExtensions, Plugin, PreEnqueuePlugin
 from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.extension_point import ExtensionPoint
 from kscheduler.state.pod_info import PodInfo
-
-# Only plugins of these points can leave a pod waiting for an event.
-_REJECTING_POINTS = frozenset({"preEnqueue", "preFilter", "filter", "reserve", "permit"})
 
 _ANY_KIND = (
     cluster_event.ASSIGNED_POD,
@@ -89,7 +82,7 @@ def events_by_plugin(
         if isinstance(plugin, EnqueueExtensions)
         else any_change(pod_groups=pod_groups)
         for plugin in plugins
-        if points_of(plugin) & _REJECTING_POINTS
+        if points_of(plugin) & REJECTING_POINTS
     }
 
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Nominator
 from kscheduler.framework.status import Charge, Code, Rows, Status
 from kscheduler.runtime.filter import Filtered, Filtering
-from kscheduler.runtime.handle import Nominator
 from kscheduler.runtime.nominated_pods import Promises
 from kscheduler.runtime.pre_filter import PreFiltering
 from kscheduler.state.fork import fork
@@ -58,7 +58,7 @@ class FilteringWithNominated:
         other plugin takes part, or if the others can keep apart what happens on each node, all
         nodes are judged together.
         """
-        if self._pre_filtering.can_follow_rows(cycle):
+        if self._pre_filtering.can_track_pods_by_row(cycle):
             what_if = cycle.clone()
             self._let_come(what_if, nodes, promised, rows)
             return self._run_filter(what_if, pod, promised.join(nodes).take(rows))
@@ -76,8 +76,8 @@ class FilteringWithNominated:
         pods_on = [promised.pods[row] for row in rows.tolist()]
         pods = [pod for some in pods_on for pod in some]
         row_of_pod = np.repeat(rows, [len(some) for some in pods_on])
-        for shift in self._pre_filtering.follow_rows(what_if, pods, row_of_pod, nodes):
-            shift(np.arange(len(pods)), 1)
+        for update_pods in self._pre_filtering.track_pods_by_row(what_if, pods, row_of_pod, nodes):
+            update_pods(np.arange(len(pods)), 1)
 
     def _filter_alone(
         self, cycle: CycleState, pod: PodInfo, nodes: Nodes, row: int, promised: Sequence[PodInfo]

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kscheduler import logs
 from kscheduler.caches import Cache
+from kscheduler.extension_points import JUDGING_POINTS, Point
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.plugin import Plugin, QueuedEntity
 from kscheduler.framework.status import Status
@@ -22,7 +22,7 @@ from kscheduler.runtime.enqueue import PreEnqueueing, any_change, events_by_plug
 from kscheduler.runtime.extenders.extenders import EXTENDER
 from kscheduler.runtime.filter import Filtering
 from kscheduler.runtime.filter_with_nominated import FilteringWithNominated
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.post_filter import PostFiltering
 from kscheduler.runtime.pre_filter import PreFiltering
 from kscheduler.runtime.reserve import Hold, Reserving
@@ -30,44 +30,42 @@ from kscheduler.runtime.score import Scoring
 from kscheduler.runtime.sign import Signing
 from kscheduler.state.pod_info import PodInfo
 
-log = logs.logger(__name__)
-
 
 class Framework:
     """One profile at work."""
 
     def __init__(
         self,
-        handle: Handle,
-        plugins_at: Mapping[str, Sequence[Any]],
+        handle: RuntimeHandle,
+        plugins_at: Mapping[Point, Sequence[Any]],
         *,
         weights: Mapping[str, int],
         percentage_of_nodes_to_score: int | None = None,
     ) -> None:
-        """`plugins_at`: the plugins of each extension point in order, by its camelCase name."""
+        """`plugins_at`: the plugins of each extension point, in the order they are asked."""
         self.profile_name = profile = handle.profile_name
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.plugins_at = plugins_at
         self._handle = handle
         metrics = handle.metrics
 
-        def at(point: str) -> Sequence[Any]:
+        def at(point: Point) -> Sequence[Any]:
             return plugins_at.get(point, ())
 
-        self._queue_sort = at("queueSort")[0]
-        enqueueing = PreEnqueueing(profile, metrics, at("preEnqueue"))
+        self._queue_sort = at(Point.QUEUE_SORT)[0]
+        enqueueing = PreEnqueueing(profile, metrics, at(Point.PRE_ENQUEUE))
         self.run_pre_enqueue = enqueueing.run_pre_enqueue
         self.still_gates = enqueueing.still_gates
 
-        pre_filtering = PreFiltering(profile, metrics, at("preFilter"))
+        pre_filtering = PreFiltering(profile, metrics, at(Point.PRE_FILTER))
         self.run_pre_filter = pre_filtering.run_pre_filter
         self.run_add_pod = pre_filtering.run_add_pod
         self.run_remove_pod = pre_filtering.run_remove_pod
         self.has_extensions = pre_filtering.has_extensions
-        self.can_follow_rows = pre_filtering.can_follow_rows
-        self.follow_rows = pre_filtering.follow_rows
+        self.can_track_pods_by_row = pre_filtering.can_track_pods_by_row
+        self.track_pods_by_row = pre_filtering.track_pods_by_row
 
-        filtering = Filtering(profile, metrics, at("filter"))
+        filtering = Filtering(profile, metrics, at(Point.FILTER))
         self.run_filter = filtering.run_filter
         self.filter_took = filtering.took
         self.filters_node_by_node = filtering.is_node_by_node
@@ -76,19 +74,25 @@ class Framework:
         self.filter_with_nominated = nominated.filter_with_nominated
         self._caches = nominated.caches
 
-        self.run_post_filter = PostFiltering(profile, metrics, at("postFilter")).run_post_filter
+        post_filtering = PostFiltering(profile, metrics, at(Point.POST_FILTER))
+        self.run_post_filter = post_filtering.run_post_filter
 
-        scoring = Scoring(profile, metrics, at("preScore"), at("score"), weights)
+        scoring = Scoring(profile, metrics, at(Point.PRE_SCORE), at(Point.SCORE), weights)
         self.run_pre_score = scoring.run_pre_score
         self.run_score = scoring.run_score
 
-        self._reserving = Reserving(profile, metrics, at("reserve"), at("permit"))
+        self._reserving = Reserving(profile, metrics, at(Point.RESERVE), at(Point.PERMIT))
         self.run_reserve = self._reserving.run_reserve
         self.run_unreserve = self._reserving.run_unreserve
         self.run_permit = self._reserving.run_permit
 
         binding = Binding(
-            profile, metrics, handle.pods_in_pre_bind, at("preBind"), at("bind"), at("postBind")
+            profile,
+            metrics,
+            handle.pods_in_pre_bind,
+            at(Point.PRE_BIND),
+            at(Point.BIND),
+            at(Point.POST_BIND),
         )
         self.run_pre_bind_pre_flight = binding.run_pre_bind_pre_flight
         self.run_pre_bind = binding.run_pre_bind
@@ -96,7 +100,7 @@ class Framework:
         self.run_bind = binding.run_bind
         self.run_post_bind = binding.run_post_bind
 
-        judging = (*at("preFilter"), *at("filter"), *at("preScore"), *at("score"))
+        judging = [plugin for point in JUDGING_POINTS for plugin in at(point)]
         wanted = handle.gates.enabled("OpportunisticBatching") and not handle.extenders
         self.sign = Signing(profile, metrics, judging, wanted=wanted).sign
 
@@ -125,15 +129,15 @@ class Framework:
 
     @property
     def has_filter_plugins(self) -> bool:
-        return bool(self.plugins_at.get("filter"))
+        return bool(self.plugins_at.get(Point.FILTER))
 
     @property
     def has_post_filter_plugins(self) -> bool:
-        return bool(self.plugins_at.get("postFilter"))
+        return bool(self.plugins_at.get(Point.POST_FILTER))
 
     @property
     def has_score_plugins(self) -> bool:
-        return bool(self.plugins_at.get("score"))
+        return bool(self.plugins_at.get(Point.SCORE))
 
     def sort_key(self, queued: QueuedEntity, /) -> Any:
         """Pods with smaller keys are tried first."""

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import (
-    FollowsRows,
     NodeNames,
     PreFilterExtensions,
     PreFilterPlugin,
-    Shift,
+    TracksPodsByRow,
+    UpdatePods,
 )
 from kscheduler.framework.status import SKIP, Code, Rows, Status
 from kscheduler.metrics import Counter, Metrics
@@ -111,22 +111,22 @@ class PreFiltering:
         """Whether an added or removed pod changes anything that was prepared."""
         return any(plugin.name not in cycle.skip_filter for plugin in self._extensions)
 
-    def can_follow_rows(self, cycle: CycleState) -> bool:
-        """Whether all that was prepared can be asked about many rows, each in its own world."""
+    def can_track_pods_by_row(self, cycle: CycleState) -> bool:
+        """Whether every plugin that prepared state can keep it apart for each row."""
         return all(
-            isinstance(plugin, FollowsRows)
+            isinstance(plugin, TracksPodsByRow)
             for plugin in self._extensions
             if plugin.name not in cycle.skip_filter
         )
 
-    def follow_rows(
+    def track_pods_by_row(
         self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
-    ) -> list[Shift]:
-        """What to tell of pods that come and leave; see FollowsRows."""
+    ) -> list[UpdatePods]:
+        """The plugins' callbacks for pods that are added and removed; see TracksPodsByRow."""
         return [
-            plugin.follow_rows(cycle, pods, row_of_pod, nodes)
+            plugin.track_pods_by_row(cycle, pods, row_of_pod, nodes)
             for plugin in self._extensions
-            if plugin.name not in cycle.skip_filter and isinstance(plugin, FollowsRows)
+            if plugin.name not in cycle.skip_filter and isinstance(plugin, TracksPodsByRow)
         ]
 
     def run_add_pod(

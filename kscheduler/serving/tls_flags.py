@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Sequence
 
-from kscheduler.client.key_pair import check_pair
+from kscheduler.client.tls import check_pair
 from kscheduler.config.options import CertKey
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files

@@ -15,9 +15,9 @@ from typing import Any
 from kscheduler import logs
 from kscheduler.api.resources import PODS, RESOURCES
 from kscheduler.app.scheduler import new_scheduler
-from kscheduler.client.recorder import EventBroadcaster
-from kscheduler.client.resources import KubeClient
-from kscheduler.client.watch_lines import DELETED, Lines, understand
+from kscheduler.client.events.broadcaster import EventBroadcaster
+from kscheduler.client.informers.decoding import DELETED, Lines, understand
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates

@@ -10,7 +10,7 @@ import pytest
 
 from kscheduler.app import election
 from kscheduler.app.election import ElectionThread, make_elector
-from kscheduler.client.exec_plugin import Exec, ExecPlugin
+from kscheduler.client.credentials import Exec, ExecPlugin
 from kscheduler.leader_election import ElectionConfig, LeaderElector, Observers
 from kscheduler.metrics import Metrics
 from tests.test_leader_election import Leases

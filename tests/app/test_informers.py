@@ -12,7 +12,7 @@ from kscheduler.api.resources import (
     Resource,
 )
 from kscheduler.app.informers import READ_BY, UNFINISHED, Informers
-from kscheduler.client.informer_factory import InformerFactory
+from kscheduler.client.informers.informer import InformerFactory
 from kscheduler.config.catalog import IN_TREE
 from kscheduler.errors import ConfigError
 

@@ -6,7 +6,7 @@ import yaml
 from kscheduler import app
 from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
-from kscheduler.client.legacy_recorder import LegacyBroadcaster
+from kscheduler.client.events.legacy import LegacyBroadcaster
 from kscheduler.errors import ConfigError
 from tests.ports import free_port
 

@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kscheduler.api.core import Pod
-from kscheduler.client.extender_http import ExtenderHttp
+from kscheduler.client.extender import ExtenderHttp
 from kscheduler.client.tls import TlsConfig
 from kscheduler.config.duration import Duration
 from kscheduler.config.model import Extender as ExtenderConfig

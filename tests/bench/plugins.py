@@ -24,8 +24,8 @@ from rich.table import Table
 
 from kscheduler.api.core import Pod
 from kscheduler.cycle.schedule import Scheduler
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework import rejected, unschedulable
-from kscheduler.framework.plugin import METHOD_OF_POINT
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.out_of_tree.registration import checked

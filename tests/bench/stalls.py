@@ -26,7 +26,7 @@ from kscheduler import logs
 from kscheduler.api.resources import Resource
 from kscheduler.app import debugger
 from kscheduler.app.scheduler import Scheduler, new_scheduler
-from kscheduler.client.recorder import EventBroadcaster
+from kscheduler.client.events.broadcaster import EventBroadcaster
 from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config

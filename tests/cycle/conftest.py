@@ -18,14 +18,14 @@ from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import Scheduler
 from kscheduler.cycle.status_writer import StatusWriter
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT
 from kscheduler.framework.status import unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
 from kscheduler.queue.nominated import Nominator
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
@@ -187,7 +187,7 @@ class Rig:
         )
 
     def _framework(self):
-        handle = Handle(
+        handle = RuntimeHandle(
             gates=SimpleNamespace(enabled=lambda name: False),
             listers=FixedListers(),
             snapshot=self.cache.snapshot,

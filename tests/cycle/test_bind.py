@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.api.core import Node
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.client.resources import BindingOutcome
+from kscheduler.client.kube_client import BindingOutcome
 from kscheduler.cycle import bind
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.plugin import Wait

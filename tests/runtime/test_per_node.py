@@ -7,7 +7,7 @@ import pytest
 
 from kscheduler.api.core import Node, NodeStatus
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.framework.plugin import points_of
+from kscheduler.extension_points import points_of
 from kscheduler.framework.status import (
     Status,
     rejected,

@@ -30,7 +30,8 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import Shift
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin import UpdatePods
 from kscheduler.framework.status import (
     SKIP,
     Code,
@@ -45,11 +46,10 @@ from kscheduler.framework.status import (
 from kscheduler.plugins.inter_pod_affinity.preferences import Opinion, Preferences, normalized
 from kscheduler.plugins.inter_pod_affinity.required_terms import RequiredTerms, means_all
 from kscheduler.plugins.inter_pod_affinity.terms import NamedNamespaces
-from kscheduler.plugins.topology import HOSTNAME, Topology
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.affinity_term import TermKind
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.topology import HOSTNAME, Topology
 
 NO_PRE_FILTER = 'error reading "PreFilterInterPodAffinity" from cycleState: not found'
 NO_PRE_SCORE = 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'
@@ -116,10 +116,10 @@ class InterPodAffinity:
     ) -> Status | None:
         return self._change(cycle, removed, row, -1, nodes)
 
-    def follow_rows(
+    def track_pods_by_row(
         self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
-    ) -> Shift:
-        return cycle[RequiredTerms].follow(pods, row_of_pod, nodes)
+    ) -> UpdatePods:
+        return cycle[RequiredTerms].track_pods(pods, row_of_pod, nodes)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         terms = cycle.get(RequiredTerms)

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from kscheduler.framework.status import MAX_NODE_SCORE, Scores
-from kscheduler.plugins.domain_counts import counts_by
-from kscheduler.plugins.topology import Domains, Topology, Totals
+from kscheduler.plugins.inter_pod_affinity.domain_counts import counts_by
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.row_counts import Counts, Sums
+from kscheduler.state.topology import Domains, Topology, Totals
 
 # Topology key, weight, pods by row.
 Opinion = tuple[str, int, Counts | Sums]

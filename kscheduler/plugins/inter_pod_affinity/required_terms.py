@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kscheduler.api.meta import EMPTY
-from kscheduler.framework.plugin import Shift
+from kscheduler.framework.plugin import UpdatePods
 from kscheduler.framework.status import Mask, Rejection, Rows, unresolvable, unschedulable
-from kscheduler.plugins.domain_counts import DomainCounts
-from kscheduler.plugins.topology import HOSTNAME, Topology, Totals
+from kscheduler.plugins.inter_pod_affinity.domain_counts import DomainCounts
 from kscheduler.state.affinity_term import NO_TERMS, AffinityTerm, AffinityTerms
 from kscheduler.state.carried_terms import CarriedOver
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.topology import HOSTNAME, Topology, Totals
 
 _ONLY_HOSTNAME = {HOSTNAME}
 
@@ -137,8 +137,11 @@ class RequiredTerms:
         for term in self.anti_affinity.meaning(other.namespace, other.labels, EMPTY):
             yield self.unwanted, term.topology_key
 
-    def follow(self, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes) -> Shift:
-        """The same for many pods on many rows, each row in a world of its own."""
+    def track_pods(self, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes) -> UpdatePods:
+        """Track many pods on many rows, see `TracksPodsByRow`.
+
+        Pods with the same namespace, labels and terms count alike, which is worked out once.
+        """
         weights: dict[tuple[DomainCounts, str], Totals] = {}
         known: dict[object, Counter[tuple[DomainCounts, str]]] = {}
         for number, other in enumerate(pods):
@@ -150,15 +153,16 @@ class RequiredTerms:
                 if which not in weights:
                     weights[which] = np.zeros(len(pods))
                 weights[which][number] = times
-        shifts = [
-            counts.follow(key, each, row_of_pod, nodes) for (counts, key), each in weights.items()
+        updates = [
+            counts.track_pods(key, each, row_of_pod, nodes)
+            for (counts, key), each in weights.items()
         ]
 
-        def shift(which: Rows, by: int) -> None:
-            for tell in shifts:
-                tell(which, by)
+        def update(which: Rows, by: int) -> None:
+            for update_counts in updates:
+                update_counts(which, by)
 
-        return shift
+        return update
 
     def rejections(self, nodes: Nodes) -> Iterator[Rejection]:
         broken: Mask | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kscheduler.api.core import Namespace
+from kscheduler.framework.lister_memo import ListerMemo
 from kscheduler.framework.listers import Lister
-from kscheduler.plugins.listed_objects import AnswersFrom
 from kscheduler.state.affinity_term import AffinityTerm
 from kscheduler.state.label_columns import LabelColumns
 from kscheduler.state.namespace_sets import Universe, bytes_of_namespaces
@@ -16,7 +16,7 @@ class NamedNamespaces:
     """Terms that select namespaces by label, with those namespaces named one by one."""
 
     def __init__(self, lister: Lister[Namespace]) -> None:
-        self._resolved: AnswersFrom[Namespace, AffinityTerm, AffinityTerm] = AnswersFrom(
+        self._resolved: ListerMemo[Namespace, AffinityTerm, AffinityTerm] = ListerMemo(
             lister, "resolved_affinity_terms"
         )
         self.caches = self._resolved.caches

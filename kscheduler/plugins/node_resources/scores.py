@@ -11,11 +11,11 @@ wrap around, as numpy's do, and divisions truncate towards zero, as numpy's do n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.framework.shape_score import broken_linear_function
 from kscheduler.framework.status import MAX_NODE_SCORE, Scores
 
 Matrix = NDArray[np.int64]  # [resources, nodes]
@@ -73,7 +73,7 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
     """A strategy after the user's curve: utilisation in percent → score 0..100, straight lines
     between points.
     """
-    curve = curve_of(shape)
+    curve = broken_linear_function(shape)
 
     def score(requested: Matrix, allocatable: Matrix, weights: Weights) -> Scores:
         exists = allocatable != 0
@@ -88,22 +88,6 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
         return (2 * (points * weight).sum(axis=0) + total) // (2 * total)
 
     return score
-
-
-def curve_of(shape: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """The score at each whole percentage from 0 to 100."""
-    return np.array([_on_curve(shape, percent) for percent in range(101)], np.int64)
-
-
-def _on_curve(shape: Sequence[tuple[int, int]], percent: int) -> int:
-    first_x, first_y = shape[0]
-    if percent <= first_x:
-        return first_y
-    for (x0, y0), (x1, y1) in pairwise(shape):
-        if percent <= x1:
-            # int() truncates toward zero on falling segments, which // would not.
-            return y0 + int((y1 - y0) * (percent - x0) / (x1 - x0))
-    return shape[-1][1]
 
 
 def balance_gain(used: Matrix, asked: Matrix, allocatable: Matrix) -> Scores:

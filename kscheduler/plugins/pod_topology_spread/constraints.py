@@ -18,9 +18,9 @@ from kscheduler.api.labels import (
     compile_selector,
 )
 from kscheduler.caches import BoundedCache, size_of
-from kscheduler.plugins.topology import HOSTNAME
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_lookup import bytes_of_selector
+from kscheduler.state.topology import HOSTNAME
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -5,7 +5,6 @@ Mirrors pkg/scheduler/framework/plugins/helper/spread.go. Differs: nothing.
 
 from __future__ import annotations
 
-from kscheduler.api.apps import ReplicaSet, StatefulSet
 from kscheduler.api.core import ReplicationController, Service
 from kscheduler.api.labels import (
     EVERYTHING,
@@ -15,9 +14,10 @@ from kscheduler.api.labels import (
     selector_from_labels,
 )
 from kscheduler.api.meta import LabelSelector, OwnerReference
+from kscheduler.api.small_groups import ReplicaSet, StatefulSet
 from kscheduler.caches import BoundedCache
+from kscheduler.framework.lister_memo import NamespaceMemo
 from kscheduler.framework.listers import Listers
-from kscheduler.plugins.listed_objects import AnswersFromNamespace
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_lookup import bytes_of_selector
 
@@ -29,8 +29,8 @@ MAX_SELECTOR_BYTES = 1 << 20
 
 class DefaultSelector:
     def __init__(self, listers: Listers) -> None:
-        self._services: AnswersFromNamespace[Service, tuple[str, ...], _Labels] = (
-            AnswersFromNamespace(listers.lister(Service), "labels_of_services")
+        self._services: NamespaceMemo[Service, tuple[str, ...], _Labels] = NamespaceMemo(
+            listers.lister(Service), "labels_of_services"
         )
         self._replication_controllers = listers.lister(ReplicationController)
         self._replica_sets = listers.lister(ReplicaSet)

@@ -21,10 +21,10 @@ from kscheduler.api.taints import TolerationIndex
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.framework.status import Mask
 from kscheduler.plugins.pod_topology_spread.constraints import Constraint
-from kscheduler.plugins.topology import DomainOfRow, Domains, Topology, Totals, added_up
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts
+from kscheduler.state.topology import DomainOfRow, Domains, Topology, Totals, added_up
 
 # At 5,000 nodes each entry is 80 kB.
 MAX_SPREAD_BYTES = 4 << 20

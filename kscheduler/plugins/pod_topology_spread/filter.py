@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kscheduler.api.labels import NOTHING, Selector
-from kscheduler.framework.plugin import Shift
+from kscheduler.framework.plugin import UpdatePods
 from kscheduler.framework.status import Mask, Rejection, Rows, unresolvable, unschedulable
 from kscheduler.plugins.pod_topology_spread.constraints import Constraint
 from kscheduler.plugins.pod_topology_spread.domains import SpreadDomains, SpreadTopology
-from kscheduler.plugins.topology import DomainOfRow, Totals, added_up
 from kscheduler.state.labelled_pods import LabelledPods
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import Counts
+from kscheduler.state.topology import DomainOfRow, Totals, added_up
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_MISSING_LABEL = f"{REASON} (missing required label)"
@@ -75,23 +75,23 @@ class HardSpread:
             if tally.constraint.selector.matches(pod.labels):
                 tally.change(row, by)
 
-    def follow(self, pods: Sequence[PodInfo], row_of_pod: Rows) -> Shift:
+    def track_pods(self, pods: Sequence[PodInfo], row_of_pod: Rows) -> UpdatePods:
         """The same for many pods on many rows, each row in a world of its own."""
         own = [number for number, pod in enumerate(pods) if pod.namespace == self._namespace]
         selectors = [tally.constraint.selector for tally in self._tallies]
         keys = frozenset(one.key for selector in selectors for one in selector)
         labelled = LabelledPods(pods, own, keys)
-        shifts = []
+        updates = []
         for tally, selector in zip(self._tallies, selectors, strict=True):
             counts = np.zeros(len(pods), np.bool_)
             counts[labelled.selected(selector)] = True
-            shifts.append(tally.follow(counts, row_of_pod))
+            updates.append(tally.track_pods(counts, row_of_pod))
 
-        def shift(which: Rows, by: int) -> None:
-            for tell in shifts:
-                tell(which, by)
+        def update(which: Rows, by: int) -> None:
+            for update_tally in updates:
+                update_tally(which, by)
 
-        return shift
+        return update
 
     def rejections(self, nodes: Nodes) -> Iterator[Rejection]:
         """A node is rejected by the first constraint it fails, for one reason."""
@@ -139,18 +139,18 @@ class _Tally:
             twin._own = self._own.copy()
         return twin
 
-    def follow(self, counts: Mask, row_of_pod: Rows) -> Shift:
+    def track_pods(self, counts: Mask, row_of_pod: Rows) -> UpdatePods:
         """`counts`: which of the pods matter here."""
         size, weights = len(self._domains.counted_in), counts.astype(np.float64)
         if self._own is None:
             self._own = np.zeros(size)
         own = self._own
 
-        def shift(which: Rows, by: int) -> None:
+        def update(which: Rows, by: int) -> None:
             nonlocal own
             own += by * added_up(row_of_pod[which], weights[which], size - 1)
 
-        return shift
+        return update
 
     def change(self, row: int, by: int) -> None:
         self._totals[self._domains.counted_in[row]] += by

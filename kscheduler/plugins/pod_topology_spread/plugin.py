@@ -26,7 +26,8 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import Shift
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin import UpdatePods
 from kscheduler.framework.status import (
     SKIP,
     Code,
@@ -46,7 +47,6 @@ from kscheduler.plugins.pod_topology_spread.default_selector import DefaultSelec
 from kscheduler.plugins.pod_topology_spread.domains import SpreadTopology
 from kscheduler.plugins.pod_topology_spread.filter import HardSpread
 from kscheduler.plugins.pod_topology_spread.score import SoftSpread
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -100,10 +100,10 @@ class PodTopologySpread:
     ) -> Status | None:
         return self._change(cycle, removed, row, -1)
 
-    def follow_rows(
+    def track_pods_by_row(
         self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
-    ) -> Shift:
-        return cycle[HardSpread].follow(pods, row_of_pod)
+    ) -> UpdatePods:
+        return cycle[HardSpread].track_pods(pods, row_of_pod)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         spread = cycle.get(HardSpread)

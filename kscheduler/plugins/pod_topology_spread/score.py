@@ -16,9 +16,9 @@ from kscheduler.framework.status import MAX_NODE_SCORE, Mask, Scores
 from kscheduler.plugins.pod_topology_spread.constraints import Constraint
 from kscheduler.plugins.pod_topology_spread.domains import SpreadTopology
 from kscheduler.plugins.pod_topology_spread.filter import matching
-from kscheduler.plugins.topology import HOSTNAME
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.topology import HOSTNAME
 
 Shares = NDArray[np.float64]  # [nodes]
 

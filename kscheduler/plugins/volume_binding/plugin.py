@@ -20,6 +20,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.status import SKIP, Code, Rejection, Scores, Status, failed
 from kscheduler.logs import quote
@@ -32,7 +33,6 @@ from kscheduler.plugins.volume_binding.reservation import Reservation, Reservati
 from kscheduler.plugins.volume_binding.scoring import CapacityScorer
 from kscheduler.plugins.volume_binding.volumes import Volumes
 from kscheduler.plugins.volume_binding.waiting import Progress
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

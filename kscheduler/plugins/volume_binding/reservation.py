@@ -17,11 +17,11 @@ from kscheduler import logs
 from kscheduler.api.core import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.volume_claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_meant_for
 from kscheduler.errors import KschedulerError
+from kscheduler.framework.handle import ApiCalls
 from kscheduler.plugins.volume_binding.claims import Claims
 from kscheduler.plugins.volume_binding.findings import Choice
 from kscheduler.plugins.volume_binding.volumes import Volumes
 from kscheduler.plugins.volume_binding.waiting import Progress
-from kscheduler.runtime.handle import ApiCalls
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__, "PreBind.VolumeBinding")

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from kscheduler import logs
+from kscheduler.extension_points import EXTENSION_POINTS, PLUGIN_METHODS
 from kscheduler.framework.views import Views
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree import answers
 from kscheduler.runtime.out_of_tree.guard import Guard
 from kscheduler.runtime.out_of_tree.guarded_binding import GuardedBinding
@@ -24,7 +25,7 @@ log = logs.logger(__name__)
 class Guarded(GuardedQueueing, GuardedDeciding, GuardedBinding):
     """Has the methods that the plugin has, and no others: they tell where it runs."""
 
-    def __init__(self, plugin: Any, guard: Guard, views: Views, handle: Handle) -> None:
+    def __init__(self, plugin: Any, guard: Guard, views: Views, handle: RuntimeHandle) -> None:
         super().__init__(plugin, guard, views, handle)
         self.caches = (views.kept.cache,)
         self.per_node: bool = getattr(plugin, "per_node", False)
@@ -39,26 +40,15 @@ class Guarded(GuardedQueueing, GuardedDeciding, GuardedBinding):
             log.error(error, "Plugin failed", plugin=self.name, extensionPoint="Close")
 
 
-# Each method that is guarded, and the one the plugin must have for it.
-_NEEDED = {
-    "pre_enqueue": "pre_enqueue",
-    "sort_key": "sort_key",
-    "pre_filter": "pre_filter",
-    "add_pod": "add_pod",
-    "remove_pod": "remove_pod",
-    "filter": "filter",
-    "post_filter": "post_filter",
-    "pre_score": "pre_score",
-    "score": "score",
-    "normalize": "normalize",
-    "reserve": "reserve",
-    "unreserve": "reserve",
-    "permit": "permit",
-    "pre_bind_pre_flight": "pre_bind",
-    "pre_bind": "pre_bind",
-    "bind": "bind",
-    "post_bind": "post_bind",
-    "events_to_register": "events_to_register",
-    "sign": "sign",
-    "close": "close",
-}
+def _guarded_methods() -> dict[str, str]:
+    """Each method that is guarded, and the one the plugin must have for it."""
+    needed = {method.name: method.name for method in PLUGIN_METHODS}
+    for extension in EXTENSION_POINTS.values():
+        for method in (extension.method, *extension.optional):
+            needed[method.name] = method.name
+        if extension.companion is not None:
+            needed[extension.companion.name] = extension.method.name
+    return needed
+
+
+_NEEDED = _guarded_methods()

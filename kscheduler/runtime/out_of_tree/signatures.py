@@ -7,37 +7,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from kscheduler.framework.plugin import METHOD_OF_POINT, points_of
+from kscheduler.extension_points import METHOD_OF_POINT, METHODS, Method, points_of
 from kscheduler.runtime.out_of_tree.args import is_args_type
-
-# What each method is called with.
-_ABOUT_NODES = ("cycle", "pod", "nodes")
-_ABOUT_NODE = ("cycle", "pod", "node")
-_ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "pre_enqueue": ("pod",),
-    "sort_key": ("queued",),
-    "pre_filter": _ABOUT_NODES,
-    "add_pod": ("cycle", "pod", "added", "row", "nodes"),
-    "remove_pod": ("cycle", "pod", "removed", "row", "nodes"),
-    "filter": _ABOUT_NODES,
-    "filter_node": _ABOUT_NODE,
-    "post_filter": ("cycle", "pod", "diagnosis"),
-    "pre_score": _ABOUT_NODES,
-    "score": _ABOUT_NODES,
-    "score_node": _ABOUT_NODE,
-    "normalize": ("cycle", "pod", "scores", "nodes"),
-    "reserve": _ABOUT_NODE,
-    "unreserve": _ABOUT_NODE,
-    "permit": _ABOUT_NODE,
-    "pre_bind_pre_flight": _ABOUT_NODE,
-    "pre_bind": _ABOUT_NODE,
-    "bind": _ABOUT_NODE,
-    "post_bind": _ABOUT_NODE,
-    "events_to_register": (),
-    "sign": ("pod",),
-    "close": (),
-}
-MAY_WAIT = frozenset({"permit", "pre_bind", "bind", "post_bind"})
 
 
 def problems(plugin_class: type) -> Iterator[str]:
@@ -52,24 +23,26 @@ def problems(plugin_class: type) -> Iterator[str]:
         yield "args_type must be a msgspec.Struct, a dataclass or a pydantic model"
     if not _takes(plugin_class, ("args", "handle")):
         yield "its constructor must take (args, handle)"
-    for method, arguments in _ARGUMENTS.items():
-        yield from _method_problems(plugin_class, method, arguments)
+    for method in METHODS.values():
+        yield from _method_problems(plugin_class, method)
 
 
-def _method_problems(plugin_class: type, method: str, arguments: tuple[str, ...]) -> Iterator[str]:
-    function = inspect.getattr_static(plugin_class, method, None)
+def _method_problems(plugin_class: type, method: Method) -> Iterator[str]:
+    name = method.name
+    function = inspect.getattr_static(plugin_class, name, None)
     if function is None:
         return
-    wanted = f"({', '.join(arguments)})"
-    bound = getattr(plugin_class, method)
+    wanted = f"({', '.join(method.arguments)})"
+    bound = getattr(plugin_class, name)
     if not callable(bound):
-        yield f"{method} must be a method {wanted}"
+        yield f"{name} must be a method {wanted}"
         return
     static = isinstance(function, staticmethod | classmethod)
-    if not _takes(bound, arguments if static else ("self", *arguments)):
-        yield f"{method} must take {wanted}"
-    if inspect.iscoroutinefunction(bound) and method not in MAY_WAIT:
-        yield f"{method} must not be async: only {', '.join(sorted(MAY_WAIT))} may wait"
+    if not _takes(bound, method.arguments if static else ("self", *method.arguments)):
+        yield f"{name} must take {wanted}"
+    if inspect.iscoroutinefunction(bound) and not method.may_wait:
+        waiting = sorted(one.name for one in METHODS.values() if one.may_wait)
+        yield f"{name} must not be async: only {', '.join(waiting)} may wait"
 
 
 def _takes(function: Any, arguments: tuple[str, ...]) -> bool:

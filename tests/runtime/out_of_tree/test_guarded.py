@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from kscheduler.extension_points import points_of
 from kscheduler.framework import (
     SKIP,
     Code,
@@ -22,7 +23,6 @@ from kscheduler.framework import (
     unschedulable,
 )
 from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint
-from kscheduler.framework.plugin import points_of
 from kscheduler.runtime.out_of_tree import guarded_queueing
 from kscheduler.runtime.out_of_tree.health import Limits
 from kscheduler.runtime.reserve import MAX_WAIT_SECONDS

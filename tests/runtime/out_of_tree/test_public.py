@@ -5,9 +5,8 @@ from pathlib import Path
 
 import kscheduler
 from kscheduler import framework
+from kscheduler.extension_points import EXTENSION_POINTS, METHODS
 from kscheduler.framework import public as contract
-from kscheduler.framework.plugin import METHOD_OF_POINT, PER_NODE_METHOD
-from kscheduler.runtime.out_of_tree import signatures
 
 
 def test_what_is_promised_is_there():
@@ -18,7 +17,7 @@ def test_what_is_promised_is_there():
 def test_every_name_is_in_the_guide():
     guide = (Path(__file__).parents[3] / "docs" / "plugins" / "README.md").read_text()
     missing = [name for name in framework.__all__ if f"`{name}`" not in guide]
-    missing += [method for method in signatures._ARGUMENTS if method not in guide]
+    missing += [method for method in METHODS if method not in guide]
     assert missing == []
 
 
@@ -27,7 +26,7 @@ def test_type_checkers_may_look_inside():
 
 
 def test_every_extension_point_is_in_the_contract_and_is_checked():
-    methods = {*METHOD_OF_POINT.values(), *PER_NODE_METHOD.values()}
+    methods = {one.name for point in EXTENSION_POINTS.values() for one in point.methods}
     promised = {
         name: method
         for _, protocol in inspect.getmembers(contract, inspect.isclass)
@@ -35,6 +34,6 @@ def test_every_extension_point_is_in_the_contract_and_is_checked():
         for name, method in vars(protocol).items()
         if inspect.isfunction(method) and not name.startswith("_")
     }
-    assert methods <= promised.keys() <= signatures._ARGUMENTS.keys()
+    assert methods <= promised.keys() <= METHODS.keys()
     for name, method in promised.items():
-        assert tuple(inspect.signature(method).parameters)[1:] == signatures._ARGUMENTS[name]
+        assert tuple(inspect.signature(method).parameters)[1:] == METHODS[name].arguments
