@@ -111,11 +111,11 @@ class RunningScheduler:
             return True
         assert self.daemon is not None
         scheduler = self.daemon.scheduler
-        following = scheduler.following
+        informers = scheduler.informers
         return (
             all(
                 _versions(api.objects.list(resource.group_resource))
-                == _known(following.lister(resource.struct))
+                == _known(informers.lister(resource.struct))
                 for resource in FOLLOWED
             )
             and not scheduler.queue.ready
