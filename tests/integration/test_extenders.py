@@ -419,7 +419,7 @@ class TestWaiting:
                 cluster.create(pod("p2"))
                 while b'"p2"' not in await asyncio.wait_for(news.readline(), 60):
                     pass  # Until others have heard of it.
-            assert (len(informers.nodes), len(following.pods)) == (2, 1)
+            assert (len(informers.nodes), len(informers.pods)) == (2, 1)
             answered.set()
             await until(lambda: cluster.place("p1") and cluster.place("p2"))
             await until(lambda: len(informers.nodes) == 2002)
