@@ -22,7 +22,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import Code, Diagnosis, Status, rejected_for_good
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.preemption.candidate import Candidate
 from kscheduler.runtime.preemption.evaluator import Candidates, Evaluator, NoCandidate
 from kscheduler.runtime.preemption.executor import Executor
@@ -40,7 +40,7 @@ SUCCESS = Status(Code.SUCCESS)
 class DefaultPreemption:
     name = NAME
 
-    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+    def __init__(self, args: DefaultPreemptionArgs, handle: RuntimeHandle) -> None:
         self._async_preemption = handle.gates.enabled("SchedulerAsyncPreemption")
         self._extenders = handle.extenders
         self._attempts = handle.metrics.preemption_attempts_total

@@ -40,7 +40,7 @@ from kscheduler.framework.status import Diagnosis
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
 from kscheduler.queue.nominated import Nominator
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.preemption.evaluator import Candidates, Evaluator
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
@@ -189,10 +189,10 @@ class Stage:
             min_candidate_nodes_absolute=100,
         )
 
-    def _made(self, pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> Handle:
+    def _made(self, pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> RuntimeHandle:
         gates = FeatureGates.defaults()
         completed = complete(default_config(gates), POINTS, gates=gates)
-        handle = Handle(
+        handle = RuntimeHandle(
             gates=gates,
             listers=FixedListers([*pods, *budgets]),
             snapshot=self.cache.snapshot,
@@ -201,13 +201,14 @@ class Stage:
             client=SimpleNamespace(),
             recorder=SimpleNamespace(),
             metrics=Metrics(),
+            framework=lambda: self._framework,
         )
-        build_frameworks(completed, IN_TREE, lambda _name: handle)
+        (self._framework,) = build_frameworks(completed, IN_TREE, lambda _name: handle).values()
         return handle
 
     def refused(self) -> tuple[CycleState, Diagnosis]:
         """As the attempt leaves it that found no node."""
-        framework, nodes = self._handle.framework, self.cache.snapshot()
+        framework, nodes = self._framework, self.cache.snapshot()
         cycle = CycleState(sampled=False)
         prepared = framework.run_pre_filter(cycle, self.pod, nodes)
         assert prepared.status is None, prepared

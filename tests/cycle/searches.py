@@ -26,7 +26,7 @@ from kscheduler.queue.nominated import Nominator
 from kscheduler.runtime.extenders.extender import Passed
 from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -277,7 +277,7 @@ def make_framework(*plugins, promised=()):
     nominator = Nominator(pods.get, None)
     for pod in pods.values():
         nominator.add(pod)
-    handle = Handle(
+    handle = RuntimeHandle(
         gates=SimpleNamespace(enabled=lambda name: False),
         listers=FixedListers(),
         snapshot=lambda: NODES,

@@ -36,7 +36,7 @@ from kscheduler.framework.status import (
 )
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -55,7 +55,7 @@ def make_pod(name="p", *, nominated=""):
 
 
 def make_framework(*plugins, percentage=None, metrics=None):
-    handle = Handle(
+    handle = RuntimeHandle(
         gates=Plugin(enabled=lambda name: False),
         listers=FixedListers(),
         snapshot=lambda: None,

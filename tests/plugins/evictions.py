@@ -27,7 +27,7 @@ from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources.fit import NodeResourcesFit
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 from tests.runtime.conftest import Promises
@@ -146,7 +146,7 @@ class Stage:
                 self.cache.add_pod(PodInfo(pod))
         self.calls, self.events, self.activated = Calls(), [], []
         self.metrics = Metrics()
-        self.handle = Handle(
+        self.handle = RuntimeHandle(
             gates=SimpleNamespace(enabled=lambda name: asynchronous),
             listers=self.listers,
             snapshot=self.cache.snapshot,
@@ -157,9 +157,10 @@ class Stage:
             metrics=self.metrics,
             rng=Random(0),
             profile_name=PROFILE,
+            framework=lambda: self.framework,
         )
         self.plugin = DefaultPreemption(args or DefaultPreemptionArgs(), self.handle)
-        self.framework = self.handle.framework = self._framework(plugins)
+        self.framework = self._framework(plugins)
 
     def _framework(self, extra):
         plugins = [

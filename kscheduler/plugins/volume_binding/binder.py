@@ -43,6 +43,7 @@ from kscheduler.api.volume_claims import (
     ownership_problem,
 )
 from kscheduler.errors import KschedulerError
+from kscheduler.framework.handle import ApiCalls
 from kscheduler.framework.listers import Listers
 from kscheduler.framework.status import Status, failed, rejected_for_good
 from kscheduler.logs import quote
@@ -53,7 +54,6 @@ from kscheduler.plugins.volume_binding.find_volumes import (
     PodVolumes,
 )
 from kscheduler.plugins.volume_binding.volume_traits import is_migrated
-from kscheduler.runtime.handle import ApiCalls
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__, "PreBind.VolumeBinding")

@@ -34,6 +34,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.status import SKIP, Code, Rejection, Scores, Status, failed
 from kscheduler.logs import quote
@@ -47,7 +48,6 @@ from kscheduler.plugins.volume_binding.find_volumes import (
 )
 from kscheduler.plugins.volume_binding.scorer import CapacityScorer
 from kscheduler.plugins.volume_binding.volume_traits import MigratedNodes
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.caches import ENTRY_BYTES, BoundedCache
-from kscheduler.runtime.handle import Nominator
+from kscheduler.framework.handle import Nominator
 from kscheduler.runtime.preemption.dry_run import NodeOutcome
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

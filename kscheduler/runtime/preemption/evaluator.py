@@ -25,7 +25,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Diagnosis, Rows, Status, failed, fit_error, rejected
 from kscheduler.runtime.extenders.questions import Victims
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.preemption.candidate import (
     Candidate,
     is_terminating_by_preemption,
@@ -75,7 +75,7 @@ class Evaluator:
 
     def __init__(
         self,
-        handle: Handle,
+        handle: RuntimeHandle,
         *,
         min_candidate_nodes_percentage: int,
         min_candidate_nodes_absolute: int,
@@ -164,7 +164,7 @@ class Evaluator:
         listed = tuple(self._handle.listers.lister(PodDisruptionBudget).items())
         if not are_same_objects(listed, self._listed_budgets):
             self._listed_budgets, self._budgets = listed, DisruptionBudgets(listed)
-        framework = self._handle.framework
+        framework = self._handle.framework()
         known = None
         if framework.filters_locally(cycle):
             known = self._dry_runs.outcomes_for(pod, nodes, listed)

@@ -27,7 +27,7 @@ from kscheduler.api.core import Pod, PodCondition, with_condition
 from kscheduler.api.timestamps import format_time
 from kscheduler.errors import KschedulerError, MissingError
 from kscheduler.framework.status import Status, failed
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.preemption.candidate import (
     DISRUPTION_TARGET,
     PREEMPTION_BY_SCHEDULER,
@@ -47,7 +47,7 @@ MIN_BEFORE_CLEANUP = 64
 
 
 class Executor:
-    def __init__(self, handle: Handle, plugin: str) -> None:
+    def __init__(self, handle: RuntimeHandle, plugin: str) -> None:
         self._handle = handle
         self._plugin = plugin
         self._pods = handle.listers.lister(Pod)

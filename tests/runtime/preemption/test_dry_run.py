@@ -259,7 +259,7 @@ def related(cluster, relation, plugins):
     ]
     stage = build({**cluster, "pods": pods}, zones=relation["zones"], affinity=affinity)
     spread = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
-    stage.framework = stage.handle.framework = stage._framework([spread, *plugins])
+    stage.framework = stage._framework([spread, *plugins])
     return stage
 
 
@@ -371,7 +371,7 @@ def test_pods_that_leave_and_pods_that_come_are_counted_in_one_world():
     promised = {"n0": [PodInfo(make_pod("promised", "1", priority=6, labels=x))]}
     stage = Stage([make_node(name) for name in NAMES], pods, promised=promised)
     plugin = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
-    stage.framework = stage.handle.framework = stage._framework([plugin])
+    stage.framework = stage._framework([plugin])
     pod = make_pod("p", "3", priority=5, labels=x, topologySpreadConstraints=[spread])
     # Without both, and with the promised one, there is one on each node.
     assert told(rehearse(stage, pod))[0] == {"n0": (["v0", "v1"], 0)}

@@ -21,7 +21,7 @@ def make_stage(victims, *, nodes=1, promised=None):
     known = [make_node(f"n{number}", cpu=str(size)) for number in range(nodes)]
     stage = Stage(known, victims, promised=promised)
     spread = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
-    stage.framework = stage.handle.framework = stage._framework([spread])
+    stage.framework = stage._framework([spread])
     return stage
 
 
