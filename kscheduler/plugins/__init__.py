@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kscheduler.framework.handle import Factory, Handle
 from kscheduler.framework.plugin import Plugin
 from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.default_preemption import DefaultPreemption
@@ -29,7 +30,6 @@ from kscheduler.plugins.taint_toleration import TaintToleration
 from kscheduler.plugins.volume_binding import VolumeBinding
 from kscheduler.plugins.volume_restrictions import VolumeRestrictions
 from kscheduler.plugins.volume_zone import VolumeZone
-from kscheduler.runtime.handle import Factory, Handle
 
 
 def _plain(make: Callable[[], Plugin]) -> Factory:

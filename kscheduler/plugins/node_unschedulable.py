@@ -21,8 +21,8 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import Rejection, Status, unresolvable
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

@@ -27,6 +27,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import (
     SKIP,
     Mask,
@@ -36,7 +37,6 @@ from kscheduler.framework.status import (
     unresolvable,
 )
 from kscheduler.logs import quote
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

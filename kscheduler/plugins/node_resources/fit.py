@@ -28,6 +28,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.row_memo import RowMemo
 from kscheduler.framework.status import Code, Rejection, Scores, Status
 from kscheduler.plugins.node_resources.scores import (
@@ -48,7 +49,6 @@ from kscheduler.plugins.node_resources.shortages import (
     shortages,
     shortages_of_row,
 )
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
