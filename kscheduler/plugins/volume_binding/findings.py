@@ -239,20 +239,22 @@ class _Bound:
         provisions: tuple[Provision, ...] = (),
     ) -> Findings:
         """Together with what was found out about the other claims."""
-        errors = list(self._errors)
-        broken = np.zeros_like(self._alive)
-        for mask, _ in errors:
-            broken |= mask
-        if failed is not None:
-            errors.append((failed[0] & ~broken, failed[1]))
-            broken |= failed[0]
         told = (
             (self._affinity, REASON_AFFINITY),
             (no_volume, REASON_NO_VOLUME),
             (no_space, REASON_NO_SPACE),
             (self._missing, REASON_MISSING),
         )
-        refusals = tuple((mask & ~broken, reason) for mask, reason in told if mask is not None)
+        refusals = tuple([(mask, reason) for mask, reason in told if mask is not None])
+        errors = list(self._errors)
+        if errors or failed is not None:
+            broken = np.zeros_like(self._alive)
+            for mask, _ in errors:
+                broken |= mask
+            if failed is not None:
+                errors.append((failed[0] & ~broken, failed[1]))
+                broken |= failed[0]
+            refusals = tuple([(mask & ~broken, reason) for mask, reason in refusals])
         return Findings(self.nodes.label_generation, tuple(errors), refusals, matches, provisions)
 
 

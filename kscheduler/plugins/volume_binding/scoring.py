@@ -39,6 +39,9 @@ class CapacityScorer:
 
     def score(self, findings: Findings, length: int) -> Scores:
         """For every row of the table."""
+        if not findings.matches and not findings.provisions:
+            # All claims are bound, as those of most pods with volumes are.
+            return np.zeros(length, np.int64)
         static = _static_usage(findings.matches, length)
         usages = [*static.values()]
         used = np.zeros(length, np.bool_)
