@@ -70,7 +70,7 @@ class Batching:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        # Those of the last attempt.
+        # Those of the last attempt for a pod with a signature.
         self._known: _KnownNodes | None = None
         self._by_profile: dict[str, _Inheritance] = {}
 
@@ -87,7 +87,8 @@ class Batching:
         """The node to try first, or "". PreFilter has been run in `cycle`."""
         started = perf_counter()
         profile = framework.profile_name
-        if self._known is None or nodes.order is not self._known.order:
+        # Pods that nothing tells apart from others leave nothing behind, see `_leave`.
+        if signature is not None and (self._known is None or nodes.order is not self._known.order):
             self._known = _KnownNodes(nodes)
         found = ""
         left = self._by_profile.get(profile)

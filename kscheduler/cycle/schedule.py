@@ -351,12 +351,9 @@ class Scheduler:
 
     def _pick(self, total: Scores) -> int:
         """The position of the highest total, at random among equals."""
-        first = int(total.argmax())
-        best = total == total[first]
-        ties = int(np.count_nonzero(best))
-        if ties == 1:
-            return first
-        return int(best.nonzero()[0][self._rng.randrange(ties)])
+        best = (total == total.item(total.argmax())).nonzero()[0]
+        ties = len(best)
+        return best.item(0 if ties == 1 else self._rng.randrange(ties))
 
 
 def _ended_by_pre_filter(

@@ -29,7 +29,7 @@ class Preferences:
         self.exist = False
         self._worth: dict[str, tuple[Domains, Totals]] = {}
         # By weight, of which there are a hundred, so that domains are looked at no more often.
-        weighed = counts_by(((key, weight), counts) for key, weight, counts in opinions)
+        weighed = counts_by([((key, weight), counts) for key, weight, counts in opinions])
         for (key, weight), counts in weighed.items():
             if not np.count_nonzero(counts):
                 continue
