@@ -26,10 +26,10 @@ from kscheduler.framework.cluster_event import (
     Action,
     ClusterEvent,
 )
-from kscheduler.framework.waiting_pods import WaitingPods
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
 from kscheduler.queue.changes import node_events, pod_events
+from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache, CacheError
 from kscheduler.state.pod_info import PodInfo
 

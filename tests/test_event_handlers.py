@@ -21,9 +21,9 @@ from kscheduler.framework.cluster_event import (
     EventWithHint,
     Hint,
 )
-from kscheduler.framework.waiting_pods import WaitingPods
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
+from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 

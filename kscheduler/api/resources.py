@@ -4,18 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kscheduler.api import (
-    apps,
-    authentication,
-    authorization,
-    coordination,
-    core,
-    events,
-    policy,
-    resource,
-    scheduling,
-    storage,
-)
+from kscheduler.api import core, resource, scheduling, small_groups, storage
 from kscheduler.api.meta import ApiObject
 
 
@@ -81,11 +70,11 @@ CONFIG_MAPS = _namespaced("", "v1", "configmaps", core.ConfigMap)
 CORE_EVENTS = _namespaced("", "v1", "events", core.Event)
 BINDINGS = _namespaced("", "v1", "bindings", core.Binding)
 
-REPLICA_SETS = _namespaced("apps", "v1", "replicasets", apps.ReplicaSet)
-STATEFUL_SETS = _namespaced("apps", "v1", "statefulsets", apps.StatefulSet)
+REPLICA_SETS = _namespaced("apps", "v1", "replicasets", small_groups.ReplicaSet)
+STATEFUL_SETS = _namespaced("apps", "v1", "statefulsets", small_groups.StatefulSet)
 
 POD_DISRUPTION_BUDGETS = _namespaced(
-    "policy", "v1", "poddisruptionbudgets", policy.PodDisruptionBudget
+    "policy", "v1", "poddisruptionbudgets", small_groups.PodDisruptionBudget
 )
 
 _STORAGE = "storage.k8s.io"
@@ -107,12 +96,12 @@ DEVICE_CLASSES = _cluster(_RESOURCE, "v1", "deviceclasses", resource.DeviceClass
 DEVICE_TAINT_RULES = _cluster(_RESOURCE, "v1", "devicetaintrules", resource.DeviceTaintRule)
 
 _COORDINATION = "coordination.k8s.io"
-LEASES = _namespaced(_COORDINATION, "v1", "leases", coordination.Lease)
+LEASES = _namespaced(_COORDINATION, "v1", "leases", small_groups.Lease)
 LEASE_CANDIDATES = _namespaced(
-    _COORDINATION, "v1beta1", "leasecandidates", coordination.LeaseCandidate
+    _COORDINATION, "v1beta1", "leasecandidates", small_groups.LeaseCandidate
 )
 
-EVENTS = _namespaced("events.k8s.io", "v1", "events", events.Event)
+EVENTS = _namespaced("events.k8s.io", "v1", "events", small_groups.Event)
 
 _SCHEDULING = "scheduling.k8s.io"
 PRIORITY_CLASSES = _cluster(_SCHEDULING, "v1", "priorityclasses", scheduling.PriorityClass)
@@ -121,9 +110,9 @@ COMPOSITE_POD_GROUPS = _namespaced(
     _SCHEDULING, "v1alpha3", "compositepodgroups", scheduling.CompositePodGroup
 )
 
-TOKEN_REVIEWS = _cluster("authentication.k8s.io", "v1", "tokenreviews", authentication.TokenReview)
+TOKEN_REVIEWS = _cluster("authentication.k8s.io", "v1", "tokenreviews", small_groups.TokenReview)
 SUBJECT_ACCESS_REVIEWS = _cluster(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", authorization.SubjectAccessReview
+    "authorization.k8s.io", "v1", "subjectaccessreviews", small_groups.SubjectAccessReview
 )
 
 RESOURCES: tuple[Resource, ...] = tuple(

@@ -8,7 +8,7 @@ import click
 from kscheduler import logs
 from kscheduler.cli.values import MULTIMAP
 from kscheduler.config.annotate import AnnotatedLine, annotated
-from kscheduler.config.catalog import IN_TREE, Point
+from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.feature_gates import FeatureGates
@@ -17,6 +17,7 @@ from kscheduler.config.load import StrictError, load_config
 from kscheduler.config.profiles import complete
 from kscheduler.config.validation import validate as validation_errors
 from kscheduler.errors import ConfigError, KschedulerError
+from kscheduler.extension_points import Point
 
 
 class _Silence:
@@ -90,7 +91,7 @@ def validate(ctx: click.Context, file: str, gates: FeatureGates, specs: tuple[st
 @click.pass_context
 def plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
     """Print all plugins there are: where each can run, and where those from outside come from."""
-    from kscheduler.framework.outside.registration import everything
+    from kscheduler.runtime.out_of_tree.registration import everything
 
     try:
         outside, problems = everything(specs)

@@ -1,16 +1,16 @@
-"""The API server as the rest of the program sees it: stores that follow it, calls that change it.
+"""The API server for the rest of the program: informers that mirror it, calls that change it.
 
-Bytes come in through one `Transport` per purpose (scheduling, events, leader election: each has its
-own connections and token bucket, so that none delays another). Below it, `dialling` opens
-connections, `connections` keeps them, `http_connection` and `http_response` speak HTTP/1.1. A
-`Reflector` keeps one list and watch alive, an `Informer` turns it into a store and ordered handler
-calls, `KubeClient` writes, a recorder tells. `kubeconfig` says where the server is and who we are.
+Named after client-go. `clientcmd` reads the kubeconfig into a `RestConfig`; a `Transport` per
+purpose (scheduling, events, leader election: each has its own connections and token bucket, so that
+none delays another) sends requests over the connections of `http`, with `tls` and `credentials`;
+`informers` keep stores equal to the server's collections; `KubeClient` (`kube_client`, bodies in
+`bodies`) writes; `events` records. `extender` is the HTTP client of scheduler extenders. Open
+`transport` first for how bytes move, `informers` for how objects arrive.
 
 Invariants: a store equals the server's state at some resourceVersion that never goes back; per
-object a handler sees add, updates, delete, in that order; an error is made in one place (`errors`)
-and says in client-go's words what failed; nothing is unbounded, each queue and cache names its cap.
+object a handler sees add, updates, delete, in that order; a write goes through the `fence`, which
+closes with the lease; an error is made in one place (`errors`) and says in client-go's words what
+failed; nothing is unbounded, each queue and cache names its cap.
 
-The official client was the alternative. Its models cost 2 ms per pod, its informer has a fixed
-retry, its exec credentials know no certificates, and importing it costs 20 MB and 0.2 s.
-For HTTP it was aiohttp, with which a request took twice the CPU.
+The official client was the alternative, and aiohttp for HTTP; docs/dependencies.md has the numbers.
 """

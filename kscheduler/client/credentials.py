@@ -4,26 +4,191 @@ Mirrors client-go's transport round trippers. An `Identity` says what there is,
 `credentials_for` makes it answer; a certificate in files is the business of `tls`.
 """
 
+import asyncio
 import base64
+import os
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import msgspec
 
 from kscheduler import logs
-from kscheduler.client import files
-from kscheduler.client.exec_plugin import Exec, ExecPlugin
+from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
+
+# A plugin may open a browser; one that hangs must not hold the scheduler for ever.
+TIMEOUT_SECONDS = 120.0
+
+INSTALL_HELP = """
+
+It looks like you are trying to use a client-go credential plugin that is not installed.
+
+To learn more about this feature, consult the documentation available at:
+      https://kubernetes.io/docs/reference/access-authn-authz/authentication/\
+#client-go-credential-plugins"""
 
 log = logs.logger(__name__)
-
 # What Go does not send as a header's value.
 NOT_IN_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_IN_KEY = re.compile(rb"[^!#$&'*+.^_`|~0-9A-Za-z-]")
-
 # A token file is read again after a minute, a little early so that no request meets the change.
 TOKEN_FILE_SECONDS = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """A program that prints credentials; `cluster` is what it is told about ours, if it asked."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    api_version: str = "client.authentication.k8s.io/v1"
+    install_hint: str = ""
+    interactive_mode: str = "Never"
+    cluster: Mapping[str, Any] | None = None
+
+
+class _Issued(NamedTuple):
+    """What one run gave us."""
+
+    authorization: str | None
+    certificate: tuple[bytes, bytes] | None
+    expires_at: float
+
+
+class ExecStatus(msgspec.Struct, frozen=True, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+
+
+class ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    status: ExecStatus | None = None
+
+
+class ExecPlugin:
+    """Runs a program for credentials: at first use, when they expire, and after a 401."""
+
+    def __init__(self, config: Exec, *, wall_clock: Callable[[], float] = time.time) -> None:
+        self._config = config
+        self._wall_clock = wall_clock
+        self._issued: _Issued | None = None
+        self._turn = asyncio.Lock()
+
+    async def authorization(self) -> str | None:
+        return (await self._valid()).authorization
+
+    async def certificate(self) -> tuple[bytes, bytes] | None:
+        return (await self._valid()).certificate
+
+    def rejected(self, sent: str | None) -> None:
+        if self._issued is not None and self._issued.authorization == sent:
+            self._issued = None
+
+    async def _valid(self) -> _Issued:
+        """One run at a time: requests that come meanwhile share its outcome."""
+        stale = self._issued
+        if stale is not None and self._wall_clock() <= stale.expires_at:
+            return stale
+        async with self._turn:
+            if self._issued is None or self._issued is stale:
+                self._issued = self._understood(await self._output())
+            return self._issued
+
+    async def _output(self) -> bytes:
+        interactive = self._interactive()
+        command = self._config.command
+        try:
+            process = await asyncio.create_subprocess_exec(
+                command,
+                *self._config.args,
+                env=self._environment(interactive=interactive),
+                stdin=None if interactive else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+            )
+        except FileNotFoundError as error:
+            hint = f"\n\n{self._config.install_hint}" if self._config.install_hint else ""
+            raise ConfigError(
+                f"exec: executable {command} not found{INSTALL_HELP}{hint}"
+            ) from error
+        except OSError as error:
+            raise ConfigError(f"exec: fork/exec {command}: {files.reason(error)}") from error
+        output = await _finish(process, command)
+        if process.returncode:
+            raise ConfigError(
+                f"exec: executable {command} failed with exit code {process.returncode}"
+            )
+        return output
+
+    def _interactive(self) -> bool:
+        mode = self._config.interactive_mode
+        terminal = sys.stdin is not None and sys.stdin.isatty()
+        if mode == "Always" and not terminal:
+            raise ConfigError(
+                "exec plugin cannot support interactive mode: standard input is not a terminal"
+            )
+        return mode != "Never" and terminal
+
+    def _environment(self, *, interactive: bool) -> dict[str, str]:
+        about = {} if self._config.cluster is None else {"cluster": self._config.cluster}
+        request = {
+            "kind": "ExecCredential",
+            "apiVersion": self._config.api_version,
+            "spec": {**about, "interactive": interactive},
+        }
+        told = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(request).decode()}
+        return {**os.environ, **self._config.env, **told}
+
+    def _understood(self, output: bytes) -> _Issued:
+        try:
+            credential = decoder_for(ExecCredential)(output)
+        except DecodeError as error:
+            raise ConfigError(f"decoding stdout: {error}") from error
+        if credential.api_version != self._config.api_version:
+            raise ConfigError(
+                f"exec plugin is configured to use API version {self._config.api_version}, "
+                f"plugin returned version {credential.api_version}"
+            )
+        if credential.status is None:
+            raise ConfigError("exec plugin didn't return a status field")
+        return _issued(credential.status)
+
+
+def _issued(status: ExecStatus) -> _Issued:
+    pair = (status.client_certificate_data.encode(), status.client_key_data.encode())
+    if not status.token and not any(pair):
+        raise ConfigError("exec plugin didn't return a token or cert/key pair")
+    if any(pair) and not all(pair):
+        raise ConfigError("exec plugin returned only certificate or key, not both")
+    expiry = status.expiration_timestamp
+    return _Issued(
+        authorization=f"Bearer {status.token}" if status.token else None,
+        certificate=pair if all(pair) else None,
+        expires_at=expiry.timestamp() if expiry else float("inf"),
+    )
+
+
+async def _finish(process: asyncio.subprocess.Process, command: str) -> bytes:
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            output, _ = await process.communicate()
+    except TimeoutError as error:
+        raise ConfigError(
+            f"exec: executable {command} did not finish within {TIMEOUT_SECONDS:g}s"
+        ) from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return output
 
 
 @dataclass(frozen=True, slots=True)

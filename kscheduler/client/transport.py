@@ -18,29 +18,29 @@ from typing import Self
 from urllib.parse import urlencode
 
 from kscheduler import logs
-from kscheduler.api.duration import SECOND, format_duration
-from kscheduler.client.connections import Connections
+from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.credentials import NOT_IN_VALUE, credentials_for
-from kscheduler.client.dialling import Route
 from kscheduler.client.errors import (
+    BROKEN,
     ConnectionReset,
     CredentialsError,
     DeadlineExceeded,
     StatusError,
     TransportError,
     Withheld,
+    failure,
     from_response,
 )
-from kscheduler.client.failures import BROKEN, failure
 from kscheduler.client.fence import SecondsLeft, ending_when_closed, withheld
-from kscheduler.client.http_connection import Connection
-from kscheduler.client.http_response import Response
-from kscheduler.client.kubeconfig import RestConfig
-from kscheduler.client.observation import Observer, Unobserved
-from kscheduler.client.reachability import Reachability
+from kscheduler.client.http.connection import Connection
+from kscheduler.client.http.dial import Route
+from kscheduler.client.http.pool import ConnectionPool
+from kscheduler.client.http.response import Response
+from kscheduler.client.observation import Observer, Reachability, Unobserved
 from kscheduler.client.throttle import bucket_for
 from kscheduler.client.tls import TlsContexts
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.duration import SECOND, format_duration
 from kscheduler.logs import quote
 from kscheduler.version import __version__
 
@@ -150,8 +150,8 @@ class Transport:
             *config.identity.impersonation.headers(),
             *self._route.headers,
         )
-        self._requests = Connections(self._route, limit=max_connections)
-        self._streams = Connections(self._route)
+        self._requests = ConnectionPool(self._route, limit=max_connections)
+        self._streams = ConnectionPool(self._route)
 
     async def __aenter__(self) -> Self:
         return self
@@ -327,7 +327,7 @@ class Transport:
         finally:
             self._pool(call).release(connection)
 
-    def _pool(self, call: _Call) -> Connections:
+    def _pool(self, call: _Call) -> ConnectionPool:
         return self._streams if call.streamed else self._requests
 
     async def _wait_for_token(self, call: _Call) -> None:

@@ -3,7 +3,7 @@
 A file passes through five steps, each a module of its own, and stops at the first that fails with
 `kscheduler.errors.ConfigError`, whose text is kube-scheduler's, byte for byte:
 
-    decode    text → typed values, strictly (`load`, `strict`, on `api.document`)
+    decode    text → typed values, strictly (`load`, `strict`, on `gotext.document`)
     default   what was left out is filled in, user plugins merge with default ones (`defaults`)
     validate  every rule is checked and all violations are told at once (`validation`)
     complete  profiles are expanded into plugins per extension point (`profiles`, `extenders`)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kscheduler.api.document import parse_document
-from kscheduler.api.json_text import plain
 from kscheduler.config.catalog import Gates
 from kscheduler.config.dump import scalar_text, to_tree
 from kscheduler.config.load import load_config
+from kscheduler.gotext.document import parse_document
+from kscheduler.gotext.json_text import plain
 
 INDENT = "  "
 NAME_KEYS = ("name", "schedulerName")

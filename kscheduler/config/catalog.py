@@ -8,46 +8,16 @@ cluster.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Protocol
 
 from kscheduler.config.model import Plugin
+from kscheduler.extension_points import Point
 
 
 class Gates(Protocol):
     """Feature gates, as far as configuration needs them."""
 
     def enabled(self, name: str) -> bool: ...
-
-
-class Point(StrEnum):
-    """Extension points, by the name they have in a file; in the order profiles are built."""
-
-    PRE_FILTER = "preFilter"
-    FILTER = "filter"
-    POST_FILTER = "postFilter"
-    RESERVE = "reserve"
-    PRE_SCORE = "preScore"
-    SCORE = "score"
-    PRE_BIND = "preBind"
-    BIND = "bind"
-    POST_BIND = "postBind"
-    PERMIT = "permit"
-    PRE_ENQUEUE = "preEnqueue"
-    QUEUE_SORT = "queueSort"
-    PLACEMENT_GENERATE = "placementGenerate"
-    PLACEMENT_SCORE = "placementScore"
-    POD_GROUP_POST_FILTER = "podGroupPostFilter"
-
-    @property
-    def attr(self) -> str:
-        """The field of `model.Plugins` for this point."""
-        return self.name.lower()
-
-    @property
-    def interface(self) -> str:
-        """What upstream calls the type of plugins that run here."""
-        return f"{self.value[0].upper()}{self.value[1:]}Plugin"
 
 
 FILTERS = frozenset((Point.PRE_FILTER, Point.FILTER))

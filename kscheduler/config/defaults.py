@@ -9,7 +9,7 @@ from functools import singledispatch
 from typing import TypeVar
 
 from kscheduler import logs
-from kscheduler.config.catalog import Gates, Point, default_plugins
+from kscheduler.config.catalog import Gates, default_plugins
 from kscheduler.config.duration import Duration
 from kscheduler.config.model import (
     DEFAULT_SCHEDULER_NAME,
@@ -36,6 +36,7 @@ from kscheduler.config.plugin_args import (
     VolumeBindingArgs,
 )
 from kscheduler.config.wire import Model
+from kscheduler.extension_points import Point
 
 log = logs.logger(__name__)
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import yaml
 
-from kscheduler.api.go_text import general_float, json_float32, json_text
-from kscheduler.api.json_text import parse_json, plain
-from kscheduler.api.yaml_scalars import LONG_TAG, reads_as_text
 from kscheduler.config.duration import Duration
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.config.wire import V1, ListOf, Model, Optional, Scalar, WireField, wire_fields
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.json_text import parse_json, plain
+from kscheduler.gotext.values import general_float, json_float32, json_text
+from kscheduler.gotext.yaml_scalars import LONG_TAG, reads_as_text
 
 
 def to_yaml(config: KubeSchedulerConfiguration) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from kscheduler.api import duration as go
+from kscheduler.gotext import duration as go
 
 
 class Duration(int):

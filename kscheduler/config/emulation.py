@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kscheduler.config.strconv import parse_uint
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.strconv import parse_uint
 from kscheduler.logs import quote
 from kscheduler.version import KUBERNETES_VERSION
 

@@ -18,8 +18,8 @@ from kscheduler import logs
 from kscheduler.api.field_errors import aggregate
 from kscheduler.config.emulation import COMPONENT, Emulation, Release, release_text
 from kscheduler.config.gate_table import HISTORY, NEEDS
-from kscheduler.config.strconv import parse_bool
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.strconv import parse_bool
 
 log = logs.logger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kscheduler.api import field_errors as api
-from kscheduler.api.go_text import json_string, json_text
 from kscheduler.config.duration import Duration
+from kscheduler.gotext.values import json_string, json_text
 from kscheduler.logs import quote
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
-from kscheduler.api.json_text import parse_json, plain
 from kscheduler.config.duration import Duration
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.config.wire import ListOf, Model, wire_fields
+from kscheduler.gotext.json_text import parse_json, plain
 
 
 def internal_json(value: object) -> object:

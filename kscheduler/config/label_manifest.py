@@ -2,9 +2,9 @@
 
 import yaml
 
-from kscheduler.api.yaml_text import YamlError, yaml_to_json
 from kscheduler.config.files import read_file
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.yaml_text import YamlError, yaml_to_json
 
 SHOWN_CHARACTERS = 10
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kscheduler.api.document import INTERNAL_VERSION, Kind, kind_of, parse_document, with_default
 from kscheduler.config.catalog import Gates
 from kscheduler.config.defaults import changed, with_defaults
 from kscheduler.config.files import read_file
@@ -20,6 +19,7 @@ from kscheduler.config.plugin_args import KINDS, PluginArgs, RawArgs
 from kscheduler.config.strict import DecodeError, decode
 from kscheduler.config.wire import GROUP, Model
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.document import INTERNAL_VERSION, Kind, kind_of, parse_document, with_default
 from kscheduler.logs import quote
 
 SCHEME = quote("pkg/scheduler/apis/config/scheme/scheme.go:29")

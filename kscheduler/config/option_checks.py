@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kscheduler import logs
-from kscheduler.api.go_text import json_text
 from kscheduler.config.emulation import BINARY
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.label_manifest import ManifestError, read_manifest
 from kscheduler.config.options import Options
+from kscheduler.gotext.values import json_text
 from kscheduler.logs import quote
 
 log = logs.logger(__name__)

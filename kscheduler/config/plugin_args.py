@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from kscheduler.api.json_text import parse_json, plain
 from kscheduler.config.duration import Duration
 from kscheduler.config.wire import OMIT_EMPTY, Int32, Int64, Model, Scalar
+from kscheduler.gotext.json_text import parse_json, plain
 
 
 class PluginArgs(Model):

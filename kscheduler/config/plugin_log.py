@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kscheduler.config.catalog import Point
 from kscheduler.config.model import Plugins
 from kscheduler.config.profiles import EffectivePlugins
+from kscheduler.extension_points import Point
 
 
 def plugins_value(effective: EffectivePlugins) -> dict[str, Any]:

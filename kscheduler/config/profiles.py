@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from kscheduler import logs
-from kscheduler.config.catalog import UNSIGNABLE, Gates, Point
+from kscheduler.config.catalog import UNSIGNABLE, Gates
 from kscheduler.config.defaults import changed
 from kscheduler.config.extenders import with_built_extenders
 from kscheduler.config.field_errors import Path, aggregate
@@ -25,6 +25,7 @@ from kscheduler.config.model import (
 from kscheduler.config.plugin_args import KINDS
 from kscheduler.config.validation_args import args_errors
 from kscheduler.errors import ConfigError
+from kscheduler.extension_points import JUDGING_POINTS, Point
 from kscheduler.logs import quote
 
 log = logs.logger(__name__)
@@ -34,7 +35,6 @@ Registry = Mapping[str, frozenset[str]]
 
 MAX_NODE_SCORE = 100
 MAX_TOTAL_SCORE = (1 << 63) - 1
-SIGNED_POINTS = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +305,7 @@ def _tell_unbatchable(
             "Disabling signatures for profile because it has extenders configured.",
             profile=profile,
         )
-    silent = {n for point in SIGNED_POINTS for n in effective[point] if n in unsignable}
+    silent = {n for point in JUDGING_POINTS for n in effective[point] if n in unsignable}
     if extended or silent:
         log.info(
             "Disabling signatures for profile because plugins do not support it.",

@@ -12,9 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from kscheduler.api.base64_text import decode_base64
-from kscheduler.api.go_text import float32
-from kscheduler.api.json_text import Node
 from kscheduler.config.duration import Duration, parse_duration
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.config.wire import (
@@ -30,6 +27,9 @@ from kscheduler.config.wire import (
     go_type,
     wire_fields,
 )
+from kscheduler.gotext.base64_text import decode_base64
+from kscheduler.gotext.json_text import Node
+from kscheduler.gotext.values import float32
 from kscheduler.logs import quote
 
 M = TypeVar("M", bound=Model)

@@ -17,9 +17,9 @@ import numpy as np
 
 from kscheduler import logs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import Rows, Status
+from kscheduler.framework.status import Rows, Status
 from kscheduler.metrics import Metrics
+from kscheduler.runtime.framework import Framework
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

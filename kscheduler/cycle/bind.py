@@ -26,20 +26,20 @@ from typing import Protocol
 from kscheduler import logs
 from kscheduler.api.core import Pod
 from kscheduler.api.timestamps import steady_time
-from kscheduler.client.resources import BindingOutcome
+from kscheduler.client.kube_client import BindingOutcome
 from kscheduler.client.throttle import Backoff
 from kscheduler.cycle.failure import Failure, FailureHandler, Recorder
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.extenders import Extenders
-from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import SKIP, Code, Diagnosis, Status, failed, fit_error
+from kscheduler.framework.status import SKIP, Code, Diagnosis, Status, failed, fit_error
 from kscheduler.metrics import Metrics
 from kscheduler.queue.queue import SchedulingQueue
 from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.runtime.extenders.extenders import Extenders
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.cache import Cache, CacheError
 from kscheduler.state.pod_info import PodInfo
 

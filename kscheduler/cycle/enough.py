@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.filtering import Filtered
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import Rows
+from kscheduler.framework.status import Rows
+from kscheduler.runtime.filter import Filtered
+from kscheduler.runtime.framework import Framework
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

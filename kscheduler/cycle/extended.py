@@ -24,10 +24,10 @@ from kscheduler.cycle.schedule import (
 )
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.extenders import EXTENDER, Extenders
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import Diagnosis, Rows, failed
+from kscheduler.framework.status import Diagnosis, Rows, failed
 from kscheduler.metrics import Metrics
+from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
+from kscheduler.runtime.framework import Framework
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

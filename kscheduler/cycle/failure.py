@@ -14,7 +14,7 @@ from kscheduler.api.core import Pod, PodCondition
 from kscheduler.api.timestamps import format_time
 from kscheduler.cycle.schedule import NO_NODES
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
-from kscheduler.framework.verdict import Status
+from kscheduler.framework.status import Status
 from kscheduler.metrics import Metrics
 from kscheduler.queue.queue import SchedulingQueue
 from kscheduler.queue.queued_pod import QueuedPod, shared_names

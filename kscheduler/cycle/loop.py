@@ -32,13 +32,13 @@ from kscheduler.cycle.schedule import (
 from kscheduler.cycle.slow_decisions import SlowDecisions
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PostFilterResult
-from kscheduler.framework.reserving import Hold
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import Code, Status, failed
+from kscheduler.framework.status import Code, Status, failed
 from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.queue import DEFAULT_BACKOFF, SchedulingQueue
 from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.reserve import Hold
 from kscheduler.state.cache import Cache, CacheError
 
 log = logs.logger(__name__)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kscheduler.framework.filtering import Filtered
-from kscheduler.framework.verdict import Charge, Mask, Rows
+from kscheduler.framework.status import Charge, Mask, Rows
+from kscheduler.runtime.filter import Filtered
 from kscheduler.state.nodes_view import Nodes
 
 MIN_NODES_TO_FIND = 100

@@ -21,12 +21,7 @@ from kscheduler.cycle.batching import Batching
 from kscheduler.cycle.enough import Enough
 from kscheduler.cycle.sampling import by_row, first_error, first_marked, nodes_to_find, rotated
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.extenders import Extenders
-from kscheduler.framework.filtering import Filtered
-from kscheduler.framework.pre_filtering import PreFilterOutcome
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.scoring import ScoreBoard
-from kscheduler.framework.verdict import (
+from kscheduler.framework.status import (
     Charge,
     Code,
     Diagnosis,
@@ -35,6 +30,11 @@ from kscheduler.framework.verdict import (
     Status,
     fit_error,
 )
+from kscheduler.runtime.extenders.extenders import Extenders
+from kscheduler.runtime.filter import Filtered
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.pre_filter import PreFilterOutcome
+from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

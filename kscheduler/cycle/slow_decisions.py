@@ -34,12 +34,12 @@ import msgspec
 from msgspec.structs import replace
 
 from kscheduler import logs
-from kscheduler.api.duration import SECOND, format_duration
 from kscheduler.cycle.failure import Recorder
-from kscheduler.framework.plugin_in_stack import PluginCall, plugin_in_stack
+from kscheduler.gotext.duration import SECOND, format_duration
 from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff, backoff_nanoseconds
 from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.runtime.plugin_in_stack import PluginCall, plugin_in_stack
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)

@@ -31,9 +31,18 @@ from kscheduler.api.resources import Resource
 from kscheduler.errors import ConfigError, KschedulerError, MissingError
 from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint, Hint
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import (
+    Followed,
+    PluginClient,
+    PluginHandle,
+    PluginMetrics,
+    WaitingPodsView,
+    WaitingPodView,
+)
+from kscheduler.framework.node_column import NodeColumn
 from kscheduler.framework.node_info import NodeInfo
-from kscheduler.framework.outside.client import PluginClient
-from kscheduler.framework.outside.contract import (
+from kscheduler.framework.plugin import NodeNames, PostFilterResult, PreFlight, Wait
+from kscheduler.framework.public import (
     BindPlugin,
     EnqueueExtensions,
     FilterNodePlugin,
@@ -55,13 +64,7 @@ from kscheduler.framework.outside.contract import (
     ScorePlugin,
     SignPlugin,
 )
-from kscheduler.framework.outside.handle import Followed, PluginHandle
-from kscheduler.framework.outside.node_column import NodeColumn
-from kscheduler.framework.outside.plugin_metrics import PluginMetrics
-from kscheduler.framework.outside.views import NodesView, PodView
-from kscheduler.framework.outside.waiting import WaitingPodsView, WaitingPodView
-from kscheduler.framework.plugin import NodeNames, PostFilterResult, PreFlight, Wait
-from kscheduler.framework.verdict import (
+from kscheduler.framework.status import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
     SKIP,
@@ -78,6 +81,7 @@ from kscheduler.framework.verdict import (
     unresolvable,
     unschedulable,
 )
+from kscheduler.framework.views import NodesView, PodView
 
 __all__ = [
     "MAX_NODE_SCORE",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 
 from kscheduler.api.core import Node
-from kscheduler.framework.outside.views import NodesView, PodView, nodes_of, whole_of
+from kscheduler.framework.views import NodesView, PodView, nodes_of, whole_of
 from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.nodes_view import Nodes
 

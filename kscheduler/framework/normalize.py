@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
+from kscheduler.framework.status import MAX_NODE_SCORE, Scores
 
 
 def share_of_best(scores: Scores, *, reverse: bool = False) -> Scores:

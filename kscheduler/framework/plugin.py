@@ -3,7 +3,7 @@
 A plugin is any object with a `name` and the methods of the points it extends; which points those
 are is read off its methods. Pods come compiled (`PodInfo`), nodes come as columns (`Nodes`): a
 Filter answers with masks, a Score with an array. Plugins that would rather judge one node at a time
-are wrapped by `framework.per_node`.
+are wrapped by `runtime.per_node`.
 
 Everything here is synchronous except what may wait for the network: pre_bind and bind.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import Diagnosis, Rejection, Rows, Scores, Status
+from kscheduler.framework.status import Diagnosis, Rejection, Rows, Scores, Status
 
 if TYPE_CHECKING:
     from kscheduler.state.nodes_view import Nodes
@@ -77,21 +77,26 @@ class PreFilterExtensions(Plugin, Protocol):
     ) -> Status | None: ...
 
 
-Shift = Callable[[Rows, int], None]
+# Pods by their numbers, and 1 if they are added, -1 if they are removed.
+UpdatePods = Callable[[Rows, int], None]
 
 
 @runtime_checkable
-class FollowsRows(Plugin, Protocol):
-    """The same for many rows at once, each in a world of its own: what happens on a row is seen by
-    that row and by no other. Preemption asks this way what if pods left a thousand nodes, or if
-    those came that were promised them.
+class TracksPodsByRow(Plugin, Protocol):
+    """PreFilterExtensions for many rows at once, each row on its own.
+
+    A pod that is added to a row or removed from it changes the verdict on that row and on no other.
+    Preemption asks this way about evictions on a thousand nodes together, and Filter about nodes
+    with nominated pods.
     """
 
-    def follow_rows(
+    def track_pods_by_row(
         self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
-    ) -> Shift:
-        """`cycle` is a copy for this purpose, which may follow others already; `pods` are all that
-        may come or leave. The answer is told which of them, by number, come (1) or leave (-1).
+    ) -> UpdatePods:
+        """Returns the callback that adds pods to their rows, or removes them.
+
+        `cycle` is a clone for this purpose, which may track other pods already. `pods` are all that
+        may be added or removed, and `row_of_pod[i]` is the row of `pods[i]`.
         """
 
 
@@ -202,33 +207,3 @@ class EnqueueExtensions(Plugin, Protocol):
 class SignPlugin(Plugin, Protocol):
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
         """What of the pod this plugin's verdicts depend on; a Status if that cannot be told."""
-
-
-# Extension point (as configuration spells it) → the method that a plugin extending it has.
-METHOD_OF_POINT = {
-    "preEnqueue": "pre_enqueue",
-    "queueSort": "sort_key",
-    "preFilter": "pre_filter",
-    "filter": "filter",
-    "postFilter": "post_filter",
-    "preScore": "pre_score",
-    "score": "score",
-    "reserve": "reserve",
-    "permit": "permit",
-    "preBind": "pre_bind",
-    "bind": "bind",
-    "postBind": "post_bind",
-}
-
-
-# What a plugin may have instead, to be asked node by node.
-PER_NODE_METHOD = {"filter": "filter_node", "score": "score_node"}
-
-
-def points_of(plugin: object) -> frozenset[str]:
-    """The extension points a plugin (or its class) extends, by the names configuration uses."""
-    return frozenset(
-        point
-        for point, method in METHOD_OF_POINT.items()
-        if hasattr(plugin, method) or hasattr(plugin, PER_NODE_METHOD.get(method, method))
-    )

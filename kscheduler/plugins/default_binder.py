@@ -9,7 +9,7 @@ from kscheduler import logs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.verdict import Status, failed
+from kscheduler.framework.status import Status, failed
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__, "Bind.DefaultBinder")

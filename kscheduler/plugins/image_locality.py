@@ -12,7 +12,7 @@ import numpy as np
 
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import MAX_NODE_SCORE, Scores
+from kscheduler.framework.status import MAX_NODE_SCORE, Scores
 from kscheduler.state.columns import read_only
 from kscheduler.state.images import ImageOnNodes
 from kscheduler.state.nodes_view import Nodes

@@ -29,7 +29,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.normalize import share_of_best
 from kscheduler.framework.plugin import NodeNames
-from kscheduler.framework.verdict import (
+from kscheduler.framework.status import (
     SKIP,
     Rejection,
     Scores,

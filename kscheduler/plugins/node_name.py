@@ -12,7 +12,7 @@ import numpy as np
 from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import NodeNames
-from kscheduler.framework.verdict import Rejection, unresolvable
+from kscheduler.framework.status import Rejection, unresolvable
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

@@ -17,7 +17,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import SKIP, Code, Rejection, Status, unschedulable
+from kscheduler.framework.status import SKIP, Code, Rejection, Status, unschedulable
 from kscheduler.state.host_ports import any_ports_conflict
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import HostPort, PodInfo

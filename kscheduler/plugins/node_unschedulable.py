@@ -11,7 +11,7 @@ import numpy as np
 
 from kscheduler.api.core import Node
 from kscheduler.api.taints import UNSCHEDULABLE_TAINT, is_tolerated
-from kscheduler.framework import fragments
+from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     NODE,
     TARGET_POD,
@@ -22,7 +22,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.verdict import Rejection, Status, unresolvable
+from kscheduler.framework.status import Rejection, Status, unresolvable
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler.framework.cluster_event import TARGET_POD, Action, ClusterEvent, EventWithHint
-from kscheduler.framework.verdict import Status, rejected_for_good
+from kscheduler.framework.status import Status, rejected_for_good
 from kscheduler.state.pod_info import PodInfo
 
 

@@ -20,7 +20,7 @@ from kscheduler.api.taints import (
 )
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.errors import KschedulerError
-from kscheduler.framework import fragments
+from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     NODE,
     TARGET_POD,
@@ -32,7 +32,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.normalize import share_of_best
-from kscheduler.framework.verdict import MAX_NODE_SCORE, Rejection, Scores, Status, unresolvable
+from kscheduler.framework.status import MAX_NODE_SCORE, Rejection, Scores, Status, unresolvable
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import PersistentVolumeClaim
 from kscheduler.api.requests import is_resize_deferred
-from kscheduler.framework import fragments
+from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -25,8 +25,8 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin import Shift
-from kscheduler.framework.verdict import (
+from kscheduler.framework.plugin import UpdatePods
+from kscheduler.framework.status import (
     SKIP,
     Code,
     Mask,
@@ -71,14 +71,14 @@ class ExclusiveClaims:
         # Upstream does not ask which namespace the other pod is in.
         return sum(_name(claim) in self.names for claim in other.claims)
 
-    def follow(self, pods: Sequence[PodInfo], row_of_pod: Rows, length: int) -> Shift:
+    def track_pods(self, pods: Sequence[PodInfo], row_of_pod: Rows, length: int) -> UpdatePods:
         uses = np.array([self._uses(pod) for pod in pods], np.intp)
         own = self.own = np.zeros(length, np.intp) if self.own is None else self.own
 
-        def shift(which: Rows, by: int) -> None:
+        def update(which: Rows, by: int) -> None:
             np.add.at(own, row_of_pod[which], by * uses[which])
 
-        return shift
+        return update
 
     def are_used(self, nodes: Nodes) -> Mask:
         if self.own is None:
@@ -121,10 +121,10 @@ class VolumeRestrictions:
     ) -> Status | None:
         return _count(cycle, removed, -1)
 
-    def follow_rows(
+    def track_pods_by_row(
         self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
-    ) -> Shift:
-        return cycle[ExclusiveClaims].follow(pods, row_of_pod, len(nodes.whole))
+    ) -> UpdatePods:
+        return cycle[ExclusiveClaims].track_pods(pods, row_of_pod, len(nodes.whole))
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         in_use = np.zeros(len(nodes), np.bool_)

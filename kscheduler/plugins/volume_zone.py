@@ -15,7 +15,7 @@ from kscheduler.api.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE,
 from kscheduler.api.requests import is_resize_deferred
 from kscheduler.api.storage import StorageClass
 from kscheduler.api.volume_claims import WAIT_FOR_FIRST_CONSUMER, class_of_claim
-from kscheduler.framework import fragments
+from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     NODE,
     PERSISTENT_VOLUME,
@@ -28,7 +28,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.verdict import (
+from kscheduler.framework.status import (
     SKIP,
     Mask,
     Rejection,

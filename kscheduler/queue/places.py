@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from kscheduler import logs
 from kscheduler.framework.cluster_event import POP_FROM_BACKOFF_Q
-from kscheduler.framework.verdict import Code, Status
+from kscheduler.framework.status import Code, Status
 from kscheduler.queue.backoff import Backoff, BackoffQueue
 from kscheduler.queue.heap import PodHeap
 from kscheduler.queue.hints import Registrations, Verdict

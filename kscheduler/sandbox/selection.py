@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kscheduler.api.fields import FieldRequirement, FieldSelector, parse_field_selector
-from kscheduler.api.label_query import parse_selector
-from kscheduler.api.labels import EVERYTHING, Selector, SelectorError
+from kscheduler.api.labels import EVERYTHING, Selector, SelectorError, parse_selector
 from kscheduler.sandbox import status
 from kscheduler.sandbox.resources import Resource
 from kscheduler.sandbox.store import Stored

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kscheduler.api.authentication import UserInfo
+from kscheduler.api.small_groups import UserInfo
 from kscheduler.client.errors import ApiError, StatusError
 from kscheduler.metrics import Counter, Family, Histogram, Metrics
 

@@ -9,8 +9,8 @@ from urllib.parse import unquote_plus
 
 from aiohttp import web
 
-from kscheduler.api.go_text import json_text
 from kscheduler.config.dump import yaml_text
+from kscheduler.gotext.values import json_text
 from kscheduler.logs import quote
 from kscheduler.serving.negotiation import JSON, YAML, choose
 

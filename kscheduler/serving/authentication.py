@@ -15,9 +15,9 @@ from urllib.parse import unquote
 import msgspec
 from multidict import CIMultiDictProxy
 
-from kscheduler.api.authentication import UserInfo
 from kscheduler.api.decode import DecodeError
 from kscheduler.api.field_errors import aggregate
+from kscheduler.api.small_groups import UserInfo
 from kscheduler.client.errors import ApiError
 from kscheduler.errors import KschedulerError
 from kscheduler.serving.access_metrics import AccessObserver

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kscheduler.api.authentication import UserInfo
-from kscheduler.api.authorization import SubjectAccessReviewStatus
+from kscheduler.api.small_groups import SubjectAccessReviewStatus, UserInfo
 from kscheduler.errors import KschedulerError
 from kscheduler.serving.reviews import AccessReviews
 

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kscheduler.api.authentication import UserInfo
-from kscheduler.client.key_pair import check_bundle, pem_blocks
+from kscheduler.api.small_groups import UserInfo
+from kscheduler.client.tls import check_bundle, pem_blocks
 from kscheduler.errors import ConfigError, KschedulerError
 
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"

@@ -7,8 +7,8 @@ import asyncio
 from aiohttp import web
 
 from kscheduler import logs
-from kscheduler.config.strconv import parse_uint
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.strconv import parse_uint
 from kscheduler.serving import answers
 from kscheduler.serving.pages import Pages
 

@@ -15,16 +15,16 @@ from kscheduler import logs
 from kscheduler.api.core import ConfigMap
 from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.resources import CONFIG_MAPS
-from kscheduler.client.errors import ApiError, DeadlineExceeded, Forbidden, NotFound
-from kscheduler.client.informer_factory import InformerFactory
-from kscheduler.client.kubeconfig import (
+from kscheduler.client.clientcmd.rest_config import (
     RestConfig,
     check_usable,
     in_cluster_config,
     load_rest_config,
 )
+from kscheduler.client.errors import ApiError, DeadlineExceeded, Forbidden, NotFound
+from kscheduler.client.informers.informer import InformerFactory
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.observation import RestClientMetrics
-from kscheduler.client.resources import KubeClient
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.options import Options
 from kscheduler.errors import ConfigError

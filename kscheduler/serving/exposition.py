@@ -9,7 +9,7 @@ from itertools import groupby
 from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
-from kscheduler.api.go_text import general_float
+from kscheduler.gotext.values import general_float
 from kscheduler.serving.protobuf import double, integer, message, string, varint
 
 GAUGE = "gauge"

@@ -12,11 +12,10 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from kscheduler import logs
-from kscheduler.api.authentication import UserInfo
-from kscheduler.api.authorization import SubjectAccessReviewStatus
 from kscheduler.api.decode import DecodeError
-from kscheduler.api.duration import SECOND, format_duration
+from kscheduler.api.small_groups import SubjectAccessReviewStatus, UserInfo
 from kscheduler.client.errors import ApiError
+from kscheduler.gotext.duration import SECOND, format_duration
 from kscheduler.serving import answers
 from kscheduler.serving.access_metrics import AccessObserver
 from kscheduler.serving.answers import Handler

@@ -12,10 +12,10 @@ from ipaddress import ip_address
 
 from aiohttp import web
 
-from kscheduler.client import files
 from kscheduler.config.options import Options
-from kscheduler.config.strconv import parse_uint
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
+from kscheduler.gotext.strconv import parse_uint
 from kscheduler.logs import quote
 from kscheduler.serving import answers
 from kscheduler.serving.answers import Handler

@@ -14,20 +14,18 @@ from typing import TypeVar
 import msgspec
 
 from kscheduler import logs
-from kscheduler.api.authentication import (
+from kscheduler.api.decode import DecodeError, decoder_for
+from kscheduler.api.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from kscheduler.api.small_groups import (
+    NonResourceAttributes,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+    SubjectAccessReviewStatus,
     TokenReview,
     TokenReviewSpec,
     TokenReviewStatus,
     UserInfo,
 )
-from kscheduler.api.authorization import (
-    NonResourceAttributes,
-    SubjectAccessReview,
-    SubjectAccessReviewSpec,
-    SubjectAccessReviewStatus,
-)
-from kscheduler.api.decode import DecodeError, decoder_for
-from kscheduler.api.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from kscheduler.client.errors import (
     ApiError,
     ConnectionReset,
@@ -37,7 +35,7 @@ from kscheduler.client.errors import (
     Timeout,
     TooManyRequests,
 )
-from kscheduler.client.resources import KubeClient
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.throttle import jittered
 from kscheduler.serving.access_metrics import AccessObserver
 from kscheduler.serving.verdicts import Verdicts

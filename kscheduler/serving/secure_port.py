@@ -13,9 +13,9 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from kscheduler import logs
-from kscheduler.client import files
 from kscheduler.config.options import CertKey, Options
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
 from kscheduler.private_files import ANOTHER_USERS, write_private_file
 from kscheduler.serving.certificate import self_signed
 from kscheduler.serving.tls_flags import (

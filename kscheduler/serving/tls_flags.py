@@ -3,10 +3,10 @@
 import ssl
 from collections.abc import Sequence
 
-from kscheduler.client import files
-from kscheduler.client.key_pair import check_pair
+from kscheduler.client.tls import check_pair
 from kscheduler.config.options import CertKey
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
 from kscheduler.logs import quote
 
 # Go's names, which are IANA's; those of TLS 1.3 are accepted but cannot be chosen.

@@ -15,8 +15,8 @@ import msgspec
 
 from kscheduler import logs
 from kscheduler.api.core import ConfigMap
-from kscheduler.client import files
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
 from kscheduler.logs import quote
 from kscheduler.serving.client_certificate import Authorities
 

@@ -13,13 +13,13 @@ from kscheduler.api.meta import ApiObject
 from kscheduler.api.resources import Resource
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers, Lister
-from kscheduler.framework.outside.registration import checked
-from kscheduler.framework.outside.support import Support
 from kscheduler.framework.plugin import Wait
-from kscheduler.framework.verdict import Status
+from kscheduler.framework.status import Status
 from kscheduler.metrics import Metrics
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.out_of_tree.registration import checked
+from kscheduler.runtime.out_of_tree.support import Support
 from kscheduler.state.cache import Cache
 from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.nodes_view import Nodes
@@ -56,8 +56,8 @@ class Stage:
         self.plugin: Any = checked(plugin_class, plugin_class.__name__)(args, self.handle)
 
     @cached_property
-    def handle(self) -> Handle:
-        return Handle(
+    def handle(self) -> RuntimeHandle:
+        return RuntimeHandle(
             gates=FeatureGates.defaults(),
             listers=FixedListers(),
             snapshot=self._cache.snapshot,

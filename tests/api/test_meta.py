@@ -3,11 +3,11 @@ import gc
 import msgspec
 import pytest
 
-from kscheduler.api import RESOURCES, apps, core, meta, policy, resource, scheduling, storage
+from kscheduler.api import RESOURCES, core, meta, resource, scheduling, small_groups, storage
 from kscheduler.api.core import Container, Pod, PodSpec
 from kscheduler.api.meta import EMPTY, ApiStruct, ObjectMeta, OwnerReference
 
-MODULES = (apps, core, meta, policy, resource, scheduling, storage)
+MODULES = (core, meta, resource, scheduling, small_groups, storage)
 STRUCTS = [
     value
     for module in MODULES

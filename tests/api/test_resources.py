@@ -3,10 +3,10 @@ import json
 import pytest
 
 from kscheduler.api import RESOURCES, resources
-from kscheduler.api.coordination import Lease, LeaseSpec
 from kscheduler.api.core import Binding, ObjectReference
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.resources import BINDINGS, LEASES, NODES, POD_GROUPS, PODS
+from kscheduler.api.small_groups import Lease, LeaseSpec
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from aiohttp import web
 
 from kscheduler.api.core import ObjectReference
 from kscheduler.app.election import KubeLease, election_config, make_elector, request_seconds
+from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.errors import ApiError, Conflict
-from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.client.transport import Transport
 from kscheduler.config.duration import Duration
 from kscheduler.config.model import LeaderElectionConfiguration

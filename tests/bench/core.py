@@ -39,14 +39,15 @@ from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
 from kscheduler.cycle.batching import Batching
 from kscheduler.cycle.schedule import Placement, Scheduler
+from kscheduler.extension_points import points_of
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Factory, Handle
+from kscheduler.framework.handle import Factory
 from kscheduler.framework.listers import FixedListers, Listers
-from kscheduler.framework.plugin import points_of
-from kscheduler.framework.profile import build_frameworks
-from kscheduler.framework.runtime import Framework
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -135,7 +136,7 @@ def make_framework(
     config = load_config(json.dumps(document).encode(), gates=gates)
     points = POINTS | {name: points_of(made) for name, made in more_plugins.items()}
     completed = complete(config, points, gates=gates)
-    handle = Handle(
+    handle = RuntimeHandle(
         gates=gates,
         listers=listers or FixedListers(),
         snapshot=cache.snapshot,

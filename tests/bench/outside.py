@@ -36,18 +36,18 @@ from rich.console import Console
 from rich.table import Table
 
 from kscheduler.api.core import Pod
-from kscheduler.client.extender_http import ExtenderHttp
+from kscheduler.client.extender import ExtenderHttp
 from kscheduler.client.tls import TlsConfig
 from kscheduler.config.duration import Duration
 from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.cycle.schedule import FIRST_TURN, Placement, Scheduler
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.extender import Extender
-from kscheduler.framework.extenders import Extenders
 from kscheduler.framework.node_info import NodeInfo
-from kscheduler.framework.verdict import Rejection, Scores, Status, rejected, unschedulable
+from kscheduler.framework.status import Rejection, Scores, Status, rejected, unschedulable
 from kscheduler.metrics import Metrics
+from kscheduler.runtime.extenders.extender import Extender
+from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

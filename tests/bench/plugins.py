@@ -24,11 +24,11 @@ from rich.table import Table
 
 from kscheduler.api.core import Pod
 from kscheduler.cycle.schedule import Scheduler
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework import rejected, unschedulable
-from kscheduler.framework.outside.registration import checked
-from kscheduler.framework.plugin import METHOD_OF_POINT
-from kscheduler.framework.runtime import Framework
 from kscheduler.metrics import Metrics
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.out_of_tree.registration import checked
 
 REASON = "node(s) had no CPU to spare"
 WORKLOAD = "plain"

@@ -28,21 +28,21 @@ from rich.table import Table
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
-from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.sharing import share_pod
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import complete
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.preemption import Choice, Evaluator
-from kscheduler.framework.profile import build_frameworks
-from kscheduler.framework.verdict import Diagnosis
+from kscheduler.framework.status import Diagnosis
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
 from kscheduler.queue.nominated import Nominator
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.preemption.evaluator import Candidates, Evaluator
+from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -183,12 +183,16 @@ class Stage:
 
     def _new_evaluator(self) -> Evaluator:
         percentage = 100 if self._case.everywhere else 10
-        return Evaluator(self._handle, percentage=percentage, absolute=100)
+        return Evaluator(
+            self._handle,
+            min_candidate_nodes_percentage=percentage,
+            min_candidate_nodes_absolute=100,
+        )
 
-    def _made(self, pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> Handle:
+    def _made(self, pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> RuntimeHandle:
         gates = FeatureGates.defaults()
         completed = complete(default_config(gates), POINTS, gates=gates)
-        handle = Handle(
+        handle = RuntimeHandle(
             gates=gates,
             listers=FixedListers([*pods, *budgets]),
             snapshot=self.cache.snapshot,
@@ -197,13 +201,14 @@ class Stage:
             client=SimpleNamespace(),
             recorder=SimpleNamespace(),
             metrics=Metrics(),
+            framework=lambda: self._framework,
         )
-        build_frameworks(completed, IN_TREE, lambda _name: handle)
+        (self._framework,) = build_frameworks(completed, IN_TREE, lambda _name: handle).values()
         return handle
 
     def refused(self) -> tuple[CycleState, Diagnosis]:
         """As the attempt leaves it that found no node."""
-        framework, nodes = self._handle.framework, self.cache.snapshot()
+        framework, nodes = self._framework, self.cache.snapshot()
         cycle = CycleState(sampled=False)
         prepared = framework.run_pre_filter(cycle, self.pod, nodes)
         assert prepared.status is None, prepared
@@ -224,7 +229,7 @@ class Stage:
         cycle, diagnosis = self.refused()
         started = process_time()
         found = self._evaluator.evaluate(cycle, self.pod, diagnosis)
-        assert isinstance(found, Choice), found
+        assert isinstance(found, Candidates), found
         assert found.best.victims
         return process_time() - started
 

@@ -10,9 +10,9 @@ from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.decode import convert
 from kscheduler.api.meta import ApiObject
 from kscheduler.api.storage import CSINode
-from kscheduler.client.informer import Informer
-from kscheduler.client.pace import Gate, Pace
-from kscheduler.client.watch_lines import Shape
+from kscheduler.client.informers.decoding import Shape
+from kscheduler.client.informers.informer import Informer
+from kscheduler.client.informers.pace import Gate, Pace
 
 CSI = "csi-volume"
 DRIVER = "ebs.csi.aws.com"

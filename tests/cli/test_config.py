@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from kscheduler import logs
 from kscheduler.cli.config import config
-from kscheduler.framework.outside import registration
+from kscheduler.runtime.out_of_tree import registration
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

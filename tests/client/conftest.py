@@ -9,12 +9,12 @@ import uvloop
 from aiohttp import web
 
 from kscheduler import logs
-from kscheduler.client.kubeconfig import RestConfig
-from kscheduler.client.resources import KubeClient
+from kscheduler.client.clientcmd.rest_config import RestConfig
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.transport import Transport, user_agent
 from tests.client.scripted import Lines, ScriptedServer
 
-ON_BOTH_LOOPS = "test_connections.py"
+ON_BOTH_LOOPS = "test_pool.py"
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager, suppress
 
 from kscheduler.api.core import Pod
 from kscheduler.api.resources import PODS
-from kscheduler.client.informer import Informer
-from kscheduler.client.listing import Collection
-from kscheduler.client.pace import Gate, Pace
-from kscheduler.client.reflector import Reflector
-from kscheduler.client.resources import KubeClient
+from kscheduler.client.informers.decoding import shape_of
+from kscheduler.client.informers.informer import Informer
+from kscheduler.client.informers.listing import ListWatch
+from kscheduler.client.informers.pace import Gate, Pace
+from kscheduler.client.informers.reflector import Reflector
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.throttle import Backoff
-from kscheduler.client.watch_lines import shape_of
 
 SHAPE = shape_of(Pod, "*v1.Pod")
 
@@ -57,7 +57,7 @@ async def following(
     informer.add_handler(story)
     reflector = Reflector(
         client,
-        Collection(PODS, SHAPE, field_selector=selector),
+        ListWatch(PODS, SHAPE, field_selector=selector),
         informer,
         pace,
         backoff=Backoff(first_seconds=0.001, cap_seconds=0.01),

@@ -10,9 +10,9 @@ import pytest
 from kscheduler.api.core import Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.client import transport as transport_module
+from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.errors import ApiError, StatusError
-from kscheduler.client.kubeconfig import RestConfig
-from kscheduler.client.resources import of_answers
+from kscheduler.client.kube_client import of_answers
 from kscheduler.client.transport import Transport
 from tests.client.scripted import Reply, failing
 

@@ -4,16 +4,17 @@ import sys
 
 import pytest
 
+from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.credentials import (
     TOKEN_FILE_SECONDS,
+    Exec,
+    ExecPlugin,
     Fixed,
     Identity,
     TokenFile,
     credentials_for,
 )
 from kscheduler.client.errors import CredentialsError
-from kscheduler.client.exec_plugin import Exec, ExecPlugin
-from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.errors import ConfigError
 from tests.client.scripted import Reply, failing
 
@@ -170,7 +171,7 @@ async def test_plugin_that_is_not_installed_is_told_with_its_hint():
 
 
 async def test_plugin_that_hangs_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr("kscheduler.client.exec_plugin.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("kscheduler.client.credentials.TIMEOUT_SECONDS", 0.2)
     with pytest.raises(ConfigError, match=r"did not finish within 0\.2s"):
         await ExecPlugin(plugin(tmp_path, "import time; time.sleep(60)")).authorization()
 

@@ -9,9 +9,9 @@ from kscheduler.api.core import Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.resources import PODS
 from kscheduler.client.errors import DeadlineExceeded, Withheld
-from kscheduler.client.extender_http import ExtenderHttp, ExtenderHttpError
+from kscheduler.client.extender import ExtenderHttp, ExtenderHttpError
 from kscheduler.client.fence import NO_TERM, Fence
-from kscheduler.client.resources import KubeClient
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.tls import TlsConfig
 from tests.client.scripted import HOLD, Reply, Stream
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 
-from kscheduler.client.watch_lines import Lines, understand
+from kscheduler.client.informers.decoding import Lines, understand
 from tests.client.following import SHAPE, Story, following
 from tests.client.scripted import bookmark, event, line
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 
+from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.errors import TlsError
-from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.tls import (
     CHECK_SECONDS,

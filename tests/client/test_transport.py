@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.credentials import Identity, Impersonation
 from kscheduler.client.errors import (
     BadRequest,
@@ -15,7 +16,6 @@ from kscheduler.client.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from kscheduler.client.kubeconfig import RestConfig
 from kscheduler.client.observation import RestClientMetrics, ThreadsafeObserver
 from kscheduler.client.tls import TlsConfig
 from kscheduler.client.transport import Transport, user_agent

@@ -1,18 +1,6 @@
-from kscheduler.config.catalog import DEFAULT_PLUGINS, GATED_PLUGINS, IN_TREE, UNSIGNABLE, Point
+from kscheduler.config.catalog import DEFAULT_PLUGINS, GATED_PLUGINS, IN_TREE, UNSIGNABLE
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.model import Plugins
 from kscheduler.config.plugin_args import KINDS
-
-
-def test_every_point_has_a_place_in_the_file():
-    assert {point.attr for point in Point} | {"multi_point"} == set(Plugins.model_fields)
-    aliases = {info.alias for info in Plugins.model_fields.values()}
-    assert {point.value for point in Point} | {"multiPoint"} == aliases
-
-
-def test_points_are_named_after_their_interface():
-    assert Point.POD_GROUP_POST_FILTER.interface == "PodGroupPostFilterPlugin"
-    assert Point.BIND.interface == "BindPlugin"
 
 
 def test_only_known_plugins_are_enabled_configured_or_left_unsigned():

@@ -7,7 +7,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.api.json_text import parse_json
 from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config, with_defaults
 from kscheduler.config.dump import scalar_text, to_json, to_yaml
@@ -42,6 +41,7 @@ from kscheduler.config.plugin_args import (
 )
 from kscheduler.config.profiles import complete
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.json_text import parse_json
 
 
 def test_the_written_form_of_the_defaults(gates):

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.config.catalog import IN_TREE, Point
+from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.load import load_config_file
 from kscheduler.config.profiles import complete
 from kscheduler.config.validation import validate
+from kscheduler.extension_points import Point
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 

@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.config.catalog import IN_TREE, Point, default_plugins
+from kscheduler.config.catalog import IN_TREE, default_plugins
 from kscheduler.config.defaults import merge_plugins
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.model import KubeSchedulerProfile, Plugin, Plugins, PluginSet
 from kscheduler.config.profiles import complete, expand
 from kscheduler.errors import ConfigError
+from kscheduler.extension_points import Point
 
 POINTS_OF = {
     **IN_TREE,

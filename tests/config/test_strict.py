@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.api.json_text import parse_json
 from kscheduler.config.duration import Duration
 from kscheduler.config.model import Extender, ExtenderTLSConfig, KubeSchedulerConfiguration
 from kscheduler.config.plugin_args import (
@@ -16,6 +15,7 @@ from kscheduler.config.plugin_args import (
     PodTopologySpreadArgs,
 )
 from kscheduler.config.strict import DecodeError, decode
+from kscheduler.gotext.json_text import parse_json
 
 CONFIG = "KubeSchedulerConfiguration"
 

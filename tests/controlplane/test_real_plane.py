@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from kscheduler.api.resources import RESOURCE_CLAIMS
+from kscheduler.client.clientcmd.rest_config import load_rest_config
 from kscheduler.client.errors import Forbidden
-from kscheduler.client.informer_factory import InformerFactory
-from kscheduler.client.kubeconfig import load_rest_config
-from kscheduler.client.resources import KubeClient
+from kscheduler.client.informers.informer import InformerFactory
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.transport import Transport
 from tests.client.scripted import eventually
 from tests.controlplane.binaries import ASSETS_VARIABLE, HERE

@@ -18,15 +18,16 @@ from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import Scheduler
 from kscheduler.cycle.status_writer import StatusWriter
-from kscheduler.framework.handle import Handle
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT
-from kscheduler.framework.pods_in_pre_bind import PodsInPreBind
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import unschedulable
-from kscheduler.framework.waiting_pods import WaitingPods
+from kscheduler.framework.status import unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
+from kscheduler.queue.nominated import Nominator
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
+from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -146,7 +147,8 @@ class Rig:
         for plugin in self.plugins:
             plugin.steps = Steps(self.told, plugin.name)
         self.framework = self._framework()
-        self.queue = SchedulingQueue({PROFILE: self.framework}, self.metrics, pods=self.pods)
+        nominator = Nominator(lambda key: self.queue.pod_info(key), self.pods)
+        self.queue = SchedulingQueue({PROFILE: self.framework}, self.metrics, nominator=nominator)
         self.framework._handle.nominator = self.queue.nominator
         self.api = Api(self)
         self.writer = StatusWriter(self.api, self.pods)
@@ -185,7 +187,7 @@ class Rig:
         )
 
     def _framework(self):
-        handle = Handle(
+        handle = RuntimeHandle(
             gates=SimpleNamespace(enabled=lambda name: False),
             listers=FixedListers(),
             snapshot=self.cache.snapshot,

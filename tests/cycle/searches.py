@@ -16,16 +16,17 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.cycle.sampling import nodes_to_find
 from kscheduler.cycle.schedule import Failed, Feasible, Scheduler, Turn, Unschedulable
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.extender import Passed
-from kscheduler.framework.extenders import EXTENDER, Extenders
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT, NodeNames
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import Code, Rejection, unresolvable, unschedulable
+from kscheduler.framework.plugin import NodeNames
+from kscheduler.framework.status import Code, Rejection, unresolvable, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue.nominated import Nominator
+from kscheduler.runtime.extenders.extender import Passed
+from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -276,7 +277,7 @@ def make_framework(*plugins, promised=()):
     nominator = Nominator(pods.get, None)
     for pod in pods.values():
         nominator.add(pod)
-    handle = Handle(
+    handle = RuntimeHandle(
         gates=SimpleNamespace(enabled=lambda name: False),
         listers=FixedListers(),
         snapshot=lambda: NODES,

@@ -14,11 +14,11 @@ from kscheduler.config.profiles import complete
 from kscheduler.cycle.batching import MAX_AGE_SECONDS, Batching
 from kscheduler.cycle.schedule import Placement, Scheduler, Turn
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.profile import build_frameworks
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -53,7 +53,7 @@ class Cluster:
         self.cache = Cache()
         gates = FeatureGates.defaults()
         completed = complete(load_config(CONFIG, gates=gates), CATALOG, gates=gates)
-        handle = Handle(
+        handle = RuntimeHandle(
             gates=gates,
             listers=FixedListers(),
             snapshot=self.cache.snapshot,

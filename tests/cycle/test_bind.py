@@ -6,11 +6,11 @@ import pytest
 
 from kscheduler.api.core import Node
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.client.resources import BindingOutcome
+from kscheduler.client.kube_client import BindingOutcome
 from kscheduler.cycle import bind
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.plugin import Wait
-from kscheduler.framework.verdict import SKIP, Code, Status, failed, rejected, unschedulable
+from kscheduler.framework.status import SKIP, Code, Status, failed, rejected, unschedulable
 
 PROFILE = "default-scheduler"
 BOUND = ("event", "Scheduled", "Successfully assigned ns/p to n1")

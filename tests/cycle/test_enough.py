@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 
 from kscheduler.cycle.schedule import Scheduler
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.per_node import adapted
-from kscheduler.framework.verdict import SKIP, rejected
+from kscheduler.framework.status import SKIP, rejected
+from kscheduler.runtime.per_node import adapted
 from tests.cycle.searches import ANY, NODES, SIZE, Case, cases, make_framework, make_pod
 
 

@@ -10,9 +10,9 @@ from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.cycle.bind import Attempt
 from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.errors import KschedulerError
-from kscheduler.framework.extender import Extender
-from kscheduler.framework.extenders import EXTENDER, Extenders
-from kscheduler.framework.verdict import unresolvable
+from kscheduler.framework.status import unresolvable
+from kscheduler.runtime.extenders.extender import Extender
+from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
 
 PATIENCE = 5.0
 

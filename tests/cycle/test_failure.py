@@ -6,7 +6,7 @@ from kscheduler.api.core import PodCondition
 from kscheduler.api.timestamps import format_time
 from kscheduler.cycle.failure import CLEAR, KEEP, Failure
 from kscheduler.cycle.schedule import NO_NODES
-from kscheduler.framework.verdict import Code, Status, failed, rejected
+from kscheduler.framework.status import Code, Status, failed, rejected
 
 PROFILE = "default-scheduler"
 REFUSAL = Failure(rejected("0/1 nodes are available: 1 no room."), frozenset({"Refuses"}))

@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.cycle import bind, loop
 from kscheduler.framework.plugin import PostFilterResult, Wait
-from kscheduler.framework.verdict import Code, Status, failed, rejected, unschedulable
+from kscheduler.framework.status import Code, Status, failed, rejected, unschedulable
 
 PROFILE = "default-scheduler"
 

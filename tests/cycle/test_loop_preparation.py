@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kscheduler.framework.plugin import PostFilterResult
-from kscheduler.framework.verdict import Code, Status, failed
+from kscheduler.framework.status import Code, Status, failed
 
 SOON = PostFilterResult(Status(Code.SUCCESS, ("soon",)), "n1")
 REFUSED = "0/1 nodes are available: 1 no room. "

@@ -19,12 +19,11 @@ from kscheduler.cycle.schedule import (
     Scheduler,
     Unschedulable,
 )
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT, NodeNames
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.verdict import (
+from kscheduler.framework.plugin import NodeNames
+from kscheduler.framework.status import (
     SKIP,
     Code,
     Rejection,
@@ -36,6 +35,8 @@ from kscheduler.framework.verdict import (
     unschedulable,
 )
 from kscheduler.metrics import Metrics
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -54,7 +55,7 @@ def make_pod(name="p", *, nominated=""):
 
 
 def make_framework(*plugins, percentage=None, metrics=None):
-    handle = Handle(
+    handle = RuntimeHandle(
         gates=Plugin(enabled=lambda name: False),
         listers=FixedListers(),
         snapshot=lambda: None,

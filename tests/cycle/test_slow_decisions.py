@@ -12,11 +12,11 @@ from kscheduler.cycle import slow_decisions
 from kscheduler.cycle.bind import Attempt
 from kscheduler.cycle.slow_decisions import DecisionWatch, SlowDecisions, kind_of
 from kscheduler.framework.plugin import PostFilterResult
-from kscheduler.framework.plugin_in_stack import PluginCall
-from kscheduler.framework.verdict import rejected, unschedulable
+from kscheduler.framework.status import rejected, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import Backoff
 from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.runtime.plugin_in_stack import PluginCall
 from kscheduler.state.pod_info import PodInfo
 
 NOW = 1_700_000_000.0

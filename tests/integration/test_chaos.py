@@ -87,7 +87,8 @@ class Chaos:
 def impatience(monkeypatch):
     """Reflectors come back sooner, so that more can go wrong in the time there is."""
     monkeypatch.setattr(
-        "kscheduler.client.reflector.Backoff", lambda: Backoff(first_seconds=0.05, cap_seconds=0.5)
+        "kscheduler.client.informers.reflector.Backoff",
+        lambda: Backoff(first_seconds=0.05, cap_seconds=0.5),
     )
 
 

@@ -13,12 +13,12 @@ from vector_cluster import Cluster
 from kscheduler.config.profiles import EffectivePlugins
 from kscheduler.cycle.schedule import Failed, Feasible, Placement, Unschedulable
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.pre_filtering import PreFilterOutcome
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.scoring import ScoreBoard
-from kscheduler.framework.verdict import Charge, Code, Status
+from kscheduler.framework.status import Charge, Code, Status
 from kscheduler.plugins import NOT_BUILT
 from kscheduler.plugins.volume_binding.plugin import PodVolumes
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.pre_filter import PreFilterOutcome
+from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

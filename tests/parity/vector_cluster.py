@@ -23,13 +23,13 @@ from kscheduler.config.profiles import Completed, complete
 from kscheduler.config.validation import validate
 from kscheduler.cycle.schedule import Scheduler
 from kscheduler.errors import ConfigError
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.profile import build_frameworks
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE, NOT_BUILT
 from kscheduler.queue.nominated import Nominator
 from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -157,8 +157,8 @@ class Cluster:
                 bound = self.bound[pod.key] = self.compiled(pod)
                 self.cache.add_pod(bound)
 
-    def _handle(self) -> Handle:
-        return Handle(
+    def _handle(self) -> RuntimeHandle:
+        return RuntimeHandle(
             gates=self.gates,
             listers=self.listers,
             snapshot=self.cache.snapshot,

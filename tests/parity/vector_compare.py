@@ -10,10 +10,10 @@ from vector_attempt import Attempt, Filtered, as_recorded
 from vector_difference import Difference, Mismatch, differ, is_ours, says_ours
 from vector_preemption import compare_post_filter
 
-from kscheduler.config.catalog import Point
 from kscheduler.config.profiles import Completed, EffectivePlugins
 from kscheduler.cycle.schedule import Failed, Feasible, Unschedulable
-from kscheduler.framework.verdict import Status
+from kscheduler.extension_points import Point
+from kscheduler.framework.status import Status
 from kscheduler.plugins import NOT_BUILT
 
 POINTS = (

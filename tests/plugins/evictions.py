@@ -10,27 +10,27 @@ from types import SimpleNamespace
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import convert
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.config.plugin_args import (
     DefaultPreemptionArgs,
     InterPodAffinityArgs,
     NodeResourcesFitArgs,
 )
 from kscheduler.cycle.schedule import Scheduler, Unschedulable
+from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import FixedLister, FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT
-from kscheduler.framework.runtime import Framework
 from kscheduler.metrics import Metrics
 from kscheduler.plugins.default_preemption import DefaultPreemption
-from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts
-from kscheduler.plugins.node_resources_fit import NodeResourcesFit
+from kscheduler.plugins.node_resources.fit import NodeResourcesFit
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
-from tests.framework.conftest import Promises
+from tests.runtime.conftest import Promises
 
 PROFILE = "default-scheduler"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -146,7 +146,7 @@ class Stage:
                 self.cache.add_pod(PodInfo(pod))
         self.calls, self.events, self.activated = Calls(), [], []
         self.metrics = Metrics()
-        self.handle = Handle(
+        self.handle = RuntimeHandle(
             gates=SimpleNamespace(enabled=lambda name: asynchronous),
             listers=self.listers,
             snapshot=self.cache.snapshot,
@@ -157,9 +157,10 @@ class Stage:
             metrics=self.metrics,
             rng=Random(0),
             profile_name=PROFILE,
+            framework=lambda: self.framework,
         )
         self.plugin = DefaultPreemption(args or DefaultPreemptionArgs(), self.handle)
-        self.framework = self.handle.framework = self._framework(plugins)
+        self.framework = self._framework(plugins)
 
     def _framework(self, extra):
         plugins = [
@@ -197,7 +198,7 @@ class Stage:
         """The chosen node, its victims and the budgets they violate."""
         cycle, diagnosis = self.refused(pod)
         chosen = self.plugin._evaluator.evaluate(cycle, PodInfo(pod), diagnosis).best
-        return chosen.node, [victim.name for victim in chosen.victims], chosen.violations
+        return chosen.node, [victim.name for victim in chosen.victims], chosen.num_pdb_violations
 
     async def settle(self, until=lambda: False):
         """Lets the background work until it has nothing to do, or something has happened."""

@@ -7,7 +7,7 @@ from kscheduler.api.core import Node
 from kscheduler.api.decode import convert
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import NodeNames
-from kscheduler.framework.verdict import Code, Status
+from kscheduler.framework.status import Code, Status
 
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
 UNSCHEDULABLE = "Unschedulable"

@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import Code, Status
+from kscheduler.framework.status import Code, Status
 from kscheduler.plugins.default_binder import DefaultBinder
 from tests.plugins.topologies import make_handle, make_pod
 

@@ -7,7 +7,7 @@ from kscheduler.api.decode import convert
 from kscheduler.config.plugin_args import InterPodAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedLister
-from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from tests.plugins.topologies import (
     HOST,
     ON_BY_DEFAULT,

@@ -10,7 +10,7 @@ from kscheduler.framework.cluster_event import (
     Action,
     ClusterEvent,
 )
-from kscheduler.plugins.node_resources_fit import NodeResourcesFit
+from kscheduler.plugins.node_resources.fit import NodeResourcesFit
 from tests.plugins.machines import container, hint, make_node
 from tests.plugins.topologies import make_handle, make_pod
 

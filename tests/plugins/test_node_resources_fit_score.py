@@ -11,8 +11,8 @@ from kscheduler.config.plugin_args import (
     NodeResourcesFitArgs,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from kscheduler.plugins.node_resources_fit import NodeResourcesFit
+from kscheduler.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from kscheduler.plugins.node_resources.fit import NodeResourcesFit
 from tests.plugins.machines import container, make_node, raw_scores
 from tests.plugins.topologies import make_cluster, make_handle, make_pod
 

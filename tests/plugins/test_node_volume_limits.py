@@ -12,7 +12,7 @@ from kscheduler.framework.cluster_event import (
     ClusterEvent,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import Code
+from kscheduler.framework.status import Code
 from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kscheduler.state.eviction import Eviction
 from kscheduler.state.fork import fork

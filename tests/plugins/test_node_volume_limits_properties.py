@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.storage import CSINode, StorageClass, VolumeAttachment
-from kscheduler.framework.verdict import Code
+from kscheduler.framework.status import Code
 from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kscheduler.plugins.node_volume_limits.attached import Attached, DriverColumns
 from kscheduler.state.eviction import Eviction

@@ -4,7 +4,7 @@ import pytest
 
 from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.plugins.pod_topology_spread import PodTopologySpread
+from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kscheduler.state.cache import Cache
 from tests.plugins.topologies import (
     HOST,

@@ -6,8 +6,8 @@ import pytest
 from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.plugins.pod_topology_spread import PodTopologySpread
-from kscheduler.plugins.spread_score import rounded
+from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+from kscheduler.plugins.pod_topology_spread.score import rounded
 from tests.plugins.topologies import (
     HOST,
     ZONE,

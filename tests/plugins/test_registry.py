@@ -9,11 +9,11 @@ from kscheduler.config import catalog
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import complete
-from kscheduler.framework.handle import Handle
+from kscheduler.extension_points import METHOD_OF_POINT, points_of
 from kscheduler.framework.listers import FixedListers
-from kscheduler.framework.plugin import METHOD_OF_POINT, points_of
-from kscheduler.framework.profile import build_frameworks
 from kscheduler.metrics import Metrics
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 
 
@@ -23,7 +23,7 @@ def built():
     gates = FeatureGates.defaults()
 
     def handle_for(profile):
-        return Handle(
+        return RuntimeHandle(
             gates=gates,
             listers=FixedListers(),
             snapshot=Cache().snapshot,

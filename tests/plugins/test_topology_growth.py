@@ -16,10 +16,10 @@ from kscheduler.config.plugin_args import (
     PodTopologySpreadArgs,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.plugins.default_selector import DefaultSelector
-from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kscheduler.plugins.node_affinity import NodeAffinity
-from kscheduler.plugins.pod_topology_spread import PodTopologySpread
+from kscheduler.plugins.pod_topology_spread.default_selector import DefaultSelector
+from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from tests.adversary.work import work_of
 from tests.plugins.topologies import (
     HOST,

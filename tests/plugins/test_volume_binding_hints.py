@@ -14,7 +14,7 @@ from kscheduler.framework.cluster_event import (
     ClusterEvent,
     Hint,
 )
-from kscheduler.framework.verdict import Status
+from kscheduler.framework.status import Status
 from kscheduler.plugins.volume_binding import hints
 from tests.plugins.topologies import make_pod
 from tests.plugins.volumes import (

@@ -10,7 +10,7 @@ from kscheduler.api.core import ObjectReference
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PreFlight
-from kscheduler.framework.verdict import Code, Status
+from kscheduler.framework.status import Code, Status
 from kscheduler.plugins.volume_binding import reservation
 from tests.plugins.machines import make_node, rejected
 from tests.plugins.volumes import (

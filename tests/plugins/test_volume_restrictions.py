@@ -11,7 +11,7 @@ from kscheduler.framework.cluster_event import (
     ClusterEvent,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.verdict import Code
+from kscheduler.framework.status import Code
 from kscheduler.plugins.volume_restrictions import NOT_PREPARED, VolumeRestrictions
 from kscheduler.state.fork import fork
 from tests.plugins.machines import UNRESOLVABLE, UNSCHEDULABLE, hint, make_node, rejected
@@ -210,7 +210,7 @@ def test_users_of_a_claim_leave_many_nodes_each_in_its_own_world():
         return found[0] | found[1]
 
     together = cycle.clone()
-    tell = plugin.follow_rows(together, users, rows, nodes)
+    tell = plugin.track_pods_by_row(together, users, rows, nodes)
     tell(np.arange(3), -1)
     assert rejected(plugin, pod, nodes, together) == alone([0, 1, 2]) == {"a": IN_USE}
     tell(np.array([0, 2]), 1)

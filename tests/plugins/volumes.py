@@ -16,15 +16,15 @@ from kscheduler.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from kscheduler.client.informer import Informer
-from kscheduler.client.pace import Gate, Pace
-from kscheduler.client.watch_lines import Shape
+from kscheduler.client.informers.decoding import Shape
+from kscheduler.client.informers.informer import Informer
+from kscheduler.client.informers.pace import Gate, Pace
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.plugin_args import UtilizationShapePoint, VolumeBindingArgs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.metrics import Metrics
 from kscheduler.plugins.volume_binding import VolumeBinding
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from tests.plugins.topologies import make_pod
 
@@ -222,7 +222,7 @@ class Cluster:
         self.writes = Writes()
         self.metrics = Metrics()
         self.now = 0.0
-        self.handle = Handle(
+        self.handle = RuntimeHandle(
             gates=FeatureGates.defaults().apply(gates or {}),
             listers=self.informers,
             snapshot=self.cache.snapshot,

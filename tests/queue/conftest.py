@@ -16,7 +16,7 @@ from kscheduler.api.core import (
     Toleration,
 )
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.framework.verdict import Code, Status
+from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
 from kscheduler.state.pod_info import PodInfo

@@ -19,7 +19,7 @@ from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.storage import CSINode, StorageClass, VolumeAttachment
 from kscheduler.api.volume_claims import class_of_claim
 from kscheduler.framework.listers import Listers
-from kscheduler.framework.verdict import Mask
+from kscheduler.framework.status import Mask
 from kscheduler.plugins.node_volume_limits.volumes import PodVolumes, Resolver, claims_of
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

@@ -18,7 +18,7 @@ from kscheduler.api.labels import NOTHING, Selector, SelectorError, compile_sele
 from kscheduler.api.meta import Quantity
 from kscheduler.api.storage import CSIStorageCapacity
 from kscheduler.framework.listers import FollowedLister
-from kscheduler.framework.verdict import Mask, Rows
+from kscheduler.framework.status import Mask, Rows
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.selected_rows import SelectedRows
 

@@ -17,7 +17,7 @@ from kscheduler.api.volume_claims import (
     ownership_problem,
 )
 from kscheduler.framework.listers import FollowedLister, Lister
-from kscheduler.framework.verdict import Status, failed, rejected_for_good
+from kscheduler.framework.status import Status, failed, rejected_for_good
 from kscheduler.logs import quote
 from kscheduler.plugins.volume_binding.assume_cache import AssumeCache
 

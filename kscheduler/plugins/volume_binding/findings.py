@@ -24,7 +24,7 @@ from kscheduler.api.volume_claims import (
 )
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.framework.listers import Lister
-from kscheduler.framework.verdict import Code, Mask, Rejection, unresolvable
+from kscheduler.framework.status import Code, Mask, Rejection, unresolvable
 from kscheduler.plugins.volume_binding.capacity import Bytes, Capacities
 from kscheduler.plugins.volume_binding.claims import Delayed, PodClaims
 from kscheduler.plugins.volume_binding.matching import Match, match_all

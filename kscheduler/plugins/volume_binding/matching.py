@@ -17,7 +17,7 @@ import numpy as np
 from kscheduler.api import quantity
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.volume_claims import class_of_claim, requested_storage
-from kscheduler.framework.verdict import Mask
+from kscheduler.framework.status import Mask
 from kscheduler.plugins.volume_binding.offer import Demand, demand_of
 from kscheduler.plugins.volume_binding.shelf import NONE, Numbers, Picks, Shelf
 from kscheduler.plugins.volume_binding.volumes import Volumes

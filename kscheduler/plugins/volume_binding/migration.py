@@ -7,7 +7,7 @@ import numpy as np
 from kscheduler.api.storage import CSINode
 from kscheduler.api.volume_claims import MIGRATED_PLUGINS
 from kscheduler.framework.listers import Lister
-from kscheduler.framework.verdict import Mask
+from kscheduler.framework.status import Mask
 from kscheduler.state.nodes_view import Nodes
 
 

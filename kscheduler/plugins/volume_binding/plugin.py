@@ -17,12 +17,12 @@ from kscheduler.api.requests import is_resize_deferred
 from kscheduler.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from kscheduler.config.plugin_args import VolumeBindingArgs
 from kscheduler.errors import KschedulerError
-from kscheduler.framework import fragments
+from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PreFlight
-from kscheduler.framework.verdict import SKIP, Code, Rejection, Scores, Status, failed
+from kscheduler.framework.status import SKIP, Code, Rejection, Scores, Status, failed
 from kscheduler.logs import quote
 from kscheduler.plugins.volume_binding import hints
 from kscheduler.plugins.volume_binding.capacity import Capacities

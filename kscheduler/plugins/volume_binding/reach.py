@@ -10,7 +10,7 @@ import numpy as np
 from kscheduler.api.core import NodeSelector, PersistentVolume
 from kscheduler.api.node_selector import NodeSelectorMatcher, compile_node_selector
 from kscheduler.caches import SharedValues, size_of
-from kscheduler.framework.verdict import Mask, Rows
+from kscheduler.framework.status import Mask, Rows
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.selected_rows import SelectedRows
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from kscheduler.api import quantity
 from kscheduler.api.volume_claims import class_of_claim, requested_storage
-from kscheduler.framework.verdict import Mask, Scores
-from kscheduler.plugins.resource_scores import curve_of
+from kscheduler.framework.shape_score import broken_linear_function
+from kscheduler.framework.status import Mask, Scores
 from kscheduler.plugins.volume_binding.capacity import UNKNOWN
 from kscheduler.plugins.volume_binding.findings import Findings
 from kscheduler.plugins.volume_binding.matching import Match, Pick
@@ -35,7 +35,7 @@ class _Usage:
 class CapacityScorer:
     def __init__(self, shape: Sequence[tuple[int, int]]) -> None:
         """`shape`: utilisation in percent → score 0..100."""
-        self._curve = curve_of(shape)
+        self._curve = broken_linear_function(shape)
 
     def score(self, findings: Findings, length: int) -> Scores:
         """For every row of the table."""

@@ -16,7 +16,7 @@ from kscheduler.api.core import PersistentVolume
 from kscheduler.api.labels import Selector
 from kscheduler.api.quantity import NANO
 from kscheduler.caches import BoundedCache, size_of
-from kscheduler.framework.verdict import Mask, Rows
+from kscheduler.framework.status import Mask, Rows
 from kscheduler.plugins.volume_binding.offer import Demand, Offer
 from kscheduler.plugins.volume_binding.reach import Reach
 from kscheduler.state.nodes_view import Nodes

@@ -1,0 +1,117 @@
+"""Bodies of the scheduler's writes: patches of a pod's status, volumes and claims written back.
+
+Structs hold only a part of an object. A write must not lose the rest, so it is either a patch of
+what changed, or the JSON that the object came as (kept with it, see `informers.decoding`) with a
+few members replaced.
+
+`pod_status_patch` mirrors the two-way merge of apimachinery's strategicpatch for the fields that
+the scheduler writes. Keys come out sorted, as Go writes its maps.
+"""
+
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.core import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodCondition,
+    PodExtendedResourceClaimStatus,
+    PodStatus,
+)
+from kscheduler.api.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
+
+_Json = dict[str, Any]
+
+_Members = dict[str, msgspec.Raw]
+_members = msgspec.json.Decoder(_Members).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def pod_status_patch(old: PodStatus, new: PodStatus) -> bytes | None:
+    """The patch that turns `old` into `new`; None when nothing would change."""
+    changes: _Json = _condition_changes(old.conditions, new.conditions)
+    claim = _claim_changes(old.extended_resource_claim_status, new.extended_resource_claim_status)
+    if claim != {}:
+        changes["extendedResourceClaimStatus"] = claim
+    if old.nominated_node_name != new.nominated_node_name:
+        changes["nominatedNodeName"] = new.nominated_node_name or None
+    if not changes:
+        return None
+    return msgspec.json.encode({"status": changes}, order="sorted")
+
+
+def _condition_changes(old: tuple[PodCondition, ...], new: tuple[PodCondition, ...]) -> _Json:
+    """Lists of conditions merge by type; the order is told whenever anything else is."""
+    if old == new:
+        return {}
+    if not old:
+        return {"conditions": [_written(condition) for condition in new]}
+    before = {condition.type: _written(condition) for condition in old}
+    changed = []
+    for condition in new:
+        change = _changed(before.get(condition.type, {}), _written(condition))
+        if change:
+            changed.append({**change, "type": condition.type})
+    kept = {condition.type for condition in new}
+    changed += [{"$patch": "delete", "type": kind} for kind in before if kind not in kept]
+    order = [{"type": condition.type} for condition in new]
+    changes: _Json = {"$setElementOrder/conditions": order}
+    return {**changes, "conditions": changed} if changed else changes
+
+
+def _claim_changes(
+    old: PodExtendedResourceClaimStatus | None, new: PodExtendedResourceClaimStatus | None
+) -> _Json | None:
+    """{} for no change, None for the field's removal."""
+    before = {} if old is None else msgspec.to_builtins(old)
+    if new is None:
+        return None if old is not None else {}
+    return _changed(before, msgspec.to_builtins(new))
+
+
+def _written(condition: PodCondition) -> _Json:
+    """As Go writes it: times are there even when they are not set."""
+    times = {
+        "lastProbeTime": condition.last_probe_time,
+        "lastTransitionTime": condition.last_transition_time,
+    }
+    return {**msgspec.to_builtins(condition), **times}
+
+
+def _changed(old: _Json, new: _Json) -> _Json:
+    gone = {key: None for key in old if key not in new}
+    missing = object()
+    return {key: value for key, value in new.items() if old.get(key, missing) != value} | gone
+
+
+def volume_body(volume: PersistentVolume) -> bytes:
+    """With its annotations and its claimRef."""
+    members = _with_annotations(PERSISTENT_VOLUMES, volume)
+    if volume.spec.claim_ref is not None:
+        spec = _members(members["spec"])
+        spec["claimRef"] = _raw(volume.spec.claim_ref)
+        members["spec"] = _raw(spec)
+    return _encode(members)
+
+
+def claim_body(claim: PersistentVolumeClaim) -> bytes:
+    """With its annotations."""
+    return _encode(_with_annotations(PERSISTENT_VOLUME_CLAIMS, claim))
+
+
+def _with_annotations(
+    resource: Resource, item: PersistentVolume | PersistentVolumeClaim
+) -> _Members:
+    assert item.whole, f"{resource.kind} {item.key} was followed without its JSON"
+    members = _members(item.whole)
+    metadata = _members(members["metadata"])
+    if item.metadata.annotations:
+        metadata["annotations"] = _raw(dict(item.metadata.annotations))
+    members["metadata"] = _raw(metadata)
+    kind = {"kind": _raw(resource.kind), "apiVersion": _raw(resource.api_version)}
+    return kind | members
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(_encode(value))

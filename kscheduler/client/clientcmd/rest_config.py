@@ -1,0 +1,227 @@
+"""Where the API server is and who we are: a kubeconfig file, --master, or the pod we run in.
+
+Mirrors client-go's clientcmd for one explicit file, with its texts and warnings. Differs: a user
+that stands there twice is named, but its secrets are not shown.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from kscheduler import logs
+from kscheduler.client.clientcmd.kubeconfig import Chosen, Cluster, ExecEntry, User, choose, load
+from kscheduler.client.clientcmd.validation import check
+from kscheduler.client.credentials import NOT_IN_VALUE, Exec, Identity, Impersonation
+from kscheduler.client.tls import TlsConfig, check_authority, make_context
+from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
+from kscheduler.gotext.url import Url, parse_url
+from kscheduler.logs import quote
+
+log = logs.logger(__name__)
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+CLUSTER_INFO_EXTENSION = "client.authentication.k8s.io/exec"
+EXEC_API_VERSIONS = (
+    "client.authentication.k8s.io/v1beta1",
+    "client.authentication.k8s.io/v1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RestConfig:
+    """How to reach one API server; `server` is scheme, host and prefix, no slash at the end.
+
+    `problem` is why nobody can: reading a kubeconfig does not tell it, making a client does.
+    """
+
+    server: str
+    tls: TlsConfig = field(default_factory=TlsConfig)
+    identity: Identity = field(default_factory=Identity)
+    proxy: str = ""
+    problem: str = ""
+
+    @property
+    def host(self) -> str:
+        """host:port, as metrics name the server."""
+        return urlsplit(self.server).netloc
+
+    @property
+    def secure(self) -> bool:
+        return self.server.startswith("https://")
+
+
+def load_rest_config(
+    kubeconfig: str = "",
+    master: str = "",
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> RestConfig:
+    """Reads the kubeconfig, or the pod's own service account when nothing else is said."""
+    if not kubeconfig and not master:
+        log.text_warning(
+            "Neither --kubeconfig nor --master was specified.  "
+            "Using the inClusterConfig.  This might not work."
+        )
+        try:
+            return in_cluster_config(environ, service_account)
+        except ConfigError as error:
+            log.text_warning(
+                f"error creating inClusterConfig, falling back to default config: {error}"
+            )
+    chosen = choose(load(kubeconfig)) if kubeconfig else Chosen()
+    if master:
+        cluster = msgspec.structs.replace(chosen.cluster, server=master, tls_server_name="")
+        chosen = replace(chosen, cluster=cluster)
+    check(chosen)
+    return _rest_config(chosen)
+
+
+def check_usable(config: RestConfig) -> None:
+    """Raises what would keep a client from being made."""
+    if config.problem:
+        raise ConfigError(config.problem)
+    if config.secure:
+        make_context(config.tls)
+
+
+def in_cluster_config(
+    environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT
+) -> RestConfig:
+    """What a pod finds in its own environment and volume."""
+    host = environ.get("KUBERNETES_SERVICE_HOST", "")
+    port = environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise ConfigError(
+            "unable to load in-cluster configuration, "
+            "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined"
+        )
+    token_file = service_account / "token"
+    token = files.read(str(token_file)).decode(errors="replace")
+    authority = str(service_account / "ca.crt")
+    try:
+        check_authority(files.read(authority))
+    except ConfigError as error:
+        log.text_error(f"Expected to load root CA config from {authority}, but got err: {error}")
+        authority = ""
+    bracketed = f"[{host}]" if ":" in host else host
+    return RestConfig(
+        server=f"https://{bracketed}:{port}",
+        tls=TlsConfig(ca_file=authority),
+        identity=Identity(token=token, token_file=str(token_file)),
+    )
+
+
+def _rest_config(chosen: Chosen) -> RestConfig:
+    cluster, user = chosen.cluster, chosen.user
+    tls = TlsConfig(
+        ca_file="" if cluster.certificate_authority_data else cluster.certificate_authority,
+        ca_data=cluster.certificate_authority_data,
+        insecure=cluster.insecure_skip_tls_verify,
+        server_name=cluster.tls_server_name,
+    )
+    try:
+        server = _server_url(cluster.server)
+    except ConfigError as error:
+        return RestConfig(cluster.server, problem=str(error))
+    config = RestConfig(server, proxy=cluster.proxy_url, problem=_impersonation_problem(user))
+    if not config.secure:
+        # Credentials never travel in clear text: clientcmd does not even read them. Whom to act as
+        # is none: without it we would have more rights than we were meant to have.
+        return replace(config, identity=Identity(impersonation=_impersonation(user)))
+    tls = replace(
+        tls,
+        cert_file="" if user.client_certificate_data else user.client_certificate,
+        cert_data=user.client_certificate_data,
+        key_file="" if user.client_key_data else user.client_key,
+        key_data=user.client_key_data,
+    )
+    if problem := _user_problem(user) or config.problem:
+        return replace(config, tls=tls, problem=problem)
+    return replace(config, tls=tls, identity=_identity(user, cluster, server))
+
+
+def _impersonation_problem(user: User) -> str:
+    for name, value in _impersonation(user).headers():
+        if NOT_IN_VALUE.search(value):
+            return f"net/http: invalid header field value for {quote(name)}"
+    return ""
+
+
+def _user_problem(user: User) -> str:
+    if user.auth_provider is not None:
+        return f"no Auth Provider found for name {quote(user.auth_provider.name)}"
+    if user.exec is not None and user.exec.api_version not in EXEC_API_VERSIONS:
+        return f"exec plugin: invalid apiVersion {quote(user.exec.api_version)}"
+    if user.token_file and not user.token and not files.read(user.token_file).strip():
+        return f"read empty token from file {quote(user.token_file)}"
+    return ""
+
+
+def _identity(user: User, cluster: Cluster, server: str) -> Identity:
+    token = user.token
+    if not token and user.token_file:
+        token = files.read(user.token_file).decode(errors="replace")
+    return Identity(
+        token=token,
+        token_file=user.token_file,
+        username=user.username,
+        password=user.password,
+        exec=_exec(user.exec, cluster, server) if user.exec else None,
+        impersonation=_impersonation(user),
+    )
+
+
+def _impersonation(user: User) -> Impersonation:
+    return Impersonation(
+        user.impersonate, user.impersonate_uid, user.impersonate_groups, user.impersonate_extra
+    )
+
+
+def _exec(plugin: ExecEntry, cluster: Cluster, server: str) -> Exec:
+    return Exec(
+        command=plugin.command,
+        args=plugin.args,
+        env={variable.name: variable.value for variable in plugin.env},
+        api_version=plugin.api_version,
+        install_hint=plugin.install_hint,
+        interactive_mode=plugin.mode,
+        cluster=_cluster_info(cluster, server) if plugin.provide_cluster_info else None,
+    )
+
+
+def _cluster_info(cluster: Cluster, server: str) -> dict[str, Any]:
+    """The cluster as an exec plugin that asked for it is told."""
+    authority = cluster.certificate_authority_data
+    if not authority and cluster.certificate_authority:
+        authority = files.read(cluster.certificate_authority)
+    extension = next(
+        (e.extension for e in cluster.extensions if e.name == CLUSTER_INFO_EXTENSION), None
+    )
+    return {
+        "server": server,
+        **({"tls-server-name": cluster.tls_server_name} if cluster.tls_server_name else {}),
+        **({"insecure-skip-tls-verify": True} if cluster.insecure_skip_tls_verify else {}),
+        **({"certificate-authority-data": authority} if authority else {}),
+        **({"proxy-url": cluster.proxy_url} if cluster.proxy_url else {}),
+        "config": extension,
+    }
+
+
+def _server_url(server: str) -> str:
+    """A URL from a URL, a host or a host:port pair."""
+    try:
+        url = parse_url(server)
+    except ConfigError:
+        url = Url("", "", "")
+    if not url.scheme or not url.host:
+        url = parse_url(f"http://{server}")
+        if url.path not in ("", "/"):
+            raise ConfigError(f"host must be a URL or a host:port pair: {quote(server)}")
+    return f"{url.scheme}://{url.authority}{url.path.rstrip('/')}"

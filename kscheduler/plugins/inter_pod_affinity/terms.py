@@ -1,0 +1,49 @@
+"""Affinity terms that select namespaces by label, made ready for questions about pods."""
+
+from __future__ import annotations
+
+from kscheduler.api.core import Namespace
+from kscheduler.framework.lister_memo import ListerMemo
+from kscheduler.framework.listers import Lister
+from kscheduler.state.affinity_term import AffinityTerm
+from kscheduler.state.label_columns import LabelColumns
+from kscheduler.state.namespace_sets import Universe, bytes_of_namespaces
+from kscheduler.state.selector_lookup import bytes_of_selector
+from kscheduler.state.selector_masks import mask_of_selector
+
+
+class NamedNamespaces:
+    """Terms that select namespaces by label, with those namespaces named one by one."""
+
+    def __init__(self, lister: Lister[Namespace]) -> None:
+        self._resolved: ListerMemo[Namespace, AffinityTerm, AffinityTerm] = ListerMemo(
+            lister, "resolved_affinity_terms"
+        )
+        self.caches = self._resolved.caches
+        # The labels of namespaces in columns, as those of nodes are.
+        self._laid_out: tuple[Namespace, ...] = ()
+        self._universe = Universe(())
+        self._labels = LabelColumns("namespace_label_columns")
+
+    def resolve(self, term: AffinityTerm) -> AffinityTerm:
+        by_labels = term.namespace_selector
+        if by_labels is None or by_labels.matches_everything:
+            return term
+        known = self._resolved.get(term)
+        if known is not None:
+            return known
+        if self._laid_out is not self._resolved.objects:
+            self._lay_out(self._resolved.objects)
+        selected = mask_of_selector(self._labels, by_labels)
+        names = self._universe.subset(selected, frozenset(term.namespaces))
+        named = AffinityTerm(names, None, term.selector, term.topology_key)
+        cost = 500 + bytes_of_namespaces(names) + 2 * bytes_of_selector(term.selector)
+        return self._resolved.put(term, named, cost)
+
+    def _lay_out(self, namespaces: tuple[Namespace, ...]) -> None:
+        self._laid_out = namespaces
+        self._universe = Universe([namespace.name for namespace in namespaces])
+        self._labels = LabelColumns("namespace_label_columns")
+        self._labels.resize(len(namespaces))
+        for row, namespace in enumerate(namespaces):
+            self._labels.put(row, namespace.metadata.labels)

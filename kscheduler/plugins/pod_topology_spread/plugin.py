@@ -1,0 +1,227 @@
+"""PodTopologySpread: keeps matching pods evenly spread over zones, hosts or whatever labels say.
+
+Mirrors pkg/scheduler/framework/plugins/podtopologyspread. Differs: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from kscheduler.api import core
+from kscheduler.api.core import Node
+from kscheduler.api.labels import SelectorError
+from kscheduler.api.requests import is_resize_deferred
+from kscheduler.config.plugin_args import PodTopologySpreadArgs
+from kscheduler.errors import KschedulerError
+from kscheduler.framework.cluster_event import (
+    ASSIGNED_POD,
+    NODE,
+    TARGET_POD,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Hint,
+)
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin import UpdatePods
+from kscheduler.framework.status import (
+    SKIP,
+    Code,
+    Rejection,
+    Rows,
+    Scores,
+    Status,
+    failed,
+    rejected,
+)
+from kscheduler.plugins.pod_topology_spread.constraints import (
+    SYSTEM_DEFAULTS,
+    Constraint,
+    Constraints,
+)
+from kscheduler.plugins.pod_topology_spread.default_selector import DefaultSelector
+from kscheduler.plugins.pod_topology_spread.domains import SpreadTopology
+from kscheduler.plugins.pod_topology_spread.filter import HardSpread
+from kscheduler.plugins.pod_topology_spread.score import SoftSpread
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+NO_PRE_FILTER = 'reading "PreFilterPodTopologySpread" from cycleState: not found'
+NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not found'
+
+
+class PodTopologySpread:
+    name = "PodTopologySpread"
+
+    def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
+        gates = handle.gates
+        self._system_defaulted = args.defaulting_type == "System"
+        defaults = SYSTEM_DEFAULTS if self._system_defaulted else _as_api(args)
+        self._has_defaults = bool(defaults)
+        default_selector = DefaultSelector(handle.listers)
+        self._constraints = Constraints(
+            defaults,
+            default_selector.of,
+            match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
+        )
+        self._topology = SpreadTopology(
+            numeric_tolerations=gates.enabled("TaintTolerationComparisonOperators")
+        )
+        self.caches = (
+            *default_selector.caches,
+            *self._constraints.caches,
+            *self._topology.caches,
+        )
+        self._skips_resizes = gates.enabled("InPlacePodVerticalScalingSchedulerPreemption")
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        if self._skips_resizes and is_resize_deferred(pod.pod):
+            return SKIP
+        try:
+            constraints = self._constraints.hard(pod)
+        except SelectorError as error:
+            return failed(f"get constraints from pod: {error}")
+        if not constraints:
+            return SKIP
+        cycle.put(HardSpread.of(constraints, pod, nodes, self._topology))
+        return None
+
+    def add_pod(
+        self, cycle: CycleState, pod: PodInfo, added: PodInfo, row: int, nodes: Nodes
+    ) -> Status | None:
+        return self._change(cycle, added, row, 1)
+
+    def remove_pod(
+        self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
+    ) -> Status | None:
+        return self._change(cycle, removed, row, -1)
+
+    def track_pods_by_row(
+        self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
+    ) -> UpdatePods:
+        return cycle[HardSpread].track_pods(pods, row_of_pod)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
+        spread = cycle.get(HardSpread)
+        if spread is None:
+            yield Rejection(np.ones(len(nodes), np.bool_), Code.ERROR, NO_PRE_FILTER)
+            return
+        yield from spread.rejections(nodes)
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        try:
+            constraints = self._constraints.soft(pod)
+        except SelectorError as error:
+            return failed(f"calculating preScoreState: {error}")
+        if not constraints:
+            return SKIP
+        # Nodes without a zone are still to be spread over by host, where nobody asked for zones.
+        own = bool(pod.pod.spec.topology_spread_constraints)
+        every_label = own or not self._system_defaulted
+        cycle.put(SoftSpread(constraints, pod, nodes, self._topology, every_label=every_label))
+        return None
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
+        return _soft_spread(cycle).raw()
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
+        return _soft_spread(cycle).normalized(scores)
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        assigned = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
+        target = Action.UPDATE_POD_TOLERATION | Action.UPDATE_POD_LABEL
+        node = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+        return [
+            EventWithHint(ClusterEvent(ASSIGNED_POD, assigned), self._assigned_pod_changed),
+            EventWithHint(ClusterEvent(TARGET_POD, target), self._target_pod_changed),
+            EventWithHint(ClusterEvent(NODE, node), self._node_changed),
+        ]
+
+    def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
+        if pod.pod.spec.topology_spread_constraints:
+            return rejected("pods with topology constraints are not signable")
+        if self._has_defaults:
+            return rejected("pods with default topology constraints are not signable")
+        return {}
+
+    def _change(self, cycle: CycleState, changed: PodInfo, row: int, by: int) -> Status | None:
+        spread = cycle.get(HardSpread)
+        if spread is None:
+            return failed(NO_PRE_FILTER)
+        spread.change(changed, row, by)
+        return None
+
+    def _assigned_pod_changed(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
+        if not all(_counts_for(pod, changed) for changed in (old, new) if changed is not None):
+            return Hint.SKIP
+        constraints = self._constraints.hard(pod)
+        if old is not None and new is not None:
+            return _if_label_matters(old, new, constraints)
+        changed = old or new
+        assert changed is not None
+        matches = any(constraint.selector.matches(changed.labels) for constraint in constraints)
+        return Hint.QUEUE if matches else Hint.SKIP
+
+    def _target_pod_changed(self, pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:
+        constraints = self._constraints.hard(pod)
+        if old.pod.spec.tolerations != new.pod.spec.tolerations and any(
+            constraint.honors_taints for constraint in constraints
+        ):
+            return Hint.QUEUE
+        return _if_label_matters(old, new, constraints)
+
+    def _node_changed(self, pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
+        keys = [constraint.topology_key for constraint in self._constraints.hard(pod)]
+        if old is not None and new is not None:
+            return Hint.QUEUE if _node_update_matters(old, new, keys) else Hint.SKIP
+        node = old or new
+        assert node is not None
+        return Hint.QUEUE if _has_all(node, keys) else Hint.SKIP
+
+
+def _soft_spread(cycle: CycleState) -> SoftSpread:
+    spread = cycle.get(SoftSpread)
+    if spread is None:
+        raise KschedulerError(NO_PRE_SCORE)
+    return spread
+
+
+def _counts_for(pod: PodInfo, other: PodInfo) -> bool:
+    placed = other.node_name or other.pod.status.nominated_node_name
+    return bool(placed) and other.namespace == pod.namespace
+
+
+def _if_label_matters(old: PodInfo, new: PodInfo, constraints: Sequence[Constraint]) -> Hint:
+    if old.labels == new.labels:
+        return Hint.SKIP
+    changes = any(
+        constraint.selector.matches(old.labels) != constraint.selector.matches(new.labels)
+        for constraint in constraints
+    )
+    return Hint.QUEUE if changes else Hint.SKIP
+
+
+def _node_update_matters(old: Node, new: Node, keys: Sequence[str]) -> bool:
+    """The node joins or leaves the domains, moves between them, or has other taints."""
+    takes_part = _has_all(new, keys)
+    if _has_all(old, keys) != takes_part:
+        return True
+    before, after = old.metadata.labels, new.metadata.labels
+    moved = any(before.get(key) != after.get(key) for key in keys)
+    return takes_part and (moved or old.spec.taints != new.spec.taints)
+
+
+def _has_all(node: Node, keys: Sequence[str]) -> bool:
+    return all(key in node.metadata.labels for key in keys)
+
+
+def _as_api(args: PodTopologySpreadArgs) -> tuple[core.TopologySpreadConstraint, ...]:
+    plain = [
+        constraint.model_dump(by_alias=True, exclude_none=True)
+        for constraint in args.default_constraints
+    ]
+    return msgspec.convert(plain, tuple[core.TopologySpreadConstraint, ...])

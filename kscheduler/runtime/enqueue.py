@@ -1,0 +1,94 @@
+"""What the queue asks of a profile: who is next, who is held back, and which events wake whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter
+
+from kscheduler.extension_points import REJECTING_POINTS, points_of
+from kscheduler.framework import cluster_event
+from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint
+from kscheduler.framework.plugin import EnqueueExtensions, Plugin, PreEnqueuePlugin
+from kscheduler.framework.status import Code, Status
+from kscheduler.metrics import Metrics
+from kscheduler.runtime.extension_point import ExtensionPoint
+from kscheduler.state.pod_info import PodInfo
+
+_ANY_KIND = (
+    cluster_event.ASSIGNED_POD,
+    cluster_event.UNSCHEDULED_POD,
+    cluster_event.TARGET_POD,
+    cluster_event.NODE,
+    cluster_event.PERSISTENT_VOLUME,
+    cluster_event.PERSISTENT_VOLUME_CLAIM,
+    cluster_event.CSI_NODE,
+    cluster_event.CSI_DRIVER,
+    cluster_event.CSI_STORAGE_CAPACITY,
+    cluster_event.STORAGE_CLASS,
+    cluster_event.RESOURCE_CLAIM,
+    cluster_event.DEVICE_CLASS,
+)
+
+
+class PreEnqueueing:
+    def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PreEnqueuePlugin]) -> None:
+        self._point = ExtensionPoint("PreEnqueue", profile, metrics)
+        self._plugins = tuple(plugins)
+        # The same, each of them first in turn.
+        self._beginning_with = {
+            first.name: (first, *(plugin for plugin in plugins if plugin is not first))
+            for first in plugins
+        }
+
+    def run_pre_enqueue(self, pod: PodInfo, first: str = "", /) -> Status | None:
+        """The first refusal, or None; the plugin called `first` is asked before the others."""
+        started = perf_counter()
+        status = None
+        for plugin in self._beginning_with.get(first, self._plugins):
+            status = self._ask(plugin, pod)
+            if status is not None:
+                break
+        # Upstream reports Success here whatever the answer.
+        self._point.took(None, started)
+        return status
+
+    def still_gates(self, pod: PodInfo, name: str, /) -> bool:
+        """Whether the plugin that has refused the pod before would do so again."""
+        gates = self._beginning_with.get(name)
+        try:
+            answer = gates[0].pre_enqueue(pod) if gates else None
+        except Exception:
+            # For whoever asks all of them to tell.
+            return False
+        return answer is not None and answer.rejected
+
+    def _ask(self, plugin: PreEnqueuePlugin, pod: PodInfo) -> Status | None:
+        try:
+            answer = plugin.pre_enqueue(pod)
+        except Exception as error:
+            answer = self._point.raised(plugin.name, error)
+        return None if answer is None or answer.code is Code.SUCCESS else answer.by(plugin.name)
+
+
+def events_by_plugin(
+    plugins: Iterable[Plugin], *, pod_groups: bool
+) -> dict[str, Sequence[EventWithHint]]:
+    """Per plugin that can reject pods, the events that may change its mind.
+
+    A plugin that does not say hears of everything.
+    """
+    return {
+        plugin.name: plugin.events_to_register()
+        if isinstance(plugin, EnqueueExtensions)
+        else any_change(pod_groups=pod_groups)
+        for plugin in plugins
+        if points_of(plugin) & REJECTING_POINTS
+    }
+
+
+def any_change(*, pod_groups: bool) -> list[EventWithHint]:
+    kinds = (*_ANY_KIND, cluster_event.POD_GROUP) if pod_groups else _ANY_KIND
+    return [EventWithHint(ClusterEvent(kind, Action.ALL)) for kind in kinds]
+
+
+Registrations = Mapping[str, Sequence[EventWithHint]]

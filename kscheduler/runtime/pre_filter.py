@@ -1,0 +1,179 @@
+"""PreFilter: plugins look at the pod once, before any node is judged.
+
+Here a plugin prepares what its Filter needs, steps aside for this attempt (Skip), narrows the nodes
+to a few names, or ends the attempt. What it prepared can follow a pod that is added to or removed
+from a node, so that "what if" questions need no second PreFilter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import NamedTuple
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.plugin import (
+    NodeNames,
+    PreFilterExtensions,
+    PreFilterPlugin,
+    TracksPodsByRow,
+    UpdatePods,
+)
+from kscheduler.framework.status import SKIP, Code, Rows, Status
+from kscheduler.metrics import Counter, Metrics
+from kscheduler.runtime.extension_point import ExtensionPoint
+from kscheduler.runtime.plugin_in_stack import calls_plugins
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+
+@dataclass(slots=True)
+class PreFilterOutcome:
+    """What PreFilter adds up to: perhaps an end, perhaps only some nodes."""
+
+    # A rejection or an error; None goes on to Filter.
+    status: Status | None = None
+    # Only these nodes are worth looking at; None is all of them.
+    names: frozenset[str] | None = None
+    # The plugins that said so.
+    plugins: frozenset[str] = frozenset()
+
+
+GO_ON = PreFilterOutcome()
+
+
+_Ask = Callable[[CycleState, PodInfo, Nodes], Status | NodeNames | None]
+
+
+class _Call(NamedTuple):
+    name: str
+    ask: _Ask
+    evaluations: Counter
+
+
+class PreFiltering:
+    def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PreFilterPlugin]) -> None:
+        self._point = ExtensionPoint("PreFilter", profile, metrics)
+        point = self._point
+        self._calls = [
+            _Call(plugin.name, plugin.pre_filter, point.evaluations(plugin.name))
+            for plugin in plugins
+        ]
+        self._timed_calls = [
+            call._replace(ask=point.timed(call.name, call.ask)) for call in self._calls
+        ]
+        self._extensions = [one for one in plugins if isinstance(one, PreFilterExtensions)]
+
+    def run_pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterOutcome:
+        started = perf_counter()
+        outcome = self._ask_all(cycle, pod, nodes)
+        self._point.took(outcome.status, started)
+        return outcome
+
+    @calls_plugins("PreFilter", by="name")
+    def _ask_all(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterOutcome:
+        skipping = cycle.skip_filter = set()
+        names: frozenset[str] | None = None
+        restricting: set[str] = set()
+        refusal: Status | None = None
+        for name, ask, evaluations in self._timed_calls if cycle.sampled else self._calls:
+            answer: Status | NodeNames | None
+            try:
+                answer = ask(cycle, pod, nodes)
+            except Exception as error:
+                answer = self._point.raised(name, error)
+            if answer is None:
+                evaluations.value += 1
+                continue
+            if answer is SKIP or (isinstance(answer, Status) and answer.code is Code.SKIP):
+                skipping.add(name)
+                continue
+            evaluations.value += 1
+            if isinstance(answer, NodeNames):
+                restricting.add(name)
+                names = answer.names if names is None else names & answer.names
+                if not names:
+                    return PreFilterOutcome(_nowhere(restricting), names, frozenset(restricting))
+            elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return PreFilterOutcome(answer.by(name))
+            elif answer.code is Code.UNSCHEDULABLE:
+                # Preemption may help, and needs what the remaining plugins prepare.
+                refusal = answer.by(name)
+            elif answer.code is not Code.SUCCESS:
+                text = f'running PreFilter plugin "{name}": {answer.message}'
+                return PreFilterOutcome(Status(Code.ERROR, (text,), name))
+        if refusal is None and names is None:
+            return GO_ON
+        return PreFilterOutcome(refusal, names, frozenset(restricting))
+
+    def has_extensions(self, cycle: CycleState) -> bool:
+        """Whether an added or removed pod changes anything that was prepared."""
+        return any(plugin.name not in cycle.skip_filter for plugin in self._extensions)
+
+    def can_track_pods_by_row(self, cycle: CycleState) -> bool:
+        """Whether every plugin that prepared state can keep it apart for each row."""
+        return all(
+            isinstance(plugin, TracksPodsByRow)
+            for plugin in self._extensions
+            if plugin.name not in cycle.skip_filter
+        )
+
+    def track_pods_by_row(
+        self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
+    ) -> list[UpdatePods]:
+        """The plugins' callbacks for pods that are added and removed; see TracksPodsByRow."""
+        return [
+            plugin.track_pods_by_row(cycle, pods, row_of_pod, nodes)
+            for plugin in self._extensions
+            if plugin.name not in cycle.skip_filter and isinstance(plugin, TracksPodsByRow)
+        ]
+
+    def run_add_pod(
+        self, cycle: CycleState, pod: PodInfo, added: PodInfo, row: int, nodes: Nodes
+    ) -> Status | None:
+        """As if `added` ran on the row; None, or the error of a plugin that cannot follow."""
+        return self._extend(
+            "AddPod", cycle, lambda plugin: plugin.add_pod(cycle, pod, added, row, nodes)
+        )
+
+    def run_remove_pod(
+        self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
+    ) -> Status | None:
+        """As if `removed` had left the row; None, or the error of a plugin that cannot follow."""
+        return self._extend(
+            "RemovePod", cycle, lambda plugin: plugin.remove_pod(cycle, pod, removed, row, nodes)
+        )
+
+    @calls_plugins("PreFilter", by="plugin")
+    def _extend(
+        self,
+        what: str,
+        cycle: CycleState,
+        ask: Callable[[PreFilterExtensions], Status | None],
+    ) -> Status | None:
+        for plugin in self._extensions:
+            if plugin.name in cycle.skip_filter:
+                continue
+            started = perf_counter() if cycle.sampled else 0.0
+            try:
+                status = ask(plugin)
+            except Exception as error:
+                status = self._point.raised(plugin.name, error)
+            code = Code.SUCCESS if status is None else status.code
+            if cycle.sampled:
+                part = f"PreFilterExtension{what}"
+                self._point.plugin_took(plugin.name, code, started, part)
+            if status is not None and code is not Code.SUCCESS:
+                text = f'running {what} on PreFilter plugin "{plugin.name}": {status.message}'
+                return Status(Code.ERROR, (text,))
+        return None
+
+
+def _nowhere(plugins: Iterable[str]) -> Status:
+    names = sorted(plugins)
+    if len(names) == 1:
+        text = f"node(s) didn't satisfy plugin {names[0]}"
+    else:
+        text = f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))

@@ -1,0 +1,89 @@
+"""From configuration to Frameworks: makes each profile's plugins and puts them in their places.
+
+Which plugin runs where was settled by `config.profiles`; here the plugins come to life. A plugin is
+made once per profile, whatever number of points it extends. Configuration knows all of upstream's
+plugins; one that the registry does not have is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from kscheduler.config.model import KubeSchedulerProfile
+from kscheduler.config.profiles import Completed, EffectivePlugins
+from kscheduler.errors import ConfigError
+from kscheduler.extension_points import JUDGING_POINTS, METHOD_OF_POINT
+from kscheduler.framework.handle import Factory
+from kscheduler.framework.plugin import Plugin
+from kscheduler.runtime.extension_point import text_of
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.per_node import adapted
+
+
+def build_frameworks(
+    completed: Completed,
+    registry: Mapping[str, Factory],
+    handle_for: Callable[[str], RuntimeHandle],
+) -> dict[str, Framework]:
+    """One Framework per profile, by scheduler name; `handle_for` is given that name."""
+    frameworks = {}
+    for profile in completed.config.profiles:
+        name = profile.scheduler_name
+        try:
+            frameworks[name] = build_framework(
+                profile, completed.plugins[name], registry, handle_for(name)
+            )
+        except ConfigError as error:
+            raise ConfigError(
+                f"initializing profiles: creating profile for scheduler name {name}: {error}"
+            ) from error
+    return frameworks
+
+
+def build_framework(
+    profile: KubeSchedulerProfile,
+    effective: EffectivePlugins,
+    registry: Mapping[str, Factory],
+    shared: RuntimeHandle,
+) -> Framework:
+    handle = replace(shared, profile_name=profile.scheduler_name, framework=lambda: framework)
+    args = {entry.name: entry.args for entry in profile.plugin_config}
+    named = dict.fromkeys(name for some in effective.by_point.values() for name in some)
+    plugins = {
+        name: _made(name, registry[name], args.get(name), handle)
+        for name in named
+        if name in registry
+    }
+    # The names say where upstream's plugin runs; ours need not have anything to say everywhere.
+    plugins_at = {
+        point: [
+            plugins[name]
+            for name in effective[point]
+            if name in plugins and hasattr(plugins[name], method)
+        ]
+        for point, method in METHOD_OF_POINT.items()
+    }
+    _count_from_start(effective, handle)
+    framework = Framework(
+        handle,
+        plugins_at,
+        weights=effective.score_weights,
+        percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+    )
+    return framework
+
+
+def _made(name: str, factory: Factory, args: object, handle: RuntimeHandle) -> Plugin:
+    try:
+        return adapted(factory(args, handle))
+    except Exception as error:
+        raise ConfigError(f'initializing plugin "{name}": {text_of(error)}') from error
+
+
+def _count_from_start(effective: EffectivePlugins, handle: RuntimeHandle) -> None:
+    evaluations = handle.metrics.plugin_evaluation_total
+    for point in JUDGING_POINTS:
+        for name in effective[point]:
+            evaluations.labels(name, point.label, handle.profile_name)

@@ -1,0 +1,112 @@
+"""Reserve and Permit: the pod has a node; plugins claim what it needs there or hold it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from kscheduler import logs
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.plugin import PermitPlugin, ReservePlugin, Wait
+from kscheduler.framework.status import Code, Status
+from kscheduler.metrics import Metrics
+from kscheduler.runtime.extension_point import ExtensionPoint
+from kscheduler.runtime.waiting_pods import WaitingPods
+from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__)
+permit_log = logs.logger(__name__, "Permit")
+
+MAX_WAIT_SECONDS = 15 * 60.0
+
+WAIT = Status(Code.WAIT, ("one or more plugins asked to wait and no plugin rejected pod",))
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Permit's answer when some plugins want to wait: which, and for how many seconds at most."""
+
+    timeouts: Mapping[str, float]
+
+
+class Reserving:
+    def __init__(
+        self,
+        profile: str,
+        metrics: Metrics,
+        reserve: Sequence[ReservePlugin],
+        permit: Sequence[PermitPlugin],
+    ) -> None:
+        self._reserve_point = ExtensionPoint("Reserve", profile, metrics)
+        self._unreserve_point = ExtensionPoint("Unreserve", profile, metrics)
+        self._permit_point = ExtensionPoint("Permit", profile, metrics)
+        self._waited = metrics.permit_wait_duration_seconds
+        self._reserve = reserve
+        self._permit = permit
+
+    def run_reserve(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """None, or what stopped it; then everything must be unreserved."""
+        started = perf_counter()
+        status = None
+        for plugin in self._reserve:
+            answer = self._reserve_point.ask(plugin.name, plugin.reserve, cycle, pod, node)
+            status = self._reserve_point.unless_success(plugin.name, answer, pod, node)
+            if status is not None:
+                break
+        self._reserve_point.took(status, started)
+        return status
+
+    def run_unreserve(self, cycle: CycleState, pod: PodInfo, node: str) -> None:
+        """Of all plugins, the last first, whether they had reserved anything or not."""
+        started = perf_counter()
+        for plugin in reversed(self._reserve):
+            self._unreserve_point.ask(plugin.name, plugin.unreserve, cycle, pod, node)
+        self._unreserve_point.took(None, started)
+
+    def run_permit(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | Hold | None:
+        """None lets the pod be bound; a Hold must be put among the waiting pods."""
+        started = perf_counter()
+        result = self._permit_all(cycle, pod, node)
+        self._permit_point.took(WAIT if isinstance(result, Hold) else result, started)
+        return result
+
+    def _permit_all(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | Hold | None:
+        timeouts: dict[str, float] = {}
+        for plugin in self._permit:
+            answer = self._permit_point.ask(plugin.name, plugin.permit, cycle, pod, node)
+            if isinstance(answer, Wait):
+                timeouts[plugin.name] = min(answer.timeout_seconds, MAX_WAIT_SECONDS)
+                continue
+            status = self._permit_point.unless_success(plugin.name, answer, pod, node)
+            if status is not None:
+                return status.by(plugin.name)
+        if not timeouts:
+            return None
+        what = "One or more plugins asked to wait and no plugin rejected pod"
+        permit_log.v(4).info(what, pod=logs.ref(pod.pod), node=node)
+        return Hold(timeouts)
+
+    async def wait_on_permit(
+        self, pod: PodInfo, waiting_pods: WaitingPods, clock: Callable[[], float]
+    ) -> Status | None:
+        """At once None for a pod that nobody holds; else what became of the waiting."""
+        waiting = waiting_pods.get(pod.uid)
+        if waiting is None:
+            return None
+        log.v(4).info("Pod waiting on permit", pod=logs.ref(pod.pod))
+        started = perf_counter()
+        try:
+            decision = await waiting.decision(clock)
+        finally:
+            waiting_pods.remove(pod.uid)
+        self._waited.labels(decision.code.text).observe(perf_counter() - started)
+        if decision.code is Code.SUCCESS:
+            return None
+        if decision.rejected:
+            what = "Pod rejected while waiting on permit"
+            log.v(4).info(what, pod=logs.ref(pod.pod), status=decision.message)
+            return decision
+        log.error(decision.message, "Failed waiting on permit for pod", pod=logs.ref(pod.pod))
+        text = f"waiting on permit for pod: {decision.message}"
+        return Status(Code.ERROR, (text,), decision.plugin)

@@ -1,0 +1,255 @@
+"""Scoring: how much each feasible node is liked.
+
+Per plugin one array of whole numbers, brought into 0..100 and multiplied by the plugin's weight; a
+node's total is the sum over plugins. A plugin that said Skip in PreScore contributes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.errors import KschedulerError
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.plugin import NormalizeScore, PreScorePlugin, ScorePlugin
+from kscheduler.framework.status import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    SKIP,
+    Code,
+    Scores,
+    Status,
+)
+from kscheduler.metrics import Counter, Metrics
+from kscheduler.runtime.extension_point import ExtensionPoint
+from kscheduler.runtime.plugin_in_stack import calls_plugins
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+ScoreMatrix = NDArray[np.int64]  # [plugins, nodes]
+_Normalize = Callable[[CycleState, PodInfo, Scores, Nodes], Scores]
+
+_INT64 = np.dtype(np.int64)
+_TOO_LARGE = 2.0**63
+
+
+class PluginScores(NamedTuple):
+    """One plugin's opinion: as it gave it, brought into 0..100, and how much that counts."""
+
+    plugin: str
+    weight: int
+    raw: Scores
+    normalized: Scores
+
+
+@dataclass(slots=True)
+class ScoreBoard:
+    """The scores of the feasible nodes, in the order of the view that was scored."""
+
+    plugins: list[str]
+    weights: NDArray[np.int64]
+    raw: list[Scores]
+    normalized: ScoreMatrix
+    total: Scores
+
+    def __iter__(self) -> Iterator[PluginScores]:
+        weights = self.weights.tolist()
+        for name, weight, raw, normalized in zip(
+            self.plugins, weights, self.raw, self.normalized, strict=True
+        ):
+            yield PluginScores(name, weight, raw, normalized)
+
+
+class _PreScore(NamedTuple):
+    name: str
+    ask: Callable[[CycleState, PodInfo, Nodes], Status | None]
+    evaluations: Counter
+
+
+class _Score(NamedTuple):
+    name: str
+    weight: int
+    ask: Callable[[CycleState, PodInfo, Nodes], Scores]
+    normalize: _Normalize | None
+    evaluations: Counter
+
+
+class _Panel(NamedTuple):
+    """The plugins that take part in a scoring."""
+
+    plugins: list[_Score]
+    names: list[str]
+    weights: NDArray[np.int64]
+
+
+class ScoringError(Exception):
+    """A plugin did not give usable scores; the text is what the attempt fails with."""
+
+
+class Scoring:
+    def __init__(
+        self,
+        profile: str,
+        metrics: Metrics,
+        pre_score: Sequence[PreScorePlugin],
+        score: Sequence[ScorePlugin],
+        weights: Mapping[str, int],
+    ) -> None:
+        self._pre_score_point = ExtensionPoint("PreScore", profile, metrics)
+        self._score_point = ExtensionPoint("Score", profile, metrics)
+        self._pre_scores = [
+            _PreScore(one.name, one.pre_score, self._pre_score_point.evaluations(one.name))
+            for one in pre_score
+        ]
+        self._timed_pre_scores = [
+            one._replace(ask=self._pre_score_point.timed(one.name, one.ask))
+            for one in self._pre_scores
+        ]
+        self._scores = [
+            _Score(
+                one.name,
+                weights[one.name],
+                one.score,
+                one.normalize if isinstance(one, NormalizeScore) else None,
+                self._score_point.evaluations(one.name),
+            )
+            for one in score
+        ]
+        # Who wants to know when the scores of a plugin are beyond the range.
+        self._out_of_range: dict[str, Callable[[PodInfo, str], None]] = {
+            one.name: one.out_of_range for one in score if hasattr(one, "out_of_range")
+        }
+        self._panels: dict[tuple[frozenset[str], bool], _Panel] = {}
+
+    def run_pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """None, or the error of the plugin that could not prepare."""
+        started = perf_counter()
+        status = self._prepare_all(cycle, pod, nodes)
+        self._pre_score_point.took(status, started)
+        return status
+
+    @calls_plugins("PreScore", by="name")
+    def _prepare_all(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        skipping = cycle.skip_score = set()
+        for name, ask, evaluations in self._timed_pre_scores if cycle.sampled else self._pre_scores:
+            try:
+                answer = ask(cycle, pod, nodes)
+            except Exception as error:
+                answer = self._pre_score_point.raised(name, error)
+            if answer is SKIP or (answer is not None and answer.code is Code.SKIP):
+                skipping.add(name)
+                continue
+            evaluations.value += 1
+            if answer is not None and answer.code is not Code.SUCCESS:
+                text = f'running PreScore plugin "{name}": {answer.message}'
+                return Status(Code.ERROR, (text,))
+        return None
+
+    def run_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard | Status:
+        started = perf_counter()
+        result: ScoreBoard | Status
+        try:
+            result = self._board(cycle, pod, nodes)
+        except ScoringError as error:
+            result = Status(Code.ERROR, (str(error),))
+        self._score_point.took(result if isinstance(result, Status) else None, started)
+        return result
+
+    @calls_plugins("Score", by="plugin")
+    def _board(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard:
+        plugins, names, weights = self._taking_part(cycle)
+        size = len(nodes)
+        raw = []
+        for plugin in plugins:
+            plugin.evaluations.value += size
+            try:
+                raw.append(whole_numbers(plugin.ask(cycle, pod, nodes), size))
+            except Exception as error:
+                raise self._failed("running Score plugins", plugin, error) from error
+        normalized = np.empty((len(plugins), size), _INT64)
+        for index, plugin in enumerate(plugins):
+            scores = raw[index]
+            if plugin.normalize is not None:
+                try:
+                    scores = whole_numbers(plugin.normalize(cycle, pod, scores, nodes), size)
+                except Exception as error:
+                    what = "running Normalize on Score plugins"
+                    raise self._failed(what, plugin, error) from error
+            normalized[index] = scores
+        beyond = _out_of_range(normalized)
+        if beyond is not None:
+            raise self._misjudged(pod, names[beyond[0]], beyond[1])
+        return ScoreBoard(names, weights, raw, normalized, weights.dot(normalized))
+
+    def _failed(self, what: str, plugin: _Score, error: Exception) -> ScoringError:
+        status = self._score_point.raised(plugin.name, error)
+        return ScoringError(f'{what}: plugin "{plugin.name}" failed with: {status.message}')
+
+    def _misjudged(self, pod: PodInfo, plugin: str, score: int) -> ScoringError:
+        text = (
+            "applying score defaultWeights on Score plugins: "
+            f'plugin "{plugin}" returns an invalid score {score}, '
+            f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+        )
+        if plugin in self._out_of_range:
+            self._out_of_range[plugin](pod, text)
+        return ScoringError(text)
+
+    def _taking_part(self, cycle: CycleState) -> _Panel:
+        """Those who were not skipped; the few combinations that occur are kept."""
+        key = (frozenset(cycle.skip_score), cycle.sampled)
+        panel = self._panels.get(key)
+        if panel is None:
+            plugins = [one for one in self._scores if one.name not in cycle.skip_score]
+            names = [one.name for one in plugins]
+            weights = np.array([one.weight for one in plugins], _INT64)
+            if cycle.sampled:
+                plugins = [self._timed(one) for one in plugins]
+            panel = self._panels[key] = _Panel(plugins, names, weights)
+        return panel
+
+    def _timed(self, plugin: _Score) -> _Score:
+        point, name, normalize = self._score_point, plugin.name, plugin.normalize
+        if normalize is not None:
+            normalize = point.timed(name, normalize, "ScoreExtensionNormalize")
+        return plugin._replace(ask=point.timed(name, plugin.ask), normalize=normalize)
+
+
+class BadScoresError(KschedulerError):
+    """What a plugin gave are not scores: too many or too few, or not numbers."""
+
+    def __init__(self, text: str, *, not_a_number: bool = False) -> None:
+        super().__init__(text)
+        self.not_a_number = not_a_number
+
+
+def whole_numbers(scores: Scores, size: int) -> Scores:
+    """The scores as int64, one per node; floats lose their fraction but must be numbers."""
+    if type(scores) is np.ndarray and scores.dtype is _INT64 and scores.shape == (size,):
+        return scores
+    array = np.asarray(scores)
+    if array.shape != (size,):
+        got = f"an array of shape {array.shape}" if array.shape else type(scores).__name__
+        raise BadScoresError(f"expected an array of {size} scores, got {got}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise BadScoresError("a score is not a number", not_a_number=True)
+    if array.dtype.kind in "fu" and (np.abs(array) >= _TOO_LARGE).any():
+        raise BadScoresError("a score does not fit 64 bits")
+    if array.dtype.kind not in "iufb":
+        raise BadScoresError(f"scores are {array.dtype}, not numbers")
+    return array.astype(_INT64)
+
+
+def _out_of_range(normalized: ScoreMatrix) -> tuple[int, int] | None:
+    """Whose score is the first beyond the range, and what it is."""
+    # Seen as unsigned, a negative score is a huge one: one look at the greatest finds both kinds.
+    unsigned = normalized.view(np.uint64)
+    if not normalized.size or unsigned.item(unsigned.argmax()) <= MAX_NODE_SCORE:
+        return None
+    node, index = np.argwhere(unsigned.T > MAX_NODE_SCORE)[0].tolist()
+    return index, int(normalized[index, node])

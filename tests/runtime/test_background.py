@@ -1,0 +1,101 @@
+"""Work beside the loop: some at a time, each for itself, and gone with the app."""
+
+import asyncio
+import io
+
+import pytest
+
+from kscheduler import logs
+from kscheduler.runtime.background import AT_ONCE, Background
+
+
+@pytest.fixture
+def logged():
+    written = io.BytesIO()
+    logs.configure(logs.Logging(), stderr=written)
+    yield written
+    logs.configure(logs.Logging())
+
+
+@pytest.fixture
+async def background():
+    background = Background()
+    running = asyncio.create_task(background.run())
+    yield background
+    running.cancel()
+    await asyncio.wait({running})
+    assert running.cancelled()
+
+
+async def soon(condition):
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("did not happen")
+
+
+async def test_work_left_before_and_after_the_start_is_done(background):
+    done = []
+
+    def work(name):
+        async def do():
+            done.append(name)
+
+        return do
+
+    background.leave("a", work("a"))
+    await soon(lambda: done == ["a"])
+    background.leave("b", work("b"))
+    background.leave("c", work("c"))
+    await soon(lambda: done == ["a", "b", "c"])
+
+
+async def test_failing_work_fails_alone(background, logged):
+    done = asyncio.Event()
+
+    async def fail():
+        raise RuntimeError("oops")
+
+    async def succeed():
+        done.set()
+
+    background.leave("bad", fail)
+    background.leave("good", succeed)
+    await soon(done.is_set)
+    assert b"Background work failed" in logged.getvalue()
+
+
+async def test_no_more_than_so_much_at_once(background):
+    started, gate = [], asyncio.Event()
+
+    async def wait():
+        started.append(1)
+        await gate.wait()
+
+    for number in range(AT_ONCE + 5):
+        background.leave(str(number), wait)
+    await soon(lambda: len(started) == AT_ONCE)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(started) == AT_ONCE
+    gate.set()
+    await soon(lambda: len(started) == AT_ONCE + 5)
+
+
+async def test_work_under_way_ends_with_the_app():
+    background, ended = Background(), []
+
+    async def wait():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(1)
+
+    background.leave("x", wait)
+    running = asyncio.create_task(background.run())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait({running})
+    assert ended == [1]
