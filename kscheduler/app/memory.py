@@ -24,7 +24,7 @@ from itertools import chain
 
 from kscheduler.api import labels, quantity, resource_names, sharing, validation
 from kscheduler.caches import Cache
-from kscheduler.plugins.volume_binding import reach
+from kscheduler.plugins.volume_binding import volume_traits
 from kscheduler.runtime.framework import Framework
 from kscheduler.state import cache as node_cache
 from kscheduler.state import pod_info
@@ -102,7 +102,7 @@ def caches_of(nodes: node_cache.Cache, frameworks: Iterable[Framework]) -> Itera
         yield from module.CACHES
     yield from pod_info.CACHES
     yield from PodTemplate.CACHES
-    yield from reach.CACHES
+    yield from volume_traits.CACHES
     yield from nodes.caches
     yield from chain.from_iterable(framework.caches for framework in frameworks)
     yield from sharing.CACHES

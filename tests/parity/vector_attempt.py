@@ -15,7 +15,7 @@ from kscheduler.cycle.schedule import Failed, Feasible, Placement, Unschedulable
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Charge, Code, Status
 from kscheduler.plugins import NOT_BUILT
-from kscheduler.plugins.volume_binding.plugin import PodVolumes
+from kscheduler.plugins.volume_binding.plugin import VolumeBindingState
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.pre_filter import PreFilterOutcome
 from kscheduler.runtime.score import ScoreBoard
@@ -144,13 +144,15 @@ class Attempt:
 
     def reserved_volumes(self) -> dict[str, list]:
         """What VolumeBinding has reserved: existing volumes, and claims to make volumes for."""
-        volumes = self.cycle.get(PodVolumes)
-        if volumes is None or volumes.reservation is None:
+        state = self.cycle.get(VolumeBindingState)
+        if state is None or state.assumed is None:
             return {"staticBindings": [], "provision": []}
-        reserved = volumes.reservation
+        reserved = state.assumed
         return {
-            "staticBindings": [[one.claim.name, one.volume.name] for one in reserved.bindings],
-            "provision": [one.claim.name for one in reserved.provisionings],
+            "staticBindings": [
+                [one.claim.name, one.volume.name] for one in reserved.static_bindings
+            ],
+            "provision": [one.claim.name for one in reserved.dynamic_provisions],
         }
 
     def by_node(self, charges: Iterable[Charge]) -> dict[str, dict]:
