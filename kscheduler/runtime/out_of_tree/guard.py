@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, TypeVar
 
 from kscheduler.api.core import Pod
-from kscheduler.config.duration import Duration
 from kscheduler.extension_points import Point
 from kscheduler.framework.handle import Recorder
+from kscheduler.gotext.duration import Duration
 from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.out_of_tree.health import (
     KEEPS_FAILING,
