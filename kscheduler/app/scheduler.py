@@ -29,12 +29,10 @@ from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.observation import InformerObserver
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import Completed
-from kscheduler.cycle.batching import Batching
 from kscheduler.cycle.bind import Binder
-from kscheduler.cycle.extended import ExtendedScheduler
 from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
-from kscheduler.cycle.schedule import Scheduler as Decider
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
 from kscheduler.framework.handle import Factory
@@ -213,18 +211,19 @@ def new_scheduler(
         reader=client,
         nominates=gates.enabled("NominatedNodeNameForExpectation"),
     )
-    decider = Decider(
+    algorithm = SchedulingAlgorithm(
+        metrics,
         rng=rng,
         percentage_of_nodes_to_score=config.percentage_of_nodes_to_score or 0,
-        batching=Batching(metrics) if gates.enabled("OpportunisticBatching") else None,
+        batching=gates.enabled("OpportunisticBatching"),
         extenders=extenders,
     )
     loop = SchedulingLoop(
         queue=queue,
         cache=cache,
         frameworks=frameworks,
-        scheduler=decider,
-        extended=ExtendedScheduler(decider, extenders, metrics) if extenders else None,
+        algorithm=algorithm,
+        extenders=extenders,
         binder=binder,
         failures=failures,
         recorder=recorders.__getitem__,

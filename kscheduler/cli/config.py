@@ -12,12 +12,12 @@ from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.files import read_file
 from kscheduler.config.load import StrictError, load_config
 from kscheduler.config.profiles import complete
 from kscheduler.config.validation import validate as validation_errors
 from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.extension_points import Point
+from kscheduler.gotext import files
 
 
 class _Silence:
@@ -120,7 +120,7 @@ def _in_order(points: Collection[str]) -> str:
 def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
     """Print FILE completed; what was filled in is dim on a terminal, else marked `# default`."""
     try:
-        lines = annotated(read_file(file), gates=gates)
+        lines = annotated(files.read(file), gates=gates)
     except ConfigError as err:
         click.echo(f"{file}: {err}", err=True)
         ctx.exit(1)
@@ -135,7 +135,7 @@ def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Seque
     from kscheduler.app.startup import all_plugins, register_plugins
 
     try:
-        loaded = load_config(read_file(file), gates=gates)
+        loaded = load_config(files.read(file), gates=gates)
         if found := validation_errors(loaded, gates):
             return [str(error) for error in found]
         logs.configure(logs.Logging(), stderr=_Silence())

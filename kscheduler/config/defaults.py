@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from kscheduler import logs
 from kscheduler.config.catalog import Gates, default_plugins
-from kscheduler.config.duration import Duration
 from kscheduler.config.model import (
     DEFAULT_SCHEDULER_NAME,
     ClientConnectionConfiguration,
@@ -37,6 +36,7 @@ from kscheduler.config.plugin_args import (
 )
 from kscheduler.config.wire import Model
 from kscheduler.extension_points import Point
+from kscheduler.gotext.duration import Duration
 
 log = logs.logger(__name__)
 

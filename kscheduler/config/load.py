@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from kscheduler.config.catalog import Gates
 from kscheduler.config.defaults import changed, with_defaults
-from kscheduler.config.files import read_file
 from kscheduler.config.model import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 from kscheduler.config.plugin_args import KINDS, PluginArgs, RawArgs
-from kscheduler.config.strict import DecodeError, decode
-from kscheduler.config.wire import GROUP, Model
+from kscheduler.config.wire import GROUP, Model, decode
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
 from kscheduler.gotext.document import INTERNAL_VERSION, Kind, kind_of, parse_document, with_default
+from kscheduler.gotext.unmarshal import UnmarshalError
 from kscheduler.logs import quote
 
 SCHEME = quote("pkg/scheduler/apis/config/scheme/scheme.go:29")
@@ -45,7 +45,7 @@ class Decoded:
 
 
 def load_config_file(path: str, *, gates: Gates) -> KubeSchedulerConfiguration:
-    return load_config(read_file(path), gates=gates)
+    return load_config(files.read(path), gates=gates)
 
 
 def load_config(text: bytes, *, gates: Gates) -> KubeSchedulerConfiguration:
@@ -78,7 +78,7 @@ def decode_document(text: bytes, default: Kind | None = None) -> Decoded:
     model = _registered(kind, text)
     try:
         value, strict = decode(document.node, model, internal=kind.version == INTERNAL_VERSION)
-    except DecodeError as error:
+    except UnmarshalError as error:
         raise ConfigError(str(error)) from error
     return Decoded(value, kind, [*document.complaints, *strict])
 

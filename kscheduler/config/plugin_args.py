@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from kscheduler.config.duration import Duration
-from kscheduler.config.wire import OMIT_EMPTY, Int32, Int64, Model, Scalar
+from kscheduler.config.wire import OMIT_EMPTY, Int32, Int64, Model
+from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import parse_json, plain
+from kscheduler.gotext.unmarshal import Scalar
 
 
 class PluginArgs(Model):

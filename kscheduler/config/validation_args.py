@@ -11,7 +11,6 @@ from functools import singledispatch
 from kscheduler.api.validation import label_key_errors
 from kscheduler.config.catalog import Gates
 from kscheduler.config.defaults import binding_conditions
-from kscheduler.config.duration import Duration
 from kscheduler.config.field_errors import (
     FieldError,
     Named,
@@ -39,6 +38,7 @@ from kscheduler.config.plugin_args import (
     VolumeBindingArgs,
 )
 from kscheduler.config.validation_affinity import node_affinity_errors
+from kscheduler.gotext.duration import Duration
 
 STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 RATIO = "RequestedToCapacityRatio"

@@ -22,8 +22,6 @@ from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import complete
-from kscheduler.cycle.bind import Attempt
-from kscheduler.cycle.loop import Preparing
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
 from kscheduler.queue.queued_pod import QueuedPod
@@ -160,11 +158,9 @@ class Rig:
 
     async def _attempt(self, queued: QueuedPod) -> None:
         loop = self.scheduler.loop
-        match loop.schedule(queued):
-            case Attempt() as attempt:
-                await loop._binder.run(attempt)
-            case Preparing() as preparing:
-                await loop._prepare(preparing)
+        attempt = await loop.schedule_one(queued)
+        if attempt is not None:
+            await loop._binder.run_binding_cycle(attempt)
         while self.scheduler.writer._unsent:
             await self.scheduler.writer._write(self.scheduler.writer._next())  # type: ignore[arg-type]
 

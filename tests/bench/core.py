@@ -37,14 +37,15 @@ from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
-from kscheduler.cycle.batching import Batching
-from kscheduler.cycle.schedule import Placement, Scheduler
+from kscheduler.cycle.attempt import Attempt, Placement, at_once
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.extension_points import points_of
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Factory
 from kscheduler.framework.listers import FixedListers, Listers
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import IN_TREE
+from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
@@ -80,7 +81,7 @@ class Cluster:
         self._stock = volumes.Stock()
         metrics = Metrics()
         self.framework = make_framework(self.cache, metrics, more_plugins or {}, self._stock)
-        self.scheduler = Scheduler(rng=Random(1), batching=Batching(metrics))
+        self.algorithm = SchedulingAlgorithm(metrics, rng=Random(1), batching=True)
         self._rng = Random(2)
         self._serial = 0
         nodes = [workloads.node(number) for number in range(size)]
@@ -108,7 +109,9 @@ class Cluster:
         """What is measured: one pod from its struct to its node."""
         info = PodInfo(pod)
         cycle = CycleState(sampled=self._rng.random() < SAMPLED)
-        outcome = self.scheduler.decide(cycle, self.framework, info, self.cache.snapshot())
+        queued = QueuedPod(info, timestamp=0.0)
+        attempt = Attempt(queued, self.framework, cycle, self.cache.snapshot())
+        outcome = at_once(self.algorithm.schedule_pod(attempt))
         assert isinstance(outcome, Placement), outcome
         assumed = info.assigned_to(outcome.node)
         self.cache.assume(assumed)

@@ -2,7 +2,6 @@ import pytest
 
 from kscheduler.config.catalog import DEFAULT_PLUGINS, default_plugins
 from kscheduler.config.defaults import default_config, merge_plugins
-from kscheduler.config.duration import Duration
 from kscheduler.config.model import (
     ClientConnectionConfiguration,
     LeaderElectionConfiguration,
@@ -18,6 +17,7 @@ from kscheduler.config.plugin_args import (
     ScoringStrategy,
     VolumeBindingArgs,
 )
+from kscheduler.gotext.duration import Duration
 
 
 def plugin_args(config, name, profile=0):

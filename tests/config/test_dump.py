@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config, with_defaults
 from kscheduler.config.dump import scalar_text, to_json, to_yaml
-from kscheduler.config.duration import Duration
 from kscheduler.config.load import load_config
 from kscheduler.config.model import (
     ClientConnectionConfiguration,
@@ -41,6 +40,7 @@ from kscheduler.config.plugin_args import (
 )
 from kscheduler.config.profiles import complete
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import parse_json
 
 

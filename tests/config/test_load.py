@@ -2,10 +2,10 @@
 
 import pytest
 
-from kscheduler.config.duration import Duration
 from kscheduler.config.load import load_config, load_config_file
 from kscheduler.config.plugin_args import InterPodAffinityArgs, RawArgs
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.duration import Duration
 
 GROUP = "kubescheduler.config.k8s.io"
 SCHEME = 'in scheme "pkg/scheduler/apis/config/scheme/scheme.go:29"'

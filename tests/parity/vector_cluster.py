@@ -21,7 +21,7 @@ from kscheduler.config.field_errors import aggregate
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import Completed, complete
 from kscheduler.config.validation import validate
-from kscheduler.cycle.schedule import Scheduler
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.errors import ConfigError
 from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
@@ -88,7 +88,9 @@ class Cluster:
         self.frameworks = build_frameworks(
             without(self.completed, NOT_BUILT), IN_TREE, lambda _name: self._handle()
         )
-        self.scheduler = Scheduler(rng=Random(0), percentage_of_nodes_to_score=100)
+        self.algorithm = SchedulingAlgorithm(
+            self._metrics, rng=Random(0), percentage_of_nodes_to_score=100
+        )
         self._placed = 0
 
     @property

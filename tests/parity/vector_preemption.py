@@ -8,7 +8,7 @@ from vector_attempt import Attempt, as_recorded
 from vector_difference import Difference, differ
 
 from kscheduler.api.small_groups import PodDisruptionBudget
-from kscheduler.cycle.schedule import Unschedulable
+from kscheduler.cycle.attempt import Unschedulable
 from kscheduler.extension_points import Point
 from kscheduler.framework.status import Code, Diagnosis
 from kscheduler.plugins import NOT_BUILT

@@ -16,7 +16,8 @@ from kscheduler.config.plugin_args import (
     InterPodAffinityArgs,
     NodeResourcesFitArgs,
 )
-from kscheduler.cycle.schedule import Scheduler, Unschedulable
+from kscheduler.cycle.attempt import Attempt, Unschedulable, at_once
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedLister, FixedListers
@@ -26,6 +27,7 @@ from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources.fit import NodeResourcesFit
+from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
@@ -185,8 +187,10 @@ class Stage:
         """What PreFilter left behind and why no node takes the pod."""
         self.listers.pods.setdefault(pod.key, pod)
         cycle = CycleState()
-        scheduler = Scheduler(rng=Random(0), percentage_of_nodes_to_score=100)
-        found = scheduler.find(cycle, self.framework, PodInfo(pod), self.cache.snapshot())
+        algorithm = SchedulingAlgorithm(Metrics(), rng=Random(0), percentage_of_nodes_to_score=100)
+        queued = QueuedPod(PodInfo(pod), timestamp=0.0)
+        attempt = Attempt(queued, self.framework, cycle, self.cache.snapshot())
+        found = at_once(algorithm.find_nodes_that_fit_pod(attempt))
         assert isinstance(found, Unschedulable)
         return cycle, found.diagnosis
 

@@ -101,9 +101,11 @@ class PreFilterState:
         else:
             affinity_counts, matches_itself = DomainCounts(topology, nodes), False
         if pod.required_anti_affinity:
-            anti_affinity = AffinityTerms(
-                [resolve(term) for term in pod.required_anti_affinity if term.topology_key in keys]
-            )
+            anti_affinity = pod.required_anti_affinity
+            resolved = tuple([resolve(term) for term in anti_affinity if term.topology_key in keys])
+            # Mostly nothing is to be resolved; terms that are known already keep their indexes.
+            if resolved != anti_affinity:
+                anti_affinity = AffinityTerms(resolved)
             anti_affinity_counts = DomainCounts(
                 topology,
                 nodes,
@@ -187,15 +189,15 @@ class PreFilterState:
         if self.affinity:
             broken = ~self._satisfies_affinity(nodes)
             yield unresolvable(broken, REASON_AFFINITY)
-        for counts, reason in (
-            (self.anti_affinity_counts, REASON_ANTI_AFFINITY),
-            (self.existing_anti_affinity_counts, REASON_EXISTING),
-        ):
-            conflict = counts.in_any_domain(nodes)
-            if conflict is None:
-                continue
-            yield unschedulable(conflict if broken is None else conflict & ~broken, reason)
+        conflict = self.anti_affinity_counts.in_any_domain(nodes)
+        if conflict is not None:
+            first = conflict if broken is None else conflict & ~broken
+            yield unschedulable(first, REASON_ANTI_AFFINITY)
             broken = conflict if broken is None else conflict | broken
+        conflict = self.existing_anti_affinity_counts.in_any_domain(nodes)
+        if conflict is not None:
+            first = conflict if broken is None else conflict & ~broken
+            yield unschedulable(first, REASON_EXISTING)
 
     def _satisfies_affinity(self, nodes: Nodes) -> Mask:
         """The first pod of a group with affinity to itself may go wherever there are domains."""
