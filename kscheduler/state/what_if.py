@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from kscheduler.state.affinity_term import TermKind
 from kscheduler.state.carried_terms import CarriedOver, NodeLabels
+from kscheduler.state.change_log import next_generation
 from kscheduler.state.columns import Column, Matrix, read_only, wrap_int64
 from kscheduler.state.disks import Disks
-from kscheduler.state.generations import next_generation
 from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.occupancy import Occupancy, take_out
