@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from kscheduler.sandbox.rest.protobuf import ProtobufError, decode
 from kscheduler.sandbox.rest.protobuf_messages import KINDS, MESSAGES
-from tests.sandbox.manifests import PODS, pod_manifest
+from tests.kit.manifests import pod_manifest
+from tests.sandbox.rest import PODS
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 

@@ -10,8 +10,9 @@ from kscheduler.sandbox.resources import BY_NAME
 from kscheduler.sandbox.selection import parse_selection
 from kscheduler.sandbox.store import Store
 from kscheduler.sandbox.watch import Watcher
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
-from tests.sandbox.manifests import NODES, PODS, pod_manifest
+from tests.sandbox.rest import NODES, PODS
 
 CONFIG_MAPS = BY_NAME["configmaps"]
 ENDS = "k8s.io/initial-events-end"
