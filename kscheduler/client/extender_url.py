@@ -11,7 +11,7 @@ from urllib.parse import quote as escape
 from urllib.parse import unquote, unquote_to_bytes
 
 from kscheduler.errors import KschedulerError
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 MAX_PORT = 65_535
 

@@ -26,7 +26,7 @@ from kscheduler.config.plugin_args import KINDS
 from kscheduler.config.validation_args import args_errors
 from kscheduler.errors import ConfigError
 from kscheduler.extension_points import JUDGING_POINTS, Point
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 log = logs.logger(__name__)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_address
 
 from kscheduler.errors import ConfigError
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)?:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

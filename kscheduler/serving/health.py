@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kscheduler import logs
+from kscheduler.gotext.strconv import quote
 from kscheduler.serving.health_metrics import HealthMetrics
 
 log = logs.logger(__name__)
@@ -64,7 +65,7 @@ def examine(
             lines.append(f"[-]{check.name} failed: reason withheld\n")
     unknown = sorted(exclude - {check.name for check in checks})
     if unknown:
-        names = ",".join(map(logs.quote, unknown))
+        names = ",".join(map(quote, unknown))
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
     if failures:
         _tell(endpoint, failures)

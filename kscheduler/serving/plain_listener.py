@@ -15,8 +15,7 @@ from aiohttp import web
 from kscheduler.config.options import Options
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
-from kscheduler.gotext.strconv import parse_uint
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import parse_uint, quote
 from kscheduler.serving import answers
 from kscheduler.serving.answers import Handler
 

@@ -17,7 +17,7 @@ from kscheduler import logs
 from kscheduler.api.core import ConfigMap
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.serving.client_certificate import Authorities
 
 log = logs.logger(__name__)

@@ -37,7 +37,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.status import SKIP, Code, Rejection, Scores, Status, failed
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.plugins.volume_binding.assume_cache import PVAssumeCache, PVCAssumeCache
 from kscheduler.plugins.volume_binding.binder import AssumedPodVolumes, VolumeBinder, claims_of
 from kscheduler.plugins.volume_binding.capacity import Capacities, limit_of

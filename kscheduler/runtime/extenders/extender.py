@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.errors import KschedulerError
 from kscheduler.gotext.json_text import is_finished
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.runtime.extenders import answers, questions
 from kscheduler.runtime.extenders.answers import ChosenVictims, HostPriority
 from kscheduler.runtime.extenders.questions import Victims
