@@ -26,8 +26,7 @@ from kscheduler.plugins import IN_TREE
 from kscheduler.runtime.out_of_tree.health import Limits
 from kscheduler.runtime.out_of_tree.registration import RegisteredPlugin
 from kscheduler.serving.delegation import Delegation
-from kscheduler.serving.plain_listener import PlainListeners
-from kscheduler.serving.secure_port import SecurePort
+from kscheduler.serving.listeners import PlainListeners, SecurePort
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.runtime.out_of_tree.args import check_all
 from kscheduler.runtime.out_of_tree.registration import RegisteredPlugin, register
 from kscheduler.serving.delegation import delegate
-from kscheduler.serving.plain_listener import open_listeners
-from kscheduler.serving.secure_port import generate_certificate, open_port
+from kscheduler.serving.listeners import generate_certificate, open_listeners, open_port
 from kscheduler.version import KUBERNETES_VERSION, __version__
 
 log = logs.logger(__name__)
