@@ -183,6 +183,9 @@ class Daemon:
         key has to be made. Scheduling goes first, but not for long. The sockets are listening
         already, so that a client which connects meanwhile only waits.
         """
+        plain = self.cc.plain
+        if self.cc.serving is None and plain.health is None and plain.metrics is None:
+            return
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._synced_once.wait(), SCHEDULING_FIRST_SECONDS)
         await asyncio.to_thread(load_serving, self.cc.serving)
