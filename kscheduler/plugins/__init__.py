@@ -1,7 +1,7 @@
 """The in-tree plugins, one module each, under the names they have in kube-scheduler.
 
 In: compiled pods and columns of nodes. Out: masks, scores and hints. A plugin knows neither the
-queue nor the network and no other plugin; what two of them need lives in `framework` or below.
+queue nor the network and no other plugin; what two of them need lives in `helper` or below.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ from kscheduler.errors import ConfigError
 from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, EventWithHint, Hint
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.normalize import share_of_best
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import (
     SKIP,
@@ -38,6 +37,7 @@ from kscheduler.framework.status import (
     rejected_for_good,
     unresolvable,
 )
+from kscheduler.plugins.helper.normalize_score import share_of_best
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_masks import Weights

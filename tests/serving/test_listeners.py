@@ -18,7 +18,7 @@ from kscheduler.serving.listeners import (
     open_port,
     split_address,
 )
-from tests import ports
+from tests.kit import ports
 
 
 @pytest.fixture
