@@ -146,7 +146,7 @@ def new_scheduler(
     names = plugin_names(completed)
     informers = Informers(factory, names)
     extender_connections = [connection_to(one, client.fence) for one in config.extenders]
-    extenders = Extenders(map(Extender, config.extenders, extender_connections), world=factory)
+    extenders = Extenders(map(Extender, config.extenders, extender_connections), informers=factory)
     cache = Cache()
     recorders = {name: PodRecorder(broadcaster.recorder(name)) for name in completed.plugins}
     waiting_pods, in_pre_bind = WaitingPods(), PodsInPreBind()

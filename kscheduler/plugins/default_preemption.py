@@ -62,7 +62,7 @@ class DefaultPreemption:
         match self._evaluator.evaluate(cycle, pod, diagnosis):
             case NoCandidate(status, nominated):
                 return PostFilterResult(_with_prefix(status), nominated)
-            case Candidates() as found if self._extenders.may_choose_victims_for(pod):
+            case Candidates() as found if self._extenders.support_preemption(pod):
                 return PostFilterResult(SUCCESS, None, partial(self._call_extenders, pod, found))
             case Candidates() as found:
                 return self._preempt(pod, found.best)
