@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kscheduler.framework.handle import Factory, Handle
-from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.in_tree import Plugin
 from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.plugins.image_locality import ImageLocality

@@ -5,7 +5,7 @@ Mirrors pkg/scheduler/framework/plugins/queuesort. Differs: nothing.
 
 from __future__ import annotations
 
-from kscheduler.framework.plugin import QueuedEntity
+from kscheduler.framework.in_tree import QueuedEntity
 
 
 class PrioritySort:
