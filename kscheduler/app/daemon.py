@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from kscheduler import logs
+from kscheduler import logs, plugins
 from kscheduler.app import debugger, garbage
 from kscheduler.app.election import KubeLease, election_config, make_elector, request_seconds
 from kscheduler.app.election_thread import ElectionThread
@@ -23,7 +23,6 @@ from kscheduler.client.kube_client import KubeClient
 from kscheduler.config.dump import to_json
 from kscheduler.errors import KschedulerError
 from kscheduler.leader_election import LeaderElector
-from kscheduler.plugins import IN_TREE, NOT_BUILT
 from kscheduler.runtime.out_of_tree.health import Limits
 from kscheduler.serving import endpoints, gate
 from kscheduler.serving.access_metrics import SERVING_CERTIFICATE, AccessObserver, Upkeep
@@ -246,9 +245,9 @@ def build(made: Setup) -> Daemon:
         urgent=lambda: made.clients.scheduling.busy,
     )
     assemble = Assembler(
-        completed=without(made.completed, NOT_BUILT),
-        reads_for=plugin_names(made.completed),
-        registry={**IN_TREE, **made.out_of_tree},
+        completed=without(made.completed, plugins.not_built()),
+        resources=plugins.resources_read(plugin_names(made.completed)),
+        registry={**plugins.factories(), **made.out_of_tree},
         gates=made.gates,
         client=KubeClient(made.clients.scheduling, fence=fence),
         broadcaster=broadcaster,
@@ -290,8 +289,9 @@ def _fence(elector: LeaderElector) -> Fence:
 
 def _tell_what_is_missing(made: Setup) -> None:
     """Nobody should find out from a misplaced pod what this version cannot do yet."""
-    for name in sorted(plugin_names(made.completed) & NOT_BUILT.keys()):
-        log.text_warning(f"Plugin {name} is not available in this version: {NOT_BUILT[name]}")
+    missing = plugins.not_built()
+    for name in sorted(plugin_names(made.completed) & missing.keys()):
+        log.text_warning(f"Plugin {name} is not available in this version: {missing[name]}")
 
 
 def _go_settings(environ: Mapping[str, str]) -> dict[str, str]:

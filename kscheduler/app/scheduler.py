@@ -12,7 +12,7 @@ from typing import Any
 from kscheduler import caches
 from kscheduler.api.core import Pod
 from kscheduler.api.requests import Counting
-from kscheduler.api.resources import PODS
+from kscheduler.api.resources import PODS, Resource
 from kscheduler.api.timestamps import steady_time
 from kscheduler.app import garbage
 from kscheduler.app.extending import Extending, kept_for
@@ -142,12 +142,12 @@ class Scheduler:
 class Assembler:
     """What a scheduler is made of.
 
-    `completed` names only plugins that `registry` has; `reads_for` may name more, whose collections
-    are followed all the same.
+    `completed` names only plugins that `registry` has; `resources` are the collections besides pods
+    and nodes that are watched, also those of plugins that are not built.
     """
 
     completed: Completed
-    reads_for: Collection[str]
+    resources: Collection[Resource]
     registry: Mapping[str, Factory]
     gates: FeatureGates
     client: KubeClient
@@ -161,7 +161,7 @@ class Assembler:
         configured = self._config.extenders
         observer = InformerObserver(self.metrics, INFORMERS)
         factory = InformerFactory(self.client, kept_for(configured), observer=observer)
-        following = Following(factory, self.reads_for)
+        following = Following(factory, self.resources)
         extending = Extending(configured, factory, self.client.fence)
         cache = Cache()
         recorders = {

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kscheduler import logs
+from kscheduler import logs, plugins
 from kscheduler.api.field_errors import aggregate
 from kscheduler.api.resources import EVENTS
 from kscheduler.app import build_facts
@@ -24,7 +24,7 @@ from kscheduler.client.observation import (
     ThreadsafeObserver,
 )
 from kscheduler.client.transport import Transport, user_agent
-from kscheduler.config.catalog import IN_TREE, UNSIGNABLE
+from kscheduler.config.catalog import Catalog
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.feature_gates import FeatureGates
@@ -36,7 +36,7 @@ from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.option_checks import problems
 from kscheduler.config.options import Options
 from kscheduler.config.plugin_log import plugins_value
-from kscheduler.config.profiles import Completed, Registry, complete, named_plugins
+from kscheduler.config.profiles import Completed, complete, named_plugins
 from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.files import reason
@@ -97,10 +97,11 @@ async def setup(
     options: Options, gates: FeatureGates, *, out_of_tree: Mapping[str, Any] = NO_PLUGINS
 ) -> AsyncIterator[Setup]:
     """Everything up to the first informer; ConfigError tells the first thing that failed."""
-    default = default_config(gates)
-    check_options(options, gates, default)
+    catalog = plugins.catalog()
+    default = default_config(catalog, gates)
+    check_options(options, gates, catalog, default)
     options, generated = generate_certificate(options)
-    config = load_configuration(options, gates, default)
+    config = load_configuration(options, gates, catalog, default)
     rest_config = load_rest_config(config.client_connection.kubeconfig, options.master)
     metrics = Metrics(metric_selection(options))
     async with AsyncExitStack() as held:
@@ -113,10 +114,8 @@ async def setup(
         if config.leader_election.leader_elect:
             check_lock(config.leader_election.resource_lock)
         tell_of_hidden_metrics(options)
-        outside = register_plugins(config, options.plugin, out_of_tree)
-        completed = complete(
-            config, all_plugins(outside), gates=gates, unsignable=all_unsignable(outside)
-        )
+        outside = register_plugins(config, options.plugin, out_of_tree, catalog)
+        completed = complete(config, catalog.including(outside.values()), gates=gates)
         tell_of_configuration(completed)
         build_facts.record(metrics, gates)
         yield Setup(
@@ -134,14 +133,15 @@ async def setup(
 
 
 def check_options(
-    options: Options, gates: FeatureGates, default: KubeSchedulerConfiguration
+    options: Options, gates: FeatureGates, catalog: Catalog, default: KubeSchedulerConfiguration
 ) -> None:
-    if found := problems(options, gates, [str(error) for error in validate(default, gates)]):
+    in_default = [str(error) for error in validate(default, catalog, gates)]
+    if found := problems(options, gates, in_default):
         raise ConfigError(aggregate(found))
 
 
 def load_configuration(
-    options: Options, gates: FeatureGates, default: KubeSchedulerConfiguration
+    options: Options, gates: FeatureGates, catalog: Catalog, default: KubeSchedulerConfiguration
 ) -> KubeSchedulerConfiguration:
     """The file, or the flags that stand in for one.
 
@@ -149,8 +149,8 @@ def load_configuration(
     """
     if not options.config:
         return options.with_leader_election(options.with_deprecated(default))
-    config = options.with_leader_election(load_config_file(options.config, gates=gates))
-    if found := validate(config, gates):
+    config = options.with_leader_election(load_config_file(options.config, catalog, gates=gates))
+    if found := validate(config, catalog, gates):
         raise ConfigError(aggregate_fields(found))
     return config
 
@@ -248,21 +248,16 @@ def check_lock(kind: str) -> None:
 
 
 def register_plugins(
-    config: KubeSchedulerConfiguration, specs: Sequence[str], given: Mapping[str, Any]
+    config: KubeSchedulerConfiguration,
+    specs: Sequence[str],
+    given: Mapping[str, Any],
+    catalog: Catalog,
 ) -> Mapping[str, Outside]:
-    """The plugins from outside; their arguments are what they take."""
-    outside = register(given, specs, named_plugins(config))
+    """The out-of-tree plugins, whose arguments in the configuration were checked."""
+    outside = register(given, specs, named_plugins(config), catalog.in_tree)
     if found := list(check_all(config, {name: one.args_type for name, one in outside.items()})):
         raise ConfigError(aggregate_fields(found))
     return outside
-
-
-def all_plugins(outside: Mapping[str, Outside]) -> Registry:
-    return {**IN_TREE, **{name: one.points for name, one in outside.items()}}
-
-
-def all_unsignable(outside: Mapping[str, Outside]) -> frozenset[str]:
-    return UNSIGNABLE | {name for name, one in outside.items() if not one.signs}
 
 
 def tell_of_configuration(completed: Completed) -> None:

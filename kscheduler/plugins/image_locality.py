@@ -13,6 +13,7 @@ import numpy as np
 from kscheduler.api.core import Pod
 from kscheduler.caches import BoundedCache
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.status import MAX_NODE_SCORE, Scores
 from kscheduler.state.images import ImageOnNodes
 from kscheduler.state.nodes_view import Nodes
@@ -28,6 +29,7 @@ MOST_BYTES_PER_IMAGE = 1000 * MEBIBYTE
 MAX_BYTES = 4 << 20
 
 
+@plugin(weight=1)
 class ImageLocality:
     name = "ImageLocality"
 

@@ -18,14 +18,13 @@ from kscheduler.app.scheduler import Assembler, plugin_names, without
 from kscheduler.client.events.broadcaster import EventBroadcaster
 from kscheduler.client.informers.decoding import DELETED, Lines, understand
 from kscheduler.client.kube_client import KubeClient
-from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import complete
 from kscheduler.cycle.bind import Attempt
 from kscheduler.cycle.loop import Preparing
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE, NOT_BUILT
+from kscheduler.plugins import catalog, factories, not_built, resources_read
 from kscheduler.queue.queued_pod import QueuedPod
 from tests.adversary.inputs import INNOCENT, NAMESPACE, Json, encoded, feature_labels, pod
 from tests.adversary.work import Work, work_of
@@ -74,12 +73,12 @@ class Rig:
 
     async def _assemble(self) -> None:
         gates = FeatureGates.defaults()
-        completed = complete(default_config(gates), POINTS, gates=gates)
+        completed = complete(default_config(catalog(), gates), catalog(), gates=gates)
         client: Any = KubeClient(self._server)  # type: ignore[arg-type]
         self.scheduler = Assembler(
-            completed=without(completed, NOT_BUILT),
-            reads_for=plugin_names(completed),
-            registry=IN_TREE,
+            completed=without(completed, not_built()),
+            resources=resources_read(plugin_names(completed)),
+            registry=factories(),
             gates=gates,
             client=client,
             # Nobody sends events here, so only the first few are kept.

@@ -27,12 +27,11 @@ from kscheduler.api.resources import Resource
 from kscheduler.app import debugger
 from kscheduler.app.scheduler import Assembler, Scheduler, plugin_names, without
 from kscheduler.client.events.broadcaster import EventBroadcaster
-from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE, NOT_BUILT
+from kscheduler.plugins import catalog, factories, not_built, resources_read
 from kscheduler.serving.metrics_page import MetricsPage
 from kscheduler.serving.pod_resources import ResourcesPage
 
@@ -143,11 +142,13 @@ class Request:
 
 def assembled(client: Client, broadcaster: EventBroadcaster, metrics: Metrics) -> Scheduler:
     gates = FeatureGates.defaults()
-    completed = complete(load_config(json.dumps(KIND).encode(), gates=gates), POINTS, gates=gates)
+    completed = complete(
+        load_config(json.dumps(KIND).encode(), catalog(), gates=gates), catalog(), gates=gates
+    )
     return Assembler(
-        completed=without(completed, NOT_BUILT),
-        reads_for=plugin_names(completed),
-        registry=IN_TREE,
+        completed=without(completed, not_built()),
+        resources=resources_read(plugin_names(completed)),
+        registry=factories(),
         gates=gates,
         client=client,
         broadcaster=broadcaster,

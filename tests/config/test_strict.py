@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.model import Extender, ExtenderTLSConfig, KubeSchedulerConfiguration
-from kscheduler.config.plugin_args import (
-    DynamicResourcesArgs,
-    NodeAffinityArgs,
-    NodeResourcesFitArgs,
-    PodTopologySpreadArgs,
-)
 from kscheduler.config.strict import DecodeError, decode
 from kscheduler.gotext.json_text import parse_json
+from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
+from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
+from kscheduler.plugins.not_built_yet import DynamicResourcesArgs
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 
 CONFIG = "KubeSchedulerConfiguration"
 

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.config.catalog import IN_TREE as CATALOG
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
@@ -16,7 +15,7 @@ from kscheduler.cycle.schedule import Placement, Scheduler, Turn
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE
+from kscheduler.plugins import catalog, factories
 from kscheduler.runtime.handle import Handle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
@@ -52,7 +51,7 @@ class Cluster:
         self.metrics = Metrics()
         self.cache = Cache()
         gates = FeatureGates.defaults()
-        completed = complete(load_config(CONFIG, gates=gates), CATALOG, gates=gates)
+        completed = complete(load_config(CONFIG, catalog(), gates=gates), catalog(), gates=gates)
         handle = Handle(
             gates=gates,
             listers=FixedListers(),
@@ -63,7 +62,7 @@ class Cluster:
             recorder=None,
             metrics=self.metrics,
         )
-        self.framework = build_frameworks(completed, IN_TREE, lambda name: handle)[
+        self.framework = build_frameworks(completed, factories(), lambda name: handle)[
             "default-scheduler"
         ]
         self.scheduler = Scheduler(

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from kscheduler.api.resource_names import CPU, MEMORY, is_scalar
-from kscheduler.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.row_memo import RowMemo
 from kscheduler.framework.status import SKIP, Scores, Status
+from kscheduler.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs
 from kscheduler.plugins.node_resources.scores import balance_gain
 from kscheduler.plugins.node_resources.scores_of_one import balance_gain_of_one
 from kscheduler.runtime.handle import Handle
@@ -30,6 +31,7 @@ class BalanceRequest(NamedTuple):
     amounts: tuple[int, ...]
 
 
+@plugin(args=NodeResourcesBalancedAllocationArgs, weight=1)
 class NodeResourcesBalancedAllocation:
     name = "NodeResourcesBalancedAllocation"
 

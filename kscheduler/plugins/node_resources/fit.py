@@ -16,7 +16,7 @@ from kscheduler.api.core import Node
 from kscheduler.api.quantity import nano_value
 from kscheduler.api.requests import NON_ZERO_DEFAULTS, Counting, in_units, pod_requests
 from kscheduler.api.resource_names import CPU, MEMORY, PODS, is_extended, is_scalar
-from kscheduler.config.plugin_args import NodeResourcesFitArgs, ScoringStrategy
+from kscheduler.extension_points import Point
 from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
@@ -28,8 +28,10 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.row_memo import RowMemo
 from kscheduler.framework.status import Code, Rejection, Scores, Status
+from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs, ScoringStrategy
 from kscheduler.plugins.node_resources.scores import (
     Matrix,
     Strategy,
@@ -68,6 +70,7 @@ class ScoreRequest(NamedTuple):
     amounts: tuple[int, ...]
 
 
+@plugin(args=NodeResourcesFitArgs, weight=1, also_at=(Point.PLACEMENT_SCORE,))
 class NodeResourcesFit:
     name = "NodeResourcesFit"
     local = True

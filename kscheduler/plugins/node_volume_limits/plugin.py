@@ -15,6 +15,14 @@ import numpy as np
 from kscheduler.api.core import PersistentVolumeClaim
 from kscheduler.api.csi_translation import TranslationError, inline_handle, migration_of
 from kscheduler.api.requests import is_resize_deferred
+from kscheduler.api.resources import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+)
 from kscheduler.api.storage import CSIDriver, CSINode, VolumeAttachment
 from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
@@ -28,6 +36,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.status import SKIP, Code, Mask, Rejection, Status, unschedulable
 from kscheduler.plugins.node_volume_limits.attached import Attached, RowVolumes
 from kscheduler.plugins.node_volume_limits.volumes import (
@@ -57,6 +66,16 @@ class NewVolumes(NamedTuple):
     there: Occupancy
 
 
+@plugin(
+    reads=(
+        CSI_NODES,
+        CSI_DRIVERS,
+        PERSISTENT_VOLUMES,
+        PERSISTENT_VOLUME_CLAIMS,
+        STORAGE_CLASSES,
+        VOLUME_ATTACHMENTS,
+    )
+)
 class NodeVolumeLimits:
     name = "NodeVolumeLimits"
 

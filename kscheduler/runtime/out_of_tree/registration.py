@@ -22,10 +22,9 @@ from types import ModuleType
 from typing import Any
 
 from kscheduler import logs
-from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.field_errors import Path as FieldPath
 from kscheduler.errors import ConfigError, KschedulerError
-from kscheduler.extension_points import points_of
+from kscheduler.extension_points import Point, points_of
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.views import Views
 from kscheduler.runtime.extension_point import text_of
@@ -54,7 +53,7 @@ class Outside:
     source: str
 
     @property
-    def points(self) -> frozenset[str]:
+    def points(self) -> frozenset[Point]:
         return points_of(self.plugin_class)
 
     @property
@@ -79,27 +78,35 @@ class Outside:
 
 
 def register(
-    given: Mapping[str, Any], specs: Iterable[str], wanted: Container[str]
+    given: Mapping[str, Any],
+    specs: Iterable[str],
+    wanted: Container[str],
+    in_tree: Container[str],
 ) -> dict[str, Outside]:
-    """All plugins from outside by name: those given, those of flags, those installed and wanted."""
+    """Out-of-tree plugins by name: those given, those of flags, those installed and wanted.
+
+    None may have one of the names that are taken `in_tree`.
+    """
     found: dict[str, Outside] = {}
     for name, plugin_class in given.items():
-        _add(found, checked(plugin_class, f"plugins[{name!r}]", name))
+        _add(found, checked(plugin_class, f"plugins[{name!r}]", name, in_tree=in_tree))
     for spec in specs:
         source = f"--plugin {spec}"
-        _add(found, checked(_loaded(spec, source), source))
+        _add(found, checked(_loaded(spec, source), source, in_tree=in_tree))
     for entry in installed():
         if entry.name in wanted:
-            _add(found, _of_entry(entry))
+            _add(found, _of_entry(entry, in_tree))
     return found
 
 
-def everything(specs: Iterable[str]) -> tuple[dict[str, Outside], list[str]]:
+def everything(
+    specs: Iterable[str], in_tree: Container[str]
+) -> tuple[dict[str, Outside], list[str]]:
     """All that could be used, and what is wrong with the rest of what is installed."""
-    found, problems = register({}, specs, ()), []
+    found, problems = register({}, specs, (), in_tree), []
     for entry in installed():
         try:
-            _add(found, _of_entry(entry))
+            _add(found, _of_entry(entry, in_tree))
         except ConfigError as error:
             problems.append(str(error))
     return found, problems
@@ -115,7 +122,9 @@ def source_of(entry: EntryPoint) -> str:
     return f"entry point {entry.name} = {entry.value}{package}"
 
 
-def checked(plugin_class: Any, source: str, name: str = "") -> Outside:
+def checked(
+    plugin_class: Any, source: str, name: str = "", *, in_tree: Container[str] = ()
+) -> Outside:
     """`name` is what it was registered under, where that is said apart from the class."""
     if isinstance(plugin_class, Outside):
         return plugin_class
@@ -125,7 +134,7 @@ def checked(plugin_class: Any, source: str, name: str = "") -> Outside:
     if found:
         raise ConfigError(f"{source}: class {plugin_class.__name__}: {'; '.join(found)}")
     own: str = plugin_class.name  # type: ignore[attr-defined]
-    if name in IN_TREE or own in IN_TREE:
+    if name in in_tree or own in in_tree:
         raise ConfigError(f"{source}: {EXISTS.format(name or own)} in kube-scheduler")
     if name and name != own:
         raise ConfigError(f"{source}: class {plugin_class.__name__} calls itself {own}")
@@ -185,10 +194,10 @@ def _module_in(path: Path) -> ModuleType:
     return module
 
 
-def _of_entry(entry: EntryPoint) -> Outside:
+def _of_entry(entry: EntryPoint, in_tree: Container[str]) -> Outside:
     source = source_of(entry)
     try:
         plugin_class = entry.load()
     except (Exception, SystemExit) as error:
         raise ConfigError(f"{source}: cannot be imported: {text_of(error)}") from error
-    return checked(plugin_class, source, entry.name)
+    return checked(plugin_class, source, entry.name, in_tree=in_tree)
