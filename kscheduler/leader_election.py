@@ -4,12 +4,12 @@ Mirrors client-go's elector. Time is read off a local monotonic clock only: a le
 valid for its duration after *we last saw it change*, whatever the times written in it say, so
 clocks that jump or disagree change nothing. Differs: nothing on the wire.
 
-`held` is what client-go has no word for: how long a leader may go on writing without having heard
-from the server. It counts from *before* the last renewal was sent, since that is the earliest
+A `Tenure` is what client-go has no word for: how long a leader may go on writing without having
+heard from the server. It counts from *before* the last renewal was sent, since that is the earliest
 moment from which another candidate may count, and ends ahead of the lease that others read.
 
-An elector runs in one event loop; `held`, `is_leader`, `holder` and `overdue` may be asked from any
-thread. Each of them reads attributes that are replaced in one assignment and never changed.
+An elector runs in one event loop; its tenure, `is_leader`, `holder` and `overdue` may be read from
+any thread. Each of them reads attributes that are replaced in one assignment and never changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JITTER_FACTOR = 1.2
 WATCHDOG_SECONDS = 20.0
 # A leader writes for at least this part of the duration that others read in its lease.
 LEAST_HELD = 0.5
-# The term of somebody who does not lead.
+# The term of a candidate that does not lead.
 NO_TERM = 0
 
 RawLease = dict[str, Any]
@@ -42,8 +42,8 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def elapsed() -> float:
-    """A clock that nobody sets and that, where there is such a one, goes on in a suspended machine:
-    the other candidates' machines may be awake.
+    """Monotonic seconds, counting on in a suspended machine where the system has such a clock: the
+    other candidates' machines may be awake.
     """
     return time.clock_gettime(_CLOCK)
 
@@ -70,11 +70,16 @@ class ElectionConfig:
     retry_seconds: float
 
     def check(self) -> None:
-        problem = self._problem()
-        if problem:
+        """Raises ConfigError if these durations do not fit each other."""
+        if problem := self.problem:
             raise ConfigError(f"couldn't create leader elector: {problem}")
 
-    def _problem(self) -> str:
+    @property
+    def problem(self) -> str:
+        """The first of client-go's complaints that applies, in its order; "" if none does.
+
+        The one about whole seconds is ours: a shorter lease would be written as one of 0 seconds.
+        """
         if self.lease_seconds <= self.renew_deadline_seconds:
             return "leaseDuration must be greater than renewDeadline"
         if self.renew_deadline_seconds <= JITTER_FACTOR * self.retry_seconds:
@@ -110,45 +115,73 @@ class ElectionConfig:
         return min(self.renew_deadline_seconds, latest)
 
 
-def _nothing(_: str) -> None:
-    return None
+class Tenure:
+    """The right of a leader to act: a term, and the moment until which it may act in it.
+
+    An elector writes it; whatever guards writes to the API server reads it, from any thread. Terms
+    count up. One ends when the lease is seen to be another's, or is given back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = elapsed) -> None:
+        self._clock = clock
+        self._term_until: tuple[int, float] = NO_TERM, float("-inf")
+        self._terms = 0
+
+    def held(self) -> tuple[int, float]:
+        """The term and how many seconds of it are left, should no renewal succeed; none if not
+        positive. The term is NO_TERM while not leading.
+
+        Asked right before every write, so it is cheap, and true even if the loop that renews has
+        been standing still.
+        """
+        term, until = self._term_until
+        return (term, until - self._clock()) if term else (NO_TERM, 0.0)
+
+    def extend(self, until: float) -> None:
+        """The lease was written: the term goes on, or a new one begins."""
+        term, _ = self._term_until
+        if term == NO_TERM:
+            term = self._terms = self._terms + 1
+        self._term_until = term, until
+
+    def end(self) -> None:
+        self._term_until = NO_TERM, float("-inf")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Observers:
-    """Who hears of changes: events for people, a gauge for machines."""
+    """Callbacks for changes: events for people, a gauge for machines."""
 
-    event: Callable[[str], object] = _nothing
+    event: Callable[[str], object] = lambda _: None
     leading: Callable[[], object] = lambda: None
     standing_by: Callable[[], object] = lambda: None
     slow_path: Callable[[], object] = lambda: None
-    # The lease was written: what `held` tells has changed for the better.
+    # The lease was written, and the tenure extended.
     renewed: Callable[[], object] = lambda: None
 
 
 class LeaderElector:
+    """One candidate for one lease; its config has passed `check` before it runs."""
+
     def __init__(
         self,
         api: LeaseApi,
         config: ElectionConfig,
         observers: Observers | None = None,
         *,
+        tenure: Tenure | None = None,
         clock: Callable[[], float] = elapsed,
         rng: random.Random | None = None,
     ) -> None:
-        config.check()
         self._api = api
         self.config = config
-        self.observers = observers or Observers()
+        self.tenure = tenure or Tenure(clock)
+        self._observers = observers or Observers()
         self._clock = clock
         self._rng = rng or random.Random()
         self._lease: RawLease | None = None
         # The record as last seen, and when it was seen to change.
         self._observed: tuple[dict[str, Any], float] = {}, 0.0
-        # The term and until when we may act in it. Terms count up; one ends when the lease is seen
-        # to be another's, or given back.
-        self._held: tuple[int, float] = NO_TERM, float("-inf")
-        self._terms = 0
 
     @property
     def holder(self) -> str:
@@ -163,19 +196,6 @@ class LeaderElector:
         """When the lease as last seen runs out, on this process's monotonic clock."""
         record, seen_at = self._observed
         return seen_at + float(record.get("leaseDurationSeconds") or 0)
-
-    def held(self) -> tuple[int, float]:
-        """The term of office and how many seconds of it are left, should no renewal succeed; none
-        if not positive. The term is NO_TERM for somebody who does not lead.
-
-        Asked right before every write, so it is cheap, and true even if the loop that renews has
-        been standing still.
-        """
-        term, until = self._held
-        return (term, until - self._clock()) if term else (NO_TERM, 0.0)
-
-    def seconds_left(self) -> float:
-        return self.held()[1]
 
     def overdue(self) -> str | None:
         """Why this leader counts as stuck: its lease ran out long ago and it still leads."""
@@ -197,16 +217,16 @@ class LeaderElector:
         releases the lease. `is_alive` is asked before every renewal whether there still is anybody
         who leads.
         """
-        self.observers.standing_by()
+        self._observers.standing_by()
         await self._acquire()
         leading = asyncio.create_task(lead(), name="leading")
         try:
             await self._renew_until_lost(leading, is_alive)
         finally:
             await _cancelled(leading)
-            self.observers.standing_by()
+            self._observers.standing_by()
             await self._release()
-            self.observers.event(f"{self.config.identity} stopped leading")
+            self._observers.event(f"{self.config.identity} stopped leading")
 
     async def _acquire(self) -> None:
         lock = self.config.lock
@@ -217,8 +237,8 @@ class LeaderElector:
             log.v(4).info("Failed to acquire lease", lock=lock)
             jitter = 1 + self._rng.random() * JITTER_FACTOR
             await asyncio.sleep(self.config.retry_seconds * jitter)
-        self.observers.event(f"{self.config.identity} became leader")
-        self.observers.leading()
+        self._observers.event(f"{self.config.identity} became leader")
+        self._observers.leading()
         log.info("Successfully acquired lease", lock=lock)
 
     async def _renew_until_lost(
@@ -306,7 +326,7 @@ class LeaderElector:
         spec = lease.get("spec") or {}
         transitions = int(spec.get("leaseTransitions") or 0)
         if self.is_leader:
-            self.observers.slow_path()
+            self._observers.slow_path()
             acquired = spec.get("acquireTime") or now
         else:
             acquired, transitions = now, transitions + 1
@@ -369,17 +389,14 @@ class LeaderElector:
     def _hold(self, written: RawLease, *, since: float) -> None:
         """We wrote the lease: it is ours, from before the request was sent."""
         self._keep(written)
-        term, _ = self._held
-        if term == NO_TERM:
-            term = self._terms = self._terms + 1
-        self._held = term, since + self.config.held_seconds
-        self.observers.renewed()
+        self.tenure.extend(until=since + self.config.held_seconds)
+        self._observers.renewed()
 
     def _keep(self, lease: RawLease) -> None:
         self._lease = lease
         self._observed = lease.get("spec") or {}, self._clock()
         if not self.is_leader:
-            self._held = NO_TERM, float("-inf")
+            self.tenure.end()
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

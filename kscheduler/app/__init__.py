@@ -1,10 +1,12 @@
-"""The composition root: options in, a running scheduler out.
+"""The composition root: options in, an exit code out.
 
-    startup.setup    options → validated configuration, port, clients     (must succeed at once)
-    daemon.run       serve, follow the cluster, win the lease, schedule   (until told to stop)
+    startup.setup    options → configuration, clients, scheduler      (must succeed at once)
+    daemon.run       events, health, serving, informers, election, loop     (until a signal)
 
-`setup` and `run` follow kube-scheduler's own order. In between, `scheduler` puts the parts together
-and `following` decides which collections of the API server they need.
+Open `startup` first: `setup` and `run` are kube-scheduler's own two steps, in its order. The
+module `scheduler` makes cache, queue, plugins and cycle; `informers` knows the collections of the
+API server that they read; `election`, `extenders`, `memory`, `signals` and `debugger` hold one
+topic each.
 """
 
 import asyncio
@@ -16,16 +18,15 @@ from typing import Any
 import uvloop
 
 from kscheduler import logs
-from kscheduler.app.daemon import run
-from kscheduler.app.lost_connections import tell_of_errors
+from kscheduler.app.daemon import Daemon, run
 from kscheduler.app.signals import stop_on_signals
-from kscheduler.app.startup import NO_PLUGINS, Setup, setup, write_config
+from kscheduler.app.startup import NO_PLUGINS, setup, write_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.options import Options
 
 log = logs.logger(__name__)
 
-__all__ = ["Setup", "main", "run", "setup"]
+__all__ = ["Daemon", "main", "run", "setup"]
 
 
 def main(
@@ -48,7 +49,7 @@ def main(
         return code
     gates = gates or options.gates()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.get_loop().set_exception_handler(tell_of_errors)
+        runner.get_loop().set_exception_handler(log_loop_error)
         return runner.run(_main(options, gates, plugins))
 
 
@@ -58,11 +59,25 @@ async def _main(options: Options, gates: FeatureGates, plugins: Mapping[str, Any
     # Until there is something to end in order, a signal ends whatever is under way.
     stop_on_signals(this.cancel)
     try:
-        async with setup(options, gates, out_of_tree=plugins) as made:
+        async with setup(options, gates, out_of_tree=plugins) as daemon:
             if options.write_config_to:
-                write_config(made.completed.written, options.write_config_to)
+                write_config(daemon.cc.completed.written, options.write_config_to)
                 return 0
-            return await run(made)
+            return await run(daemon)
     except asyncio.CancelledError:
         log.info("Requested to terminate, exiting")
         return 0
+
+
+def log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The loop's exception handler.
+
+    When a connection is lost between TCP's handshake and TLS's, uvloop writes to a transport that
+    is closed already, and reports that here instead of to the task that connects, which finds out
+    by its own timeout. One line is enough for it; everything else gets the default treatment.
+    """
+    error = context.get("exception")
+    if isinstance(error, RuntimeError) and "the handler is closed" in str(error):
+        log.info("Connection lost before the TLS handshake", err=error)
+    else:
+        loop.default_exception_handler(context)

@@ -1,29 +1,32 @@
-"""Run: serve, follow the cluster, win the lease, schedule; and end in order."""
+"""Run: configz, events, health, serving, informers, election, loop; and an end in order.
+
+Mirrors `Run` in cmd/kube-scheduler/app/server.go. Differs: the last events are sent before the
+process ends, and --leader-elect-rejoin campaigns again instead of ending it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import random
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator, Mapping
 
-from kscheduler import logs, plugins
-from kscheduler.app import debugger, garbage
-from kscheduler.app.election import KubeLease, election_config, make_elector, request_seconds
-from kscheduler.app.election_thread import ElectionThread
-from kscheduler.app.scheduler import Assembler, Broadcaster, Scheduler, plugin_names, without
-from kscheduler.app.signals import stop_on_signals, tell_on_signal
-from kscheduler.app.startup import Setup
-from kscheduler.client.events.legacy import LegacyBroadcaster, broadcaster_for
-from kscheduler.client.fence import Fence
-from kscheduler.client.kube_client import KubeClient
+from kscheduler import logs
+from kscheduler.app import debugger, memory
+from kscheduler.app.config import CompletedConfig
+from kscheduler.app.election import (
+    ElectionThread,
+    KubeLease,
+    election_config,
+    make_elector,
+    request_seconds,
+)
+from kscheduler.app.scheduler import Scheduler, plugin_names
+from kscheduler.app.signals import dump_on_signal, stop_on_signals
 from kscheduler.config.dump import to_json
 from kscheduler.errors import KschedulerError
 from kscheduler.leader_election import LeaderElector
-from kscheduler.runtime.out_of_tree.health import Limits
+from kscheduler.plugins import not_built
 from kscheduler.serving import endpoints, gate
 from kscheduler.serving.access_metrics import SERVING_CERTIFICATE, AccessObserver, Upkeep
 from kscheduler.serving.health import PING, Check, ping
@@ -39,22 +42,37 @@ FAILED = 1
 LAST_EVENTS_SECONDS = 1.0
 
 
-@dataclass(slots=True)
+async def run(daemon: Daemon) -> int:
+    """Schedules until a signal or the loss of the lease; the exit code is kube-scheduler's."""
+    log.info("Starting Kubernetes Scheduler", version=daemon.cc.options.reported_version)
+    # Nothing reads these here; the line is one that log readers know.
+    go_settings = {name: os.environ.get(name, "") for name in ("GOGC", "GOMAXPROCS", "GOTRACEBACK")}
+    log.info("Golang settings", **go_settings)
+    stop_on_signals(daemon.stopping.set)
+    dump_on_signal(lambda: debugger.dump(daemon.scheduler))
+    return await daemon.run()
+
+
+def warn_of_missing_plugins(cc: CompletedConfig) -> None:
+    """Nobody should find out from a misplaced pod what this version cannot do yet."""
+    missing = not_built()
+    for name in sorted(plugin_names(cc.completed) & missing.keys()):
+        log.text_warning(f"Plugin {name} is not available in this version: {missing[name]}")
+
+
 class Daemon:
     """A scheduler and what surrounds it while it runs.
 
-    With --leader-elect-rejoin, a lost lease costs the scheduler and all it knows; `assemble` makes
-    the next one.
+    With --leader-elect-rejoin, a lost lease costs the scheduler and all it knows, and `scheduler`
+    becomes another one.
     """
 
-    made: Setup
-    assemble: Callable[[], Scheduler]
-    scheduler: Scheduler
-    broadcaster: Broadcaster
-    lease_events: LegacyBroadcaster
-    election: ElectionThread | None
-    synced: bool = False
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self, cc: CompletedConfig, scheduler: Scheduler) -> None:
+        self.cc = cc
+        self.scheduler = scheduler
+        self.election = _election(cc)
+        self.synced = False
+        self.stopping = asyncio.Event()
 
     @property
     def elector(self) -> LeaderElector | None:
@@ -62,51 +80,54 @@ class Daemon:
 
     @property
     def delays_cache(self) -> bool:
-        """Follow the cluster only while leading, to spare a standby the memory."""
-        return self.elector is not None and self.made.config.delay_cache_until_active
+        """Whether informers start only when the lease is won, to spare a standby the memory."""
+        return self.elector is not None and self.cc.component_config.delay_cache_until_active
 
     @property
     def rejoins(self) -> bool:
-        return self.elector is not None and self.made.options.leader_elect_rejoin
+        return self.elector is not None and self.cc.options.leader_elect_rejoin
 
     async def run(self) -> int:
-        """Until a signal or the loss of the lease; the exit code is kube-scheduler's."""
-        self.made.clients.reachability.begin()
+        """Runs everything until a signal or the loss of the lease; returns the exit code.
+
+        Raises ConfigError if the election's durations do not fit each other: flags without a file
+        are checked here and not in setup, as upstream does.
+        """
+        if self.elector is not None:
+            self.elector.config.check()
+        warn_of_missing_plugins(self.cc)
+        self.cc.clients.reachability.begin()
         async with asyncio.TaskGroup() as tasks:
             around = [
                 tasks.create_task(logs.flush_regularly(), name="logs"),
-                tasks.create_task(self.broadcaster.run(), name="events"),
-                tasks.create_task(self.lease_events.run(), name="lease-events"),
+                tasks.create_task(self.cc.events.run(), name="events"),
+                tasks.create_task(self.cc.lease_events.run(), name="lease-events"),
             ]
             around.extend(
-                tasks.create_task(server.run(), name="serving") for server in self._servers()
+                tasks.create_task(server.run(), name="serving") for server in self.servers()
             )
-            if self.made.serving is not None:
-                trust = self.made.serving.delegation.follow()
+            if self.cc.serving is not None:
+                trust = self.cc.serving.delegation.follow()
                 around.append(tasks.create_task(trust, name="serving/trust"))
-            work = tasks.create_task(self._work(), name="scheduling")
+            work = tasks.create_task(self.schedule(), name="scheduling")
             stop = tasks.create_task(self.stopping.wait(), name="signals")
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
             lost_lease = not self.stopping.is_set()
+            # Serving goes on until the end, and readyz says from here on why it is not ready.
             self.stopping.set()
             work.cancel()
             await asyncio.wait({work})
-            await self._send_last_events()
+            # Upstream drops the events it has not sent; a moment's patience saves most of them.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_EVENTS_SECONDS):
+                    await self.cc.events.drained()
+                    await self.cc.lease_events.drained()
+            self.cc.events.shutdown()
+            self.cc.lease_events.shutdown()
             for task in reversed(around):
                 task.cancel()
-        return self._conclude(lost_lease=lost_lease)
-
-    async def _send_last_events(self) -> None:
-        """Upstream drops what it has not sent; a moment's patience saves most of it."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_EVENTS_SECONDS):
-                await self.broadcaster.drained()
-                await self.lease_events.drained()
-        self.broadcaster.shutdown()
-        self.lease_events.shutdown()
-
-    def _conclude(self, *, lost_lease: bool) -> int:
         if self.elector is None:
+            # Upstream ends so, with exit code 1, whatever the reason was.
             raise KschedulerError("finished without leader elect")
         if lost_lease:
             log.error(None, "Leaderelection lost")
@@ -114,33 +135,31 @@ class Daemon:
         log.info("Requested to terminate, exiting")
         return OK
 
-    async def _work(self) -> None:
+    async def schedule(self) -> None:
+        """One term in office, or with --leader-elect-rejoin one after the other."""
         await self._serve_term()
         while self.rejoins:
             log.error(None, "Leaderelection lost, campaigning again")
             self.synced = False
-            self.made.metrics.forget_state()
-            self.scheduler = self.assemble()
+            self.cc.metrics.forget_state()
+            self.scheduler = self.cc.new_scheduler()
             # The last scheduler was kept out of the collector's rounds; now it is garbage.
-            garbage.look_again()
+            memory.unfreeze()
             await self._serve_term()
 
     async def _serve_term(self) -> None:
-        """Follow the cluster and schedule; when leadership ends, so do the reflectors."""
+        """Informers, election, loop; when leadership ends, so do the reflectors."""
         try:
             async with asyncio.TaskGroup() as reflectors:
-                await self._follow_and_lead(reflectors)
+                if not self.delays_cache:
+                    await self._sync(reflectors)
+                if self.election is None:
+                    await self.scheduler.run()
+                else:
+                    await self.election.run(lambda: self._lead(reflectors))
                 raise _OverError
         except* _OverError:
             pass
-
-    async def _follow_and_lead(self, reflectors: asyncio.TaskGroup) -> None:
-        if not self.delays_cache:
-            await self._sync(reflectors)
-        if self.election is None:
-            await self._lead(reflectors)
-        else:
-            await self.election.run(lambda: self._lead(reflectors))
 
     async def _lead(self, reflectors: asyncio.TaskGroup) -> None:
         if self.delays_cache:
@@ -154,19 +173,30 @@ class Daemon:
         self.synced = True
         log.v(3).info("Handlers synced")
 
-    def _servers(self) -> Iterator[Server]:
+    def servers(self) -> Iterator[Server]:
         """The secure port, and the plain listeners that were asked for."""
-        sources = self._sources()
-        serving, plain = self.made.serving, self.made.plain
+        gates, metrics = self.cc.gates, self.cc.metrics
+        sources = endpoints.Sources(
+            checks=self.checks(),
+            collect=metrics.registry.collect,
+            reset=metrics.reset,
+            configz=self.configz,
+            pods=lambda: self.scheduler.informers.pods.items(),
+            leads=lambda: self.synced if self.elector is None else self.elector.is_leader,
+            flags=self.cc.options.texts if gates.enabled("ComponentFlagz") else None,
+            emulated=gates.emulation.emulated if gates.enabled("ComponentStatusz") else None,
+            profiles=self.cc.component_config.enable_profiling,
+        )
+        serving, plain = self.cc.serving, self.cc.plain
         if serving is not None:
             callers = serving.delegation
             guard = gate.guarded(
                 endpoints.all_pages(sources),
                 callers.authenticator,
                 callers.authorizer,
-                AccessObserver(self.made.metrics),
+                AccessObserver(metrics),
             )
-            upkeep = Upkeep(self.made.metrics, SERVING_CERTIFICATE)
+            upkeep = Upkeep(metrics, SERVING_CERTIFICATE)
             tls = TlsContexts(serving.port, callers.trust, upkeep)
             yield Server(gate.presented(guard), serving.port.listener, tls)
         if plain.health is not None:
@@ -174,46 +204,28 @@ class Daemon:
         if plain.metrics is not None:
             yield Server(gate.presented(read_only(endpoints.metrics_pages(sources))), plain.metrics)
 
-    def _sources(self) -> endpoints.Sources:
-        gates, metrics = self.made.gates, self.made.metrics
-        return endpoints.Sources(
-            checks=self._checks(),
-            collect=metrics.registry.collect,
-            reset=metrics.reset,
-            configz=self._configz,
-            pods=lambda: self.scheduler.following.pods.items(),
-            leads=lambda: self.synced if self.elector is None else self.elector.is_leader,
-            flags=self.made.options.texts if gates.enabled("ComponentFlagz") else None,
-            emulated=gates.emulation.emulated if gates.enabled("ComponentStatusz") else None,
-            profiles=self.made.config.enable_profiling,
-        )
+    def checks(self) -> Mapping[str, list[Check]]:
+        """Health checks by endpoint, in the order in which ?verbose shows them."""
 
-    def _checks(self) -> Mapping[str, list[Check]]:
-        shutdown = Check("shutdown", self._shutting_down)
-        sync = Check("sched-handler-sync", self._not_synced)
-        outside: list[Check] = []
-        if self.made.out_of_tree:
-            outside.append(Check("outside-plugins", ping, self._failing_plugins))
+        def shutting_down() -> str | None:
+            return "process is shutting down" if self.stopping.is_set() else None
+
+        def not_synced() -> str | None:
+            return None if self.synced else "handlers are not fully synchronized"
+
+        ready = [Check("shutdown", shutting_down), Check("sched-handler-sync", not_synced)]
+        if self.cc.out_of_tree:
+            # Always passes: a plugin that fails is set aside, which is no reason to restart.
+            failing = lambda: self.scheduler.outside.health.troubles()  # noqa: E731
+            ready.append(Check("outside-plugins", ping, failing))
         if self.elector is None:
-            return {"healthz": [PING], "livez": [PING], "readyz": [shutdown, sync, *outside]}
+            return {"healthz": [PING], "livez": [PING], "readyz": ready}
         election = Check("leaderElection", self.elector.overdue)
-        return {
-            "healthz": [election],
-            "livez": [PING],
-            "readyz": [election, shutdown, sync, *outside],
-        }
+        return {"healthz": [election], "livez": [PING], "readyz": [election, *ready]}
 
-    def _failing_plugins(self) -> str:
-        return self.scheduler.outside.health.troubles()
-
-    def _shutting_down(self) -> str | None:
-        return "process is shutting down" if self.stopping.is_set() else None
-
-    def _not_synced(self) -> str | None:
-        return None if self.synced else "handlers are not fully synchronized"
-
-    def _configz(self) -> bytes:
-        completed = self.made.completed
+    def configz(self) -> bytes:
+        completed = self.cc.completed
+        # Upstream's logging of the configuration at -v=2 changes it in place, and configz with it.
         shown = completed.written if log.v(2) else completed.config
         return f'{{"componentconfig":{to_json(shown)}}}'.encode()
 
@@ -222,78 +234,20 @@ class _OverError(Exception):
     """Ends the group of reflectors."""
 
 
-async def run(made: Setup) -> int:
-    """Schedules until told to stop."""
-    log.info("Starting Kubernetes Scheduler", version=made.options.reported_version)
-    log.info("Golang settings", **_go_settings(os.environ))
-    daemon = build(made)
-    stop_on_signals(daemon.stopping.set)
-    tell_on_signal(lambda: debugger.tell(daemon.scheduler))
-    return await daemon.run()
-
-
-def build(made: Setup) -> Daemon:
-    """Everything that can still be wrong with the configuration is found here."""
-    lease_events = LegacyBroadcaster(KubeClient(made.clients.scheduling))
-    election = _election(made, lease_events)
-    fence = None if election is None else _fence(election.elector)
-    _tell_what_is_missing(made)
-    broadcaster = broadcaster_for(
-        KubeClient(made.clients.events),
-        has_events_api=made.has_events_api,
-        dropped=made.metrics.kscheduler_events_dropped_total.inc,
-        urgent=lambda: made.clients.scheduling.busy,
-    )
-    assemble = Assembler(
-        completed=without(made.completed, plugins.not_built()),
-        resources=plugins.resources_read(plugin_names(made.completed)),
-        registry={**plugins.factories(), **made.out_of_tree},
-        gates=made.gates,
-        client=KubeClient(made.clients.scheduling, fence=fence),
-        broadcaster=broadcaster,
-        metrics=made.metrics,
-        max_unschedulable_seconds=made.options.pod_max_in_unschedulable_pods_duration.seconds,
-        rng=random.Random(),
-        limits=Limits(
-            call_seconds=made.options.plugin_timeout.seconds,
-            wait_seconds=made.options.plugin_wait_timeout.seconds,
-            max_failures=made.options.plugin_max_failures,
-        ),
-    ).assemble
-    return Daemon(made, assemble, assemble(), broadcaster, lease_events, election)
-
-
-def _election(made: Setup, events: LegacyBroadcaster) -> ElectionThread | None:
-    config = made.config.leader_election
-    if not config.leader_elect:
+def _election(cc: CompletedConfig) -> ElectionThread | None:
+    config = cc.component_config.leader_election
+    if cc.tenure is None or cc.fence is None:
         return None
-    lease = KubeLease(
-        made.clients.leader_election,
-        config.resource_namespace,
-        config.resource_name,
-        request_seconds(config),
+    transport = cc.clients.leader_election
+    elector = make_elector(
+        KubeLease(
+            transport, config.resource_namespace, config.resource_name, request_seconds(config)
+        ),
+        election_config(config),
+        cc.lease_events.recorder(cc.component_config.profiles[0].scheduler_name),
+        cc.metrics,
+        tenure=cc.tenure,
+        renewed=cc.fence.changed,
+        post=asyncio.get_running_loop().call_soon_threadsafe,
     )
-    recorder = events.recorder(made.config.profiles[0].scheduler_name)
-    post = asyncio.get_running_loop().call_soon_threadsafe
-    elector = make_elector(lease, election_config(config), recorder, made.metrics, post)
-    return ElectionThread(elector, made.clients.leader_election)
-
-
-def _fence(elector: LeaderElector) -> Fence:
-    """Keeps writes back while the lease has run out, and lets them go when it is renewed."""
-    fence = Fence(elector.held)
-    post = asyncio.get_running_loop().call_soon_threadsafe
-    elector.observers.renewed = partial(post, fence.changed)
-    return fence
-
-
-def _tell_what_is_missing(made: Setup) -> None:
-    """Nobody should find out from a misplaced pod what this version cannot do yet."""
-    missing = plugins.not_built()
-    for name in sorted(plugin_names(made.completed) & missing.keys()):
-        log.text_warning(f"Plugin {name} is not available in this version: {missing[name]}")
-
-
-def _go_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Nothing reads them here; the line is one that log readers know."""
-    return {name: environ.get(name, "") for name in ("GOGC", "GOMAXPROCS", "GOTRACEBACK")}
+    return ElectionThread(elector, transport)

@@ -1,4 +1,4 @@
-"""Which collections of the API server a scheduler follows, given the plugins it runs."""
+"""Informers of a scheduler: one per collection of the API server that its plugins read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from kscheduler.framework.listers import FixedLister, FollowedLister, Lister
 
 T = TypeVar("T", bound=ApiObject)
 
-# Pods that have come to an end take nothing of their node any more: for us they are gone.
+# Pods that have ended take nothing of their node any more, and are never listed or watched.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
-class Following:
-    """The informers of one scheduler; plugins read them as listers."""
+class Informers:
+    """The informers of one scheduler; plugins read them as listers.
+
+    Pods and nodes are always watched, other kinds when a plugin reads them, is woken by them, or
+    is an out-of-tree plugin that has asked for them. Nothing is listed before `factory.start`.
+    """
 
     def __init__(self, factory: InformerFactory, resources: Iterable[Resource]) -> None:
         self.factory = factory
@@ -30,13 +34,13 @@ class Following:
         self._by_kind |= {PODS.struct: self.pods, NODES.struct: self.nodes}
 
     def lister(self, kind: type[T], /) -> FollowedLister[T]:
-        """What is followed of this kind; nothing, if no plugin that runs has asked for it."""
+        """The objects of this kind; none at all if no plugin that runs reads them."""
         return self._by_kind.get(kind, FixedLister({}))
 
     def follow(
         self, resource: Resource, namespace: str, field_selector: str, label_selector: str
     ) -> Lister[Any]:
-        """For plugins from outside, while they are made; what we follow anyway is shared."""
+        """For out-of-tree plugins, in their constructors; an informer there is anyway is shared."""
         if not (namespace or field_selector or label_selector):
             known = self._by_kind.get(resource.struct)
             if known is not None and resource in RESOURCES:
@@ -55,7 +59,7 @@ class Following:
 
     def of_event(self, resource: str) -> Informer[Any] | None:
         """The informer of a kind as plugins name it in events: `storage.k8s.io/CSINode`,
-        `foos.v1.example.com`; None if nothing of that kind can be followed.
+        `foos.v1.example.com`; None if that names no kind.
         """
         known = OTHER_KINDS.get(resource)
         if known is not None:

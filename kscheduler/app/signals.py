@@ -1,4 +1,4 @@
-"""What signals do: INT and TERM end the process, USR2 makes it tell what it knows."""
+"""Signals: INT and TERM end the process, USR2 dumps cache and queue into the log."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def stop_on_signals(
 ) -> None:
     """The first signal calls `stop`, the second ends the process at once, after `before_exit`.
 
-    What comes within `echo_seconds` is the first one again, by way of a shell or make. With
-    `hang_up`, so does a terminal that is closed, unless the process was told to ignore that (by
-    nohup). A later call of this replaces an earlier one.
+    A signal within `echo_seconds` of the first counts as the same one, which a shell or make has
+    passed on. With `hang_up`, a closed terminal counts as a signal, too, unless the process was
+    started to ignore that (by nohup). A later call of this replaces an earlier one.
     """
     loop = asyncio.get_running_loop()
     stopped_at: float | None = None
 
-    def heard() -> None:
+    def on_signal() -> None:
         nonlocal stopped_at
         if stopped_at is None:
             stopped_at = loop.time()
@@ -39,17 +39,17 @@ def stop_on_signals(
     if hang_up and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     for number in numbers:
-        loop.add_signal_handler(number, heard)
+        loop.add_signal_handler(number, on_signal)
 
 
-def tell_on_signal(tell: Callable[[], Coroutine[object, object, None]]) -> None:
-    """Each signal starts `tell`, unless it is still under way."""
+def dump_on_signal(dump: Callable[[], Coroutine[object, object, None]]) -> None:
+    """Each signal starts `dump`, unless it is still under way."""
     loop = asyncio.get_running_loop()
     under_way: asyncio.Task[None] | None = None
 
-    def heard() -> None:
+    def on_signal() -> None:
         nonlocal under_way
         if under_way is None or under_way.done():
-            under_way = loop.create_task(tell(), name="signals/tell")
+            under_way = loop.create_task(dump(), name="signals/dump")
 
-    loop.add_signal_handler(signal.SIGUSR2, heard)
+    loop.add_signal_handler(signal.SIGUSR2, on_signal)

@@ -1,21 +1,28 @@
-"""Setup: what must succeed before anything is scheduled, in kube-scheduler's order.
+"""Setup: everything that must succeed before anything is scheduled, in kube-scheduler's order.
 
 The order matters because a second mistake is only seen when the first is gone: options,
-certificate, configuration, API server, port, callers, clients, events, lock, profiles.
+certificate, configuration, API server, port, callers, clients, events, lock, plugins.
+
+Mirrors `Setup` in cmd/kube-scheduler/app/server.go and `Options.Config`.
 """
 
+from __future__ import annotations
+
 import asyncio
+import platform
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from kscheduler import logs, plugins
 from kscheduler.api.field_errors import aggregate
 from kscheduler.api.resources import EVENTS
-from kscheduler.app import build_facts
+from kscheduler.app.config import Clients, CompletedConfig, Serving
+from kscheduler.app.daemon import Daemon
 from kscheduler.app.election import request_seconds
 from kscheduler.client.clientcmd.rest_config import RestConfig, check_usable, load_rest_config
+from kscheduler.client.events.legacy import LegacyBroadcaster, broadcaster_for
+from kscheduler.client.fence import Fence
 from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.observation import (
     Observer,
@@ -27,7 +34,8 @@ from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.catalog import Catalog
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
-from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.emulation import BINARY, COMPONENT, release_text
+from kscheduler.config.feature_gates import FeatureGates, Stage
 from kscheduler.config.field_errors import aggregate as aggregate_fields
 from kscheduler.config.label_manifest import read_manifest
 from kscheduler.config.load import load_config_file
@@ -40,12 +48,14 @@ from kscheduler.config.profiles import Completed, complete, named_plugins
 from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.files import reason
+from kscheduler.leader_election import Tenure
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.out_of_tree.args import check_all
 from kscheduler.runtime.out_of_tree.registration import Outside, register
-from kscheduler.serving.delegation import Delegation, delegate
-from kscheduler.serving.plain_listener import PlainListeners, open_listeners
-from kscheduler.serving.secure_port import Pem, SecurePort, generate_certificate, open_port
+from kscheduler.serving.delegation import delegate
+from kscheduler.serving.plain_listener import open_listeners
+from kscheduler.serving.secure_port import generate_certificate, open_port
+from kscheduler.version import KUBERNETES_VERSION, __version__
 
 log = logs.logger(__name__)
 
@@ -54,90 +64,64 @@ NO_PLUGINS: Mapping[str, Any] = {}
 HIDDEN_METRIC = "scheduler_preemption_goroutines_duration_seconds"
 
 
-@dataclass(frozen=True, slots=True)
-class Clients:
-    """Connections to the API server, one per purpose, so that none delays another."""
-
-    scheduling: Transport
-    events: Transport
-    leader_election: Transport  # for the thread that renews the lease
-    reachability: Reachability
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """The secure port and who may use it."""
-
-    port: SecurePort
-    delegation: Delegation
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """All that start-up has made; `has_events_api` is whether events.k8s.io/v1 can be used."""
-
-    options: Options
-    gates: FeatureGates
-    metrics: Metrics
-    out_of_tree: Mapping[str, Outside]
-    completed: Completed
-    rest_config: RestConfig
-    serving: Serving | None
-    plain: PlainListeners
-    clients: Clients
-    has_events_api: bool
-
-    @property
-    def config(self) -> KubeSchedulerConfiguration:
-        return self.completed.config
-
-
 @asynccontextmanager
 async def setup(
     options: Options, gates: FeatureGates, *, out_of_tree: Mapping[str, Any] = NO_PLUGINS
-) -> AsyncIterator[Setup]:
-    """Everything up to the first informer; ConfigError tells the first thing that failed."""
+) -> AsyncIterator[Daemon]:
+    """A daemon ready to run, its scheduler with all plugins in it; ConfigError has the first thing
+    that failed. Ports and connections are closed when the block ends.
+    """
     catalog = plugins.catalog()
     default = default_config(catalog, gates)
-    check_options(options, gates, catalog, default)
+    in_default = [str(error) for error in validate(default, catalog, gates)]
+    if found := problems(options, gates, in_default):
+        raise ConfigError(aggregate(found))
     options, generated = generate_certificate(options)
     config = load_configuration(options, gates, catalog, default)
     rest_config = load_rest_config(config.client_connection.kubeconfig, options.master)
     metrics = Metrics(metric_selection(options))
     async with AsyncExitStack() as held:
-        serving = await open_serving(held, options, generated, metrics)
+        serving = None
+        port = open_port(options, generated)
+        if port is not None:
+            held.callback(port.listener.close)
+            serving = Serving(port, await delegate(held, options, metrics))
         plain = open_listeners(options)
         held.callback(plain.close)
-        tell_of_metric_labels(options)
+        warn_of_metric_labels(options)
         clients = await open_clients(held, rest_config, config, metrics)
-        has_events_api = await discover_events_api(clients.events)
+        events = broadcaster_for(
+            KubeClient(clients.events),
+            has_events_api=await discover_events_api(clients.events),
+            dropped=metrics.kscheduler_events_dropped_total.inc,
+            urgent=lambda: clients.scheduling.busy,
+        )
+        tenure = fence = None
         if config.leader_election.leader_elect:
             check_lock(config.leader_election.resource_lock)
-        tell_of_hidden_metrics(options)
-        outside = register_plugins(config, options.plugin, out_of_tree, catalog)
-        completed = complete(config, catalog.including(outside.values()), gates=gates)
-        tell_of_configuration(completed)
-        build_facts.record(metrics, gates)
-        yield Setup(
+            tenure = Tenure()
+            fence = Fence(tenure.held)
+        warn_of_hidden_metrics(options)
+        registered = register_plugins(config, options.plugin, out_of_tree, catalog)
+        completed = complete(config, catalog.including(registered.values()), gates=gates)
+        log_configuration(completed)
+        record_build(metrics, gates)
+        cc = CompletedConfig(
             options=options,
             gates=gates,
             metrics=metrics,
-            out_of_tree=outside,
+            out_of_tree=registered,
             completed=completed,
             rest_config=rest_config,
             serving=serving,
             plain=plain,
             clients=clients,
-            has_events_api=has_events_api,
+            events=events,
+            lease_events=LegacyBroadcaster(KubeClient(clients.scheduling)),
+            tenure=tenure,
+            fence=fence,
         )
-
-
-def check_options(
-    options: Options, gates: FeatureGates, catalog: Catalog, default: KubeSchedulerConfiguration
-) -> None:
-    in_default = [str(error) for error in validate(default, catalog, gates)]
-    if found := problems(options, gates, in_default):
-        raise ConfigError(aggregate(found))
+        yield Daemon(cc, cc.new_scheduler())
 
 
 def load_configuration(
@@ -149,24 +133,15 @@ def load_configuration(
     """
     if not options.config:
         return options.with_leader_election(options.with_deprecated(default))
-    config = options.with_leader_election(load_config_file(options.config, catalog, gates=gates))
+    config = load_config_file(options.config, catalog, gates=gates)
+    config = options.with_leader_election(config)
     if found := validate(config, catalog, gates):
         raise ConfigError(aggregate_fields(found))
     return config
 
 
-async def open_serving(
-    held: AsyncExitStack, options: Options, generated: Pem | None, metrics: Metrics
-) -> Serving | None:
-    port = open_port(options, generated)
-    if port is None:
-        return None
-    held.callback(port.listener.close)
-    return Serving(port, await delegate(held, options, metrics))
-
-
-def tell_of_metric_labels(options: Options) -> None:
-    """Upstream complains about the label manifest even when nobody asked for one."""
+def warn_of_metric_labels(options: Options) -> None:
+    """Upstream complains about the label manifest even when no flag names one."""
     if options.allow_metric_labels is not None:
         return
     if not options.allow_metric_labels_manifest:
@@ -175,7 +150,7 @@ def tell_of_metric_labels(options: Options) -> None:
         log.text_error("empty allow-list mapping supplied, ignoring.")
 
 
-def tell_of_hidden_metrics(options: Options) -> None:
+def warn_of_hidden_metrics(options: Options) -> None:
     if options.show_hidden_metrics_for_version and HIDDEN_METRIC not in options.disabled_metrics:
         log.text_warning(
             f"Hidden metrics ({HIDDEN_METRIC}) have been manually overridden, "
@@ -196,30 +171,31 @@ async def open_clients(
             "burst is required to be greater than 0 when RateLimiter is not set "
             "and QPS is set to greater than 0"
         )
-    observer = RestClientMetrics(metrics)
+    rest_client_metrics = RestClientMetrics(metrics)
+    post = asyncio.get_running_loop().call_soon_threadsafe
     reachability = Reachability()
 
     def transport(
-        agent: str, told: Observer | None = None, timeout_seconds: float | None = None
+        agent: str, observer: Observer, timeout_seconds: float | None = None
     ) -> Transport:
-        observer.opened()
+        rest_client_metrics.opened()
         return Transport(
             rest_config,
             agent=user_agent(agent),
             qps=connection.qps,
             burst=connection.burst,
             timeout_seconds=timeout_seconds,
-            observer=told or observer,
+            observer=observer,
             reachability=reachability,
         )
 
     return Clients(
-        scheduling=await held.enter_async_context(transport("scheduler")),
-        events=await held.enter_async_context(transport("scheduler")),
-        # Its connections belong to the thread that opens and closes them.
+        scheduling=await held.enter_async_context(transport("scheduler", rest_client_metrics)),
+        events=await held.enter_async_context(transport("scheduler", rest_client_metrics)),
+        # Not entered here: its connections belong to the thread that opens and closes them.
         leader_election=transport(
             "leader-election",
-            ThreadsafeObserver(observer, asyncio.get_running_loop().call_soon_threadsafe),
+            ThreadsafeObserver(rest_client_metrics, post),
             request_seconds(config.leader_election),
         ),
         reachability=reachability,
@@ -227,7 +203,9 @@ async def open_clients(
 
 
 async def discover_events_api(client: Transport) -> bool:
-    """Asked once; a server that cannot say it has the events API gets core events for good."""
+    """Whether events.k8s.io/v1 is served. Asked once; a server that cannot say so gets core events
+    for good.
+    """
     try:
         async with asyncio.timeout(DISCOVERY_SECONDS):
             return await KubeClient(client).serves(EVENTS.api_version)
@@ -253,14 +231,15 @@ def register_plugins(
     given: Mapping[str, Any],
     catalog: Catalog,
 ) -> Mapping[str, Outside]:
-    """The out-of-tree plugins, whose arguments in the configuration were checked."""
-    outside = register(given, specs, named_plugins(config), catalog.in_tree)
-    if found := list(check_all(config, {name: one.args_type for name, one in outside.items()})):
+    """The out-of-tree registry; ConfigError if the file has arguments that its plugins refuse."""
+    registered = register(given, specs, named_plugins(config), catalog.in_tree)
+    types = {name: one.args_type for name, one in registered.items()}
+    if found := list(check_all(config, types)):
         raise ConfigError(aggregate_fields(found))
-    return outside
+    return registered
 
 
-def tell_of_configuration(completed: Completed) -> None:
+def log_configuration(completed: Completed) -> None:
     if not log.v(2):
         return
     for effective in completed.plugins.values():
@@ -271,6 +250,7 @@ def tell_of_configuration(completed: Completed) -> None:
 
 
 def write_config(config: KubeSchedulerConfiguration, path: str) -> None:
+    """--write-config-to."""
     text = to_yaml(config)
     try:
         with open(path, "w", encoding="utf-8") as file:
@@ -279,3 +259,26 @@ def write_config(config: KubeSchedulerConfiguration, path: str) -> None:
         verb = "open" if err.filename else "write"
         raise ConfigError(f"{verb} {path}: {reason(err)}") from err
     log.info("Wrote configuration", file=path)
+
+
+def record_build(metrics: Metrics, gates: FeatureGates) -> None:
+    """Build, versions and feature gates as metrics: Go's labels, with Python's facts in them."""
+    major, minor = BINARY.release
+    metrics.kubernetes_build_info.labels(
+        str(major),
+        str(minor),
+        KUBERNETES_VERSION,
+        f"kscheduler-{__version__}",
+        "",
+        "",
+        f"python{platform.python_version()}",
+        platform.python_implementation(),
+        f"{platform.system().lower()}/{platform.machine()}",
+    ).set(1)
+    emulation = gates.emulation
+    metrics.version_info.labels(
+        COMPONENT, str(BINARY), release_text(emulation.emulated), release_text(emulation.lowest)
+    ).set(1)
+    for name, state in gates.states().items():
+        stage = "" if state.stage is Stage.GA else state.stage
+        metrics.kubernetes_feature_enabled.labels(name, stage).set(int(state.enabled))

@@ -342,7 +342,6 @@ async def _schedule(
 ) -> int:
     """The scheduler, started as on any cluster, talking to the sandbox over loopback."""
     from kscheduler.app import setup
-    from kscheduler.app.daemon import build
     from kscheduler.cli.command_line import parse
     from kscheduler.cli.sandbox_view import View
 
@@ -350,16 +349,14 @@ async def _schedule(
     flags.append(f"--config={wishes.config}" if wishes.config else "--kube-api-qps=-1")
     flags += (f"--plugin={spec}" for spec in wishes.plugins)
     options, _ = parse(flags)
-    async with setup(options, options.gates()) as made:
-        daemon = build(made)
-        async with _running(daemon.run(), "scheduler"):
-            view = View(daemon.scheduler)
-            async with view.shown():
-                in_time = await _until_done(view, wishes, stop, applying)
-            code = view.conclude(once=wishes.once)
-            if not in_time:
-                click.echo(f"not finished after {wishes.timeout:g} seconds")
-            return code if in_time else 1
+    async with setup(options, options.gates()) as daemon, _running(daemon.run(), "scheduler"):
+        view = View(daemon.scheduler)
+        async with view.shown():
+            in_time = await _until_done(view, wishes, stop, applying)
+        code = view.conclude(once=wishes.once)
+        if not in_time:
+            click.echo(f"not finished after {wishes.timeout:g} seconds")
+        return code if in_time else 1
 
 
 async def _until_done(

@@ -55,7 +55,7 @@ class View:
         self._recent: deque[tuple[str, str]] = deque(maxlen=RECENT)
         self._moved = True
         self._lines = not console.is_terminal
-        scheduler.following.pods.add_handler(self)
+        scheduler.informers.pods.add_handler(self)
 
     def on_add(self, item: Pod, *, is_initial: bool) -> None:
         self._moved = True
@@ -122,7 +122,7 @@ class View:
         return 1 if once and waiting else 0
 
     def _pods(self) -> Iterator[Pod]:
-        return iter(list(self._scheduler.following.pods.items()))
+        return iter(list(self._scheduler.informers.pods.items()))
 
     def _reason(self, pod: Pod) -> str:
         if pod.spec.scheduler_name not in self._scheduler.frameworks:

@@ -2,12 +2,13 @@
 
     pre-flight → nomination if it may take long → wait for Permit → PreBind → Bind → PostBind
 
-Whatever fails on the way gives back what was reserved and assumed, lets waiting pods know that
-room came free, and ends in the failure handler.
+Mirrors bindingCycle, handleBindingCycleError and bind of pkg/scheduler/schedule_one.go. Whatever
+fails on the way unreserves and forgets the pod, tells waiting pods that room came free, and ends in
+the failure handler.
 
-Except for a binding that got no answer. It may have taken effect, or do so in a minute, when its
-room has been given to another pod. So the pod stays assumed on its node, and is bound there again
-and again, until the server or the watch has said what became of it:
+Differs: a binding that got no answer is no failure yet. It may have taken effect, or do so in a
+minute, when its room has been given to another pod. So the pod stays assumed on its node, and is
+bound there again and again, until the server or the watch has said what became of it:
 
     sent ──no answer──▶ unsettled ──bind again──▶ bound: so it is, by this request or by an earlier
                             ▲    │                refused: read; on the node: bound, else given up
@@ -20,7 +21,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from kscheduler import logs
@@ -28,50 +29,33 @@ from kscheduler.api.core import Pod
 from kscheduler.api.timestamps import steady_time
 from kscheduler.client.kube_client import BindingOutcome
 from kscheduler.client.throttle import Backoff
+from kscheduler.cycle.attempt import Attempt
 from kscheduler.cycle.failure import Failure, FailureHandler, Recorder
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent
-from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import SKIP, Code, Diagnosis, Status, failed, fit_error
 from kscheduler.metrics import Metrics
 from kscheduler.queue.queue import SchedulingQueue
-from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.extenders.extenders import Extenders
-from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.cache import Cache, CacheError
-from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
 
 # Bindings on their way to the API server; beyond it deciding more would only make decisions older.
 MAX_BINDING = 512
 
-ROOM_CAME_FREE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
+ASSIGNED_POD_DELETE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
 
 # Pauses before a binding without an answer is tried again: like those of the queue.
 UNSETTLED_SECONDS = 1.0
-MOST_UNSETTLED_SECONDS = 10.0
+MAX_UNSETTLED_SECONDS = 10.0
 # When an API server has ended every request, whatever became of it (--request-timeout).
 REQUEST_SECONDS = 60.0
 
-# Attempts beyond this share one label, so that the metric stays small.
-MOST_ATTEMPTS_TOLD = 15
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One pod on its way to one node."""
-
-    queued: QueuedPod
-    pod: PodInfo  # as assumed: with its node name
-    node: str
-    framework: Framework
-    cycle: CycleState
-    started: float  # perf_counter() when its scheduling cycle began
-    evaluated: int = 0  # nodes that were judged for it,
-    feasible: int = 0  # and those that would have done
+# From this many attempts on they share one label ("15+"), so that the metric stays small.
+MAX_ATTEMPTS_LABEL = 15
 
 
 class BindingReader(Protocol):
@@ -117,26 +101,23 @@ class Binder:
         async with self._slots:
             pass
 
-    async def run(self, attempt: Attempt) -> None:
+    async def run_binding_cycle(self, attempt: Attempt) -> None:
         """The whole binding cycle of one pod; it fails alone."""
+        running = self._metrics.goroutines.labels("binding")
+        running.inc()
         try:
-            failure = await self._bind(attempt)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
-            log.error(
-                error,
-                "Binding failed unexpectedly",
-                pod=attempt.pod.key,
-                stack=traceback.format_exc(),
-            )
-            failure = Failure(failed(error))
-        if failure is not None:
-            # A decision may be waiting that counts on what this pod gives back.
-            await self._extenders.moving()
-            self._give_up(attempt, failure)
+            try:
+                failure = await self._binding_cycle(attempt)
+            except Exception as error:  # One pod's trouble: logged, retried, never the daemon's.
+                pod, stack = attempt.pod.key, traceback.format_exc()
+                log.error(error, "Binding failed unexpectedly", pod=pod, stack=stack)
+                failure = Failure(failed(error))
+            if failure is not None:
+                await self._handle_binding_cycle_error(attempt, failure)
+        finally:
+            running.dec()
 
-    async def _bind(self, attempt: Attempt) -> Failure | None:
+    async def _binding_cycle(self, attempt: Attempt) -> Failure | None:
         framework, cycle = attempt.framework, attempt.cycle
         pod, node = attempt.pod, attempt.node
         pre_flight = (
@@ -153,24 +134,29 @@ class Binder:
         # good: whatever fails is tried again.
         self._queue.done(pod.uid)
         if pre_flight is None:
-            status = await self._pre_bind(attempt)
+            # While plugins work, preemption may call the pod off to make room for another.
+            with self._pods_in_pre_bind.registered(pod.uid) as entry:
+                status = await framework.run_pre_bind(cycle, pod, node)
+                if status is None and not entry.mark_prebound():
+                    status = failed(entry.called_off or "")
             if status is not None:
                 return Failure(status)
         else:
             framework.has_nothing_to_pre_bind()
-        status = await self._write(attempt)
+        status = await self._bind(attempt)
         if status is not None and status.unsettled:
-            status = await self._settled(attempt, status)
+            status = await self._bind_until_settled(attempt, status)
         if status is not None:
             log.v(1).info("Failed to bind pod", pod=logs.ref(pod.pod))
             return Failure(status)
-        self._bound(attempt)
+        self._finish_binding_cycle(attempt)
         return None
 
-    async def _write(self, attempt: Attempt) -> Status | None:
-        """Bind, in fact: an extender that wants to do it comes before plugins."""
+    async def _bind(self, attempt: Attempt) -> Status | None:
+        """Bind proper: an extender that wants to do it comes before plugins."""
         pod, node = attempt.pod, attempt.node
         async with self._slots:
+            # No report about the pod's failures may reach the API server after its binding.
             await self._writer.settle(pod.uid)
             if not self._extenders:
                 return await attempt.framework.run_bind(attempt.cycle, pod, node)
@@ -189,25 +175,30 @@ class Binder:
                 return None
             return replace(status, unsettled=outcome is not BindingOutcome.NEVER)
 
-    async def _settled(self, attempt: Attempt, status: Status) -> Status | None:
+    async def _bind_until_settled(self, attempt: Attempt, status: Status) -> Status | None:
         """Binds again until the outcome is known; the pod keeps its room all the while.
 
-        Every try is told as a failed attempt, but the decision stays: whichever of the requests
+        Every try is reported as a failed attempt, but the decision stays: whichever of the requests
         takes effect, it is on this node.
         """
-        pauses = Backoff(first_seconds=UNSETTLED_SECONDS, cap_seconds=MOST_UNSETTLED_SECONDS)
+        pauses = Backoff(first_seconds=UNSETTLED_SECONDS, cap_seconds=MAX_UNSETTLED_SECONDS)
         unanswered_at = time.monotonic()
         while status.unsettled:
-            self._failures.tell(attempt.queued, Failure(status), started=attempt.started)
+            self._failures.report(attempt.queued, Failure(status), started=attempt.started)
             await asyncio.sleep(pauses.next(time.monotonic()))
             if not self._cache.is_assumed(attempt.pod):
-                return None if self._was_seen_bound(attempt) else replace(status, unsettled=False)
+                # The watch has delivered the pod, bound or not, or its end.
+                try:
+                    was_bound = self._cache.get_pod(attempt.pod).node_name == attempt.node
+                except CacheError:
+                    was_bound = False
+                return None if was_bound else replace(status, unsettled=False)
             if not self._cache.has_node(attempt.node):
                 return replace(status, unsettled=False)
             self._failures.refresh(attempt.queued)
             attempt.queued.attempts += 1
             attempt.started = time.perf_counter()
-            again = await self._write(attempt)
+            again = await self._bind(attempt)
             if again is None:
                 return None
             if again.unsettled:
@@ -221,22 +212,10 @@ class Binder:
             status = replace(again, unsettled=not is_over and outcome is not BindingOutcome.NEVER)
         return status
 
-    def _was_seen_bound(self, attempt: Attempt) -> bool:
-        try:
-            return self._cache.get_pod(attempt.pod).node_name == attempt.node
-        except CacheError:
-            return False
-
-    async def _pre_bind(self, attempt: Attempt) -> Status | None:
-        """While plugins work, preemption may call the pod off to make room for another."""
-        with self._pods_in_pre_bind.registered(attempt.pod.uid) as entry:
-            status = await attempt.framework.run_pre_bind(attempt.cycle, attempt.pod, attempt.node)
-            if status is None and not entry.mark_prebound():
-                return failed(entry.called_off or "")
-            return status
-
-    def _bound(self, attempt: Attempt) -> None:
-        pod, queued = attempt.pod, attempt.queued
+    def _finish_binding_cycle(self, attempt: Attempt) -> None:
+        """The pod is bound: log, event, metrics, PostBind."""
+        pod, queued, metrics = attempt.pod, attempt.queued, self._metrics
+        profile = attempt.framework.profile_name
         if v := log.v(2):
             v.info(
                 "Successfully bound pod to node",
@@ -245,47 +224,47 @@ class Binder:
                 evaluatedNodes=attempt.evaluated,
                 feasibleNodes=attempt.feasible,
             )
-        self._recorder(attempt.framework.profile_name).event(
-            queued.pod.pod,
-            "Normal",
-            "Scheduled",
-            "Binding",
-            f"Successfully assigned {pod.key} to {attempt.node}",
-        )
-        self._count(attempt)
-        attempt.framework.run_post_bind(attempt.cycle, pod, attempt.node)
-        if attempt.cycle.pods_to_activate:
-            self._queue.activate(attempt.cycle.pods_to_activate.values(), self._clock())
-
-    def _count(self, attempt: Attempt) -> None:
-        metrics, queued = self._metrics, attempt.queued
-        profile = attempt.framework.profile_name
+        note = f"Successfully assigned {pod.key} to {attempt.node}"
+        self._recorder(profile).event(queued.pod.pod, "Normal", "Scheduled", "Binding", note)
         seconds = time.perf_counter() - attempt.started
         metrics.schedule_attempts_total.labels("scheduled", profile).inc()
         metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile).observe(seconds)
         metrics.pod_scheduling_attempts.observe(queued.attempts)
         if queued.initial_attempt_timestamp is not None:
-            told = queued.attempts
-            label = f"{MOST_ATTEMPTS_TOLD}+" if told >= MOST_ATTEMPTS_TOLD else str(told)
+            attempts = queued.attempts
+            label = f"{MAX_ATTEMPTS_LABEL}+" if attempts >= MAX_ATTEMPTS_LABEL else str(attempts)
             metrics.pod_scheduling_sli_duration_seconds.labels(label).observe(
                 self._clock() - queued.initial_attempt_timestamp
             )
         if queued.was_flushed_from_unschedulable:
             metrics.pod_scheduled_after_flush_total.inc()
+        attempt.framework.run_post_bind(attempt.cycle, pod, attempt.node)
+        if attempt.cycle.pods_to_activate:
+            self._queue.activate(attempt.cycle.pods_to_activate.values(), self._clock())
 
-    def _give_up(self, attempt: Attempt, failure: Failure) -> None:
-        """Give back what the pod held. Those who wait hear of it; the pod itself only if it failed
-        by error.
+    async def _handle_binding_cycle_error(self, attempt: Attempt, failure: Failure) -> None:
+        """Give back what the pod held, and move pods that wait for room. The pod itself hears of it
+        only if it failed by an error: a rejected pod is not helped by the room it gave back.
         """
+        # A decision may be waiting for extenders that counts on what this pod gives back.
+        await self._extenders.moving()
         pod, now = attempt.pod, self._clock()
-        freed = self.release(attempt)
-        if freed and not failure.rejected:
-            self._queue.move_all(ROOM_CAME_FREE, pod, None, now=now)
-        self._failures.handle(attempt.queued, failure, started=attempt.started, now=now)
-        if freed and failure.rejected:
-            self._queue.move_all(ROOM_CAME_FREE, pod, None, now=now, pre_check=_other_than(pod))
+        is_forgotten = self.unreserve_and_forget(attempt)
+        if is_forgotten and not failure.rejected:
+            self._queue.move_all(ASSIGNED_POD_DELETE, pod, None, now=now)
+        self._failures.handle_scheduling_failure(
+            attempt.queued, failure, started=attempt.started, now=now
+        )
+        if is_forgotten and failure.rejected:
+            self._queue.move_all(
+                ASSIGNED_POD_DELETE,
+                pod,
+                None,
+                now=now,
+                pre_check=lambda waiting: waiting.uid != pod.uid,
+            )
 
-    def release(self, attempt: Attempt) -> bool:
+    def unreserve_and_forget(self, attempt: Attempt) -> bool:
         """Undo Permit, Reserve and the assumption; False if the cache had moved on."""
         attempt.framework.let_go(attempt.pod)
         attempt.framework.run_unreserve(attempt.cycle, attempt.pod, attempt.node)
@@ -297,12 +276,8 @@ class Binder:
         return True
 
 
-def _other_than(pod: PodInfo) -> Callable[[PodInfo], bool]:
-    return lambda waiting: waiting.uid != pod.uid
-
-
 def rejection(status: Status) -> Failure:
-    """Reserve or Permit said no: told like a decision in a cluster of that one node."""
+    """The failure of a pod that Reserve or Permit rejected: a FitError of that one node."""
     diagnosis = Diagnosis(absent=Status(status.code, status.reasons, status.plugin))
     diagnosis.blame(status)
     return Failure(

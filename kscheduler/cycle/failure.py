@@ -1,5 +1,8 @@
-"""What happens to a pod that could not be placed: back into the queue, an event, and a line in its
-status.
+"""The failure handler: a pod that could not be placed goes back into the queue, with an event and
+a condition in its status.
+
+Mirrors handleSchedulingFailure of pkg/scheduler/schedule_one.go. Differs: the status is written
+beside the loop (see `status_writer`), where upstream's loop waits for it.
 """
 
 from __future__ import annotations
@@ -12,13 +15,12 @@ from typing import Protocol
 from kscheduler import logs
 from kscheduler.api.core import Pod, PodCondition
 from kscheduler.api.timestamps import format_time
-from kscheduler.cycle.schedule import NO_NODES
+from kscheduler.cycle.schedule import NO_NODES_AVAILABLE
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
 from kscheduler.framework.status import Status
 from kscheduler.metrics import Metrics
 from kscheduler.queue.queue import SchedulingQueue
 from kscheduler.queue.queued_pod import QueuedPod, shared_names
-from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
 
@@ -26,7 +28,7 @@ POD_SCHEDULED = "PodScheduled"
 REASON_UNSCHEDULABLE = "Unschedulable"
 REASON_SCHEDULER_ERROR = "SchedulerError"
 
-# What an attempt leaves behind for the pod's nomination, when it is not the name of a node.
+# What an attempt does to the pod's nomination, when it does not set it to the name of a node.
 CLEAR = ""
 KEEP = None
 
@@ -58,8 +60,8 @@ class Recorder(Protocol):
 
 
 class FailureHandler:
-    """Where every attempt ends that does not end in a binding. Whatever happens, the pod leaves
-    the in-flight list.
+    """The end of every attempt that does not end in a binding. Whatever happens, the pod leaves the
+    in-flight list.
     """
 
     def __init__(
@@ -79,14 +81,23 @@ class FailureHandler:
         self._metrics = metrics
         self._wall_clock = wall_clock
 
-    def handle(self, queued: QueuedPod, failure: Failure, *, started: float, now: float) -> None:
+    def handle_scheduling_failure(
+        self, queued: QueuedPod, failure: Failure, *, started: float, now: float
+    ) -> None:
+        """Take the pod back into the queue and report. `started` is a reading of perf_counter()."""
         pod = queued.pod
-        self._log(pod, failure)
-        self._count(queued.profile, failure, time.perf_counter() - started)
+        self._log_and_count(queued, failure, started)
         queued.unschedulable_plugins = shared_names(failure.unschedulable_plugins)
         queued.pending_plugins = shared_names(failure.pending_plugins)
         current = self._pods.get(pod.key)
-        if current is not None and current.metadata.uid != pod.uid:
+        if current is None:
+            log.info(
+                "Pod doesn't exist in informer cache",
+                pod=logs.ref(pod.pod),
+                err=f'pod "{pod.name}" not found',
+            )
+            self._queue.done(pod.uid)
+        elif current.metadata.uid != pod.uid:
             log.v(2).info(
                 "Pod was recreated while handling scheduling failure. "
                 "Skip requeueing and status updates.",
@@ -96,16 +107,25 @@ class FailureHandler:
             )
             self._queue.done(pod.uid)
             return
-        self._requeue(queued, current, failure, now=now)
-        self._tell(queued, failure)
+        elif current.spec.node_name:
+            log.info(
+                "Pod has been assigned to node. Abort adding it back to queue.",
+                pod=logs.ref(current),
+                node=current.spec.node_name,
+            )
+            self._queue.done(pod.uid)
+        else:
+            self.refresh(queued)
+            self._queue.add_unschedulable_if_not_present(queued, now=now)
+            self._queue.nominator.add(queued.pod, failure.nominated_node)
+        self._record_event_and_condition(queued, failure)
 
-    def tell(self, queued: QueuedPod, failure: Failure, *, started: float) -> None:
-        """Log, count and tell an attempt that failed, of a pod that is not given up: it does not
-        go back into the queue.
+    def report(self, queued: QueuedPod, failure: Failure, *, started: float) -> None:
+        """Log, count and report a failed attempt at a pod that is not given up: it does not go
+        back into the queue.
         """
-        self._log(queued.pod, failure)
-        self._count(queued.profile, failure, time.perf_counter() - started)
-        self._tell(queued, failure)
+        self._log_and_count(queued, failure, started)
+        self._record_event_and_condition(queued, failure)
 
     def refresh(self, queued: QueuedPod) -> None:
         """Take the pod's latest version, as for a pod that leaves the queue once more."""
@@ -113,40 +133,25 @@ class FailureHandler:
         if current is not None and current.uid == queued.uid and current is not queued.pod.pod:
             queued.pod = queued.pod.renewed(current)
 
-    def _count(self, profile: str, failure: Failure, seconds: float) -> None:
-        result = "unschedulable" if failure.rejected else "error"
-        metrics = self._metrics
-        metrics.schedule_attempts_total.labels(result, profile).inc()
-        metrics.scheduling_attempt_duration_seconds.labels(result, profile).observe(seconds)
-
-    def _requeue(
-        self, queued: QueuedPod, current: Pod | None, failure: Failure, *, now: float
-    ) -> None:
-        if current is None:
-            log.info(
-                "Pod doesn't exist in informer cache",
-                pod=logs.ref(queued.pod.pod),
-                err=f'pod "{queued.pod.name}" not found',
-            )
-            self._queue.done(queued.pod.uid)
-        elif current.spec.node_name:
-            log.info(
-                "Pod has been assigned to node. Abort adding it back to queue.",
-                pod=logs.ref(current),
-                node=current.spec.node_name,
-            )
-            self._queue.done(queued.pod.uid)
+    def _log_and_count(self, queued: QueuedPod, failure: Failure, started: float) -> None:
+        pod, message = logs.ref(queued.pod.pod), failure.status.message
+        if failure.status == NO_NODES_AVAILABLE:
+            what = "Unable to schedule pod; no nodes are registered to the cluster; waiting"
+            log.v(2).info(what, pod=pod)
+        elif failure.rejected:
+            log.v(2).info("Unable to schedule pod; no fit; waiting", pod=pod, err=message)
         else:
-            if current is not queued.pod.pod:
-                queued.pod = queued.pod.renewed(current)
-            self._queue.add_unschedulable_if_not_present(queued, now=now)
-            self._queue.nominator.add(queued.pod, failure.nominated_node)
+            log.unhandled(message, "Error scheduling pod; retrying", pod=pod)
+        result = "unschedulable" if failure.rejected else "error"
+        metrics, labels = self._metrics, (result, queued.profile)
+        metrics.schedule_attempts_total.labels(*labels).inc()
+        seconds = time.perf_counter() - started
+        metrics.scheduling_attempt_duration_seconds.labels(*labels).observe(seconds)
 
-    def _tell(self, queued: QueuedPod, failure: Failure) -> None:
+    def _record_event_and_condition(self, queued: QueuedPod, failure: Failure) -> None:
         pod, message = queued.pod.pod, failure.status.message
-        self._recorder(queued.profile).event(
-            pod, "Warning", "FailedScheduling", "Scheduling", message
-        )
+        recorder = self._recorder(queued.profile)
+        recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", message)
         condition = PodCondition(
             type=POD_SCHEDULED,
             status="False",
@@ -156,20 +161,3 @@ class FailureHandler:
             last_transition_time=format_time(self._wall_clock()),
         )
         self._writer.report(StatusReport(pod, condition, failure.nominated_node))
-
-    def _log(self, pod: PodInfo, failure: Failure) -> None:
-        if failure.status == NO_NODES:
-            log.v(2).info(
-                "Unable to schedule pod; no nodes are registered to the cluster; waiting",
-                pod=logs.ref(pod.pod),
-            )
-        elif failure.rejected:
-            log.v(2).info(
-                "Unable to schedule pod; no fit; waiting",
-                pod=logs.ref(pod.pod),
-                err=failure.status.message,
-            )
-        else:
-            log.unhandled(
-                failure.status.message, "Error scheduling pod; retrying", pod=logs.ref(pod.pod)
-            )

@@ -1,10 +1,12 @@
-"""The scheduling loop: pop a pod, decide, assume, hand it over to a binding task; the daemon's
-only `while True`.
+"""The scheduling loop: pop a pod, decide, assume, hand it over to a binding task.
+
+Mirrors ScheduleOne and schedulingCycle of pkg/scheduler/schedule_one.go, and the timers that
+upstream's queue and cache run by themselves.
 
 Deciding is synchronous, so nothing changes under it; between two pods the loop yields, so that
-watches and bindings advance. Where extenders are asked, deciding waits, and so do deliveries and
-bindings that fail: again nothing changes under it. An exception anywhere in an attempt costs that
-pod the attempt, with the traceback in the log, and nothing else.
+watches and bindings advance. Where extenders take part, deciding waits for them, and so do
+deliveries from informers and bindings that fail: again nothing changes under it. An exception
+anywhere in an attempt costs that pod the attempt, with the traceback in the log, and nothing else.
 """
 
 from __future__ import annotations
@@ -14,21 +16,14 @@ import random
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kscheduler import logs
 from kscheduler.api.timestamps import steady_time
-from kscheduler.cycle.bind import Attempt, Binder, rejection
-from kscheduler.cycle.extended import ExtendedScheduler
+from kscheduler.cycle.attempt import Attempt, Failed, Placement, Unschedulable, at_once
+from kscheduler.cycle.bind import Binder, rejection
 from kscheduler.cycle.failure import CLEAR, Failure, FailureHandler, Recorder
-from kscheduler.cycle.schedule import (
-    Failed,
-    Outcome,
-    Placement,
-    Scheduler,
-    Turn,
-    Unschedulable,
-)
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.cycle.slow_decisions import SlowDecisions
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PostFilterResult
@@ -37,6 +32,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff import Backoff
 from kscheduler.queue.queue import DEFAULT_BACKOFF, SchedulingQueue
 from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.reserve import Hold
 from kscheduler.state.cache import Cache, CacheError
@@ -44,21 +40,18 @@ from kscheduler.state.cache import Cache, CacheError
 log = logs.logger(__name__)
 
 # Share of attempts whose plugin calls are timed one by one.
-SAMPLED = 0.1
+PLUGIN_METRICS_SAMPLE_SHARE = 0.1
 BACKOFF_FLUSH_SECONDS = 1.0
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 CACHE_METRICS_SECONDS = 1.0
-STALL_LOOK_SECONDS = 0.1
+STALL_SAMPLE_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Preparing:
-    """An attempt that found no node. It ends when PostFilter has done what it needs time for."""
+class UnfinishedPostFilter(NamedTuple):
+    """A pod that no node fits, and the rest of PostFilter, which waits for API or extenders."""
 
-    queued: QueuedPod
     refusal: Unschedulable
-    work: Callable[[], Awaitable[PostFilterResult]]
-    started: float
+    finish: Callable[[], Awaitable[PostFilterResult]]
 
 
 class SchedulingLoop:
@@ -68,8 +61,8 @@ class SchedulingLoop:
         queue: SchedulingQueue,
         cache: Cache,
         frameworks: Mapping[str, Framework],
-        scheduler: Scheduler,
-        extended: ExtendedScheduler | None = None,
+        algorithm: SchedulingAlgorithm,
+        extenders: Extenders | None = None,
         binder: Binder,
         failures: FailureHandler,
         recorder: Callable[[str], Recorder],
@@ -83,8 +76,8 @@ class SchedulingLoop:
         self._queue = queue
         self._cache = cache
         self._frameworks = frameworks
-        self._scheduler = scheduler
-        self._extended = extended
+        self._algorithm = algorithm
+        self._extenders = extenders or Extenders()
         self._binder = binder
         self._failures = failures
         self._recorder = recorder
@@ -93,13 +86,13 @@ class SchedulingLoop:
         self._clock = clock
         self._timer = timer
         self.slow = SlowDecisions(metrics, recorder, backoff, timer=timer)
-        self._ready = asyncio.Event()
+        self._pod_is_ready = asyncio.Event()
 
     async def run(self) -> None:
         """Until cancelled. Bindings under way are then abandoned: their pods show up bound, or
         pending.
         """
-        self._queue.on_ready = self._ready.set
+        self._queue.on_ready = self._pod_is_ready.set
         try:
             with self.slow.watch.at_work():
                 async with asyncio.TaskGroup() as tasks:
@@ -116,9 +109,9 @@ class SchedulingLoop:
             await self._binder.caught_up()
             queued = self._queue.pop()
             if queued is None:
-                self._ready.clear()
+                self._pod_is_ready.clear()
                 if not self._queue.ready:
-                    await self._ready.wait()
+                    await self._pod_is_ready.wait()
                 continue
             if until := self.slow.postponed_until(queued.pod, now := self._clock()):
                 if v := log.v(2):
@@ -128,223 +121,154 @@ class SchedulingLoop:
                 # There may be thousands of its kind.
                 await asyncio.sleep(0)
                 continue
-            if self._extended is None:
-                outcome = self.schedule(queued)
+            attempt = await self.schedule_one(queued)
+            if attempt is not None:
+                binding_cycle = self._binder.run_binding_cycle(attempt)
+                tasks.create_task(binding_cycle, name=f"bind/{attempt.pod.key}")
+            if self._extenders:
+                # While extenders were asked deliveries have piled up.
+                await self._extenders.catch_up()
             else:
-                outcome = await self._schedule_extended(queued, self._extended)
-            match outcome:
-                case Attempt() as attempt:
-                    tasks.create_task(self._bind(attempt), name=f"bind/{attempt.pod.key}")
-                case Preparing() as preparing:
-                    await self._prepare(preparing)
-            if self._extended is None:
                 await asyncio.sleep(0)
-            else:
-                await self._extended.catch_up()
 
-    async def _bind(self, attempt: Attempt) -> None:
-        binding = self._metrics.goroutines.labels("binding")
-        binding.inc()
-        try:
-            await self._binder.run(attempt)
-        finally:
-            binding.dec()
+    async def schedule_one(self, queued: QueuedPod) -> Attempt | None:
+        """One scheduling cycle. A pod that got a node is assumed there and needs binding; None
+        tells that the attempt is over.
 
-    async def _prepare(self, preparing: Preparing) -> None:
-        """Wait for PostFilter's answer; only then the attempt is over."""
-        queued, refusal = preparing.queued, preparing.refusal
-        try:
-            result = await preparing.work()
-        except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
-            self._log_exception(queued, error)
-            result = PostFilterResult(failed(error))
-        _note(queued, refusal, result)
-        failure = _refusal_failure(refusal, result.nominated_node)
-        self._failures.handle(queued, failure, started=preparing.started, now=self._clock())
-
-    def schedule(self, queued: QueuedPod) -> Attempt | Preparing | None:
-        """One scheduling cycle: a pod that got a node and is assumed there, one for which room is
-        made first, or None and it was dealt with.
+        It waits only for extenders, and for PostFilter where that has to wait.
         """
         started = self._timer()
-        framework = self._begin(queued)
+        framework = self._framework_for_pod(queued)
         if framework is None:
+            self._queue.done(queued.uid)
             return None
+        attempt = Attempt(
+            queued,
+            framework,
+            CycleState(sampled=self._rng.random() < PLUGIN_METRICS_SAMPLE_SHARE),
+            self._cache.snapshot(),
+            self._queue.scheduling_cycle,
+            started,
+            extended=self._extenders.concern(queued.pod),
+        )
         self.slow.watch.begin(started)
-        try:
-            cycle, nodes = self._cycle(), self._cache.snapshot()
-            turn = Turn(self._queue.scheduling_cycle, queued.signature)
-            decided = self._scheduler.decide(cycle, framework, queued.pod, nodes, turn)
-            outcome = self._settle(queued, framework, cycle, decided, started)
-        except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
-            self._log_exception(queued, error)
-            outcome = Failure(failed(error))
+        if attempt.extended:
+            with self._extenders.held():
+                outcome = await self._scheduling_cycle(attempt)
+        else:
+            outcome = at_once(self._scheduling_cycle(attempt))
         self.slow.watch.end()
-        found, now = isinstance(outcome, Attempt), self._clock()
-        self.slow.decided(queued, self._timer() - started, found=found, now=now)
-        return self._end(queued, outcome, started, now)
-
-    async def _schedule_extended(
-        self, queued: QueuedPod, extended: ExtendedScheduler
-    ) -> Attempt | Preparing | None:
-        """The same with extenders: until it is over, nothing changes but by this cycle."""
-        if not extended.concerns(queued.pod):
-            return self.schedule(queued)
-        started = self._timer()
-        framework = self._begin(queued)
-        if framework is None:
+        now = self._clock()
+        # Other tasks ran while extenders were asked: then only what plugins took counts.
+        took = self.slow.watch.seconds_in_plugins if attempt.extended else self._timer() - started
+        self.slow.decided(queued, took, found=outcome is None, now=now)
+        if isinstance(outcome, UnfinishedPostFilter):
+            outcome = await self._finish_post_filter(attempt, outcome)
+            now = self._clock()
+        if outcome is not None:
+            self._failures.handle_scheduling_failure(queued, outcome, started=started, now=now)
             return None
-        self.slow.watch.begin(started)
-        with extended.held():
-            try:
-                cycle, nodes = self._cycle(), self._cache.snapshot()
-                turn = Turn(self._queue.scheduling_cycle, queued.signature)
-                decided = await extended.decide(cycle, framework, queued.pod, nodes, turn)
-                outcome = self._settle(queued, framework, cycle, decided, started)
-            except Exception as error:  # One pod's trouble: told, retried, and never the daemon's.
-                self._log_exception(queued, error)
-                outcome = Failure(failed(error))
-        self.slow.watch.end()
-        found, now = isinstance(outcome, Attempt), self._clock()
-        self.slow.decided_among_others(queued, found=found, now=now)
-        return self._end(queued, outcome, started, now)
+        return attempt
 
-    def _begin(self, queued: QueuedPod) -> Framework | None:
-        """The profile that takes care of the pod; None, and it was dealt with."""
+    def _framework_for_pod(self, queued: QueuedPod) -> Framework | None:
+        """The profile that schedules the pod; None if the pod is not to be scheduled (any more)."""
+        pod = queued.pod
         if v := log.v(4):
-            v.info("About to try and schedule pod", pod=logs.ref(queued.pod.pod))
+            v.info("About to try and schedule pod", pod=logs.ref(pod.pod))
         framework = self._frameworks.get(queued.profile)
         if framework is None:
             log.error(f'profile not found for scheduler name "{queued.profile}"', "Error occurred")
-            self._queue.done(queued.uid)
             return None
-        if self._skips(queued, framework):
-            self._queue.done(queued.uid)
-            return None
-        log.v(3).info("Attempting to schedule pod", pod=logs.ref(queued.pod.pod))
-        return framework
-
-    def _end(
-        self, queued: QueuedPod, outcome: Attempt | Preparing | Failure, started: float, now: float
-    ) -> Attempt | Preparing | None:
-        if isinstance(outcome, Failure):
-            self._failures.handle(queued, outcome, started=started, now=now)
-            return None
-        return outcome
-
-    def _log_exception(self, queued: QueuedPod, error: Exception) -> None:
-        stack = traceback.format_exc()
-        log.error(error, "Scheduling failed unexpectedly", pod=queued.key, stack=stack)
-
-    def _skips(self, queued: QueuedPod, framework: Framework) -> bool:
-        """Pods being deleted are not placed any more, and assumed ones are on their way already."""
-        pod = queued.pod
         if pod.terminating:
             note = f"skip schedule deleting pod: {pod.key}"
             recorder = self._recorder(framework.profile_name)
             recorder.event(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
             log.v(3).info("Skip schedule deleting pod", pod=logs.ref(pod.pod))
-            return True
-        return self._cache.is_assumed(pod)
+            return None
+        # An assumed pod has its node already: it was updated, and queued again, meanwhile.
+        if self._cache.is_assumed(pod):
+            return None
+        log.v(3).info("Attempting to schedule pod", pod=logs.ref(pod.pod))
+        return framework
 
-    def _cycle(self) -> CycleState:
-        return CycleState(sampled=self._rng.random() < SAMPLED)
-
-    def _settle(
-        self,
-        queued: QueuedPod,
-        framework: Framework,
-        cycle: CycleState,
-        outcome: Outcome,
-        started: float,
-    ) -> Attempt | Preparing | Failure:
-        """What follows from a decision, as far as that is known at once."""
+    async def _scheduling_cycle(self, attempt: Attempt) -> UnfinishedPostFilter | Failure | None:
+        """Decide and carry the decision out in memory; None is success."""
         try:
-            settled = self._concluded(cycle, framework, queued, outcome, started)
-        finally:
-            took = self._metrics.scheduling_algorithm_duration_seconds
-            took.observe(self._timer() - started)
-        if not isinstance(settled, Placement):
-            return settled
-        node, _, evaluated, feasible, _ = settled
-        return self._take(
-            Attempt(queued, queued.pod, node, framework, cycle, started, evaluated, feasible)
-        )
+            outcome = await self._algorithm.schedule_pod(attempt)
+            ended: UnfinishedPostFilter | Failure | None = None
+            try:
+                if isinstance(outcome, Unschedulable):
+                    ended = self._run_post_filter(attempt, outcome)
+                elif isinstance(outcome, Failed):
+                    status = outcome.status
+                    if not status.rejected:
+                        pod = logs.ref(attempt.pod.pod)
+                        log.error(status.message, "Error selecting node for pod", pod=pod)
+                    ended = Failure(status)
+            finally:
+                took = self._metrics.scheduling_algorithm_duration_seconds
+                took.observe(self._timer() - attempt.started)
+            if isinstance(outcome, Placement):
+                ended = self._prepare_for_binding_cycle(attempt, outcome)
+        except Exception as error:  # One pod's trouble: logged, retried, and never the daemon's.
+            _log_exception(attempt, error)
+            return Failure(failed(error))
+        return ended
 
-    def _concluded(
-        self,
-        cycle: CycleState,
-        framework: Framework,
-        queued: QueuedPod,
-        outcome: Outcome,
-        started: float,
-    ) -> Placement | Preparing | Failure:
-        match outcome:
-            case Placement() as placement:
-                return placement
-            case Unschedulable() as refusal:
-                return self._refused(cycle, framework, queued, refusal, started)
-            case Failed(status=status):
-                if not status.rejected:
-                    pod = logs.ref(queued.pod.pod)
-                    log.error(status.message, "Error selecting node for pod", pod=pod)
-                return Failure(status)
+    def _run_post_filter(
+        self, attempt: Attempt, refusal: Unschedulable
+    ) -> UnfinishedPostFilter | Failure:
+        """No node fits. PostFilter may make room by preemption, for another attempt."""
+        framework = attempt.framework
+        if not framework.has_post_filter_plugins:
+            if v := log.v(3):
+                what = "No PostFilter plugins are registered, so no preemption will be performed"
+                v.info(what, pod=logs.ref(attempt.pod.pod))
+            return _unschedulable(refusal, CLEAR)
+        result = framework.run_post_filter(attempt.cycle, attempt.pod, refusal.diagnosis)
+        if result.preparation is not None:
+            return UnfinishedPostFilter(refusal, result.preparation)
+        return _unschedulable_after_post_filter(attempt, refusal, result)
 
-    def _refused(
-        self,
-        cycle: CycleState,
-        framework: Framework,
-        queued: QueuedPod,
-        refusal: Unschedulable,
-        started: float,
-    ) -> Preparing | Failure:
-        """No node fits. PostFilter may make room; either way this attempt comes to its end."""
-        nominated: str | None = CLEAR
-        if framework.has_post_filter_plugins:
-            result = framework.run_post_filter(cycle, queued.pod, refusal.diagnosis)
-            if result.preparation is not None:
-                return Preparing(queued, refusal, result.preparation, started)
-            _note(queued, refusal, result)
-            nominated = result.nominated_node
-        elif v := log.v(3):
-            what = "No PostFilter plugins are registered, so no preemption will be performed"
-            v.info(what, pod=logs.ref(queued.pod.pod))
-        return _refusal_failure(refusal, nominated)
+    async def _finish_post_filter(self, attempt: Attempt, ended: UnfinishedPostFilter) -> Failure:
+        try:
+            result = await ended.finish()
+        except Exception as error:  # One pod's trouble: logged, retried, and never the daemon's.
+            _log_exception(attempt, error)
+            result = PostFilterResult(failed(error))
+        return _unschedulable_after_post_filter(attempt, ended.refusal, result)
 
-    def _take(self, attempt: Attempt) -> Attempt | Failure:
-        """Assume the pod on its node, so that the next decision sees it there, and ask Reserve and
+    def _prepare_for_binding_cycle(self, attempt: Attempt, placement: Placement) -> Failure | None:
+        """Assume the pod on its node, so that the next decision sees it there, and run Reserve and
         Permit.
         """
-        pod = attempt.pod = attempt.pod.assigned_to(attempt.node)
+        framework, cycle = attempt.framework, attempt.cycle
+        node, _, attempt.evaluated, attempt.feasible, _ = placement
+        attempt.node = node
+        pod = attempt.pod = attempt.pod.assigned_to(node)
         try:
             self._cache.assume(pod)
         except CacheError as error:
             return Failure(failed(error))
         self._queue.nominator.remove(pod.uid)
         try:
-            failure = self._reserve(attempt)
+            status: Status | Hold | None = framework.run_reserve(cycle, pod, node)
+            if status is None:
+                status = framework.run_permit(cycle, pod, node)
+            if isinstance(status, Hold):
+                framework.hold(pod, status)
+                status = None
+            if status is None and cycle.pods_to_activate:
+                self._queue.activate(cycle.pods_to_activate.values(), self._clock())
+                cycle.pods_to_activate.clear()
         except BaseException:
             # Or else the pod would count as on its way for ever.
-            self._binder.release(attempt)
+            self._binder.unreserve_and_forget(attempt)
             raise
-        if failure is not None:
-            self._binder.release(attempt)
-            return failure
-        return attempt
-
-    def _reserve(self, attempt: Attempt) -> Failure | None:
-        framework, cycle, pod = attempt.framework, attempt.cycle, attempt.pod
-        status: Status | Hold | None = framework.run_reserve(cycle, pod, attempt.node)
         if status is None:
-            status = framework.run_permit(cycle, pod, attempt.node)
-        if isinstance(status, Hold):
-            framework.hold(pod, status)
-        elif status is not None:
-            return rejection(status) if status.rejected else Failure(status)
-        if cycle.pods_to_activate:
-            self._queue.activate(cycle.pods_to_activate.values(), self._clock())
-            cycle.pods_to_activate.clear()
-        return None
+            return None
+        self._binder.unreserve_and_forget(attempt)
+        return rejection(status) if status.rejected else Failure(status)
 
     async def _flush_backoff(self) -> None:
         while True:
@@ -370,26 +294,34 @@ class SchedulingLoop:
         stalls, timer = self._metrics.kscheduler_loop_stall_seconds, self._timer
         while True:
             started = timer()
-            await asyncio.sleep(STALL_LOOK_SECONDS)
-            stalls.observe(max(0.0, timer() - started - STALL_LOOK_SECONDS))
+            await asyncio.sleep(STALL_SAMPLE_SECONDS)
+            stalls.observe(max(0.0, timer() - started - STALL_SAMPLE_SECONDS))
 
 
-def _note(queued: QueuedPod, refusal: Unschedulable, result: PostFilterResult) -> None:
-    """What PostFilter found goes into the log, and to whoever asks why no node fits."""
-    code, said = result.status.code, result.status.message
-    refusal.diagnosis.post_filter_message = said
+def _log_exception(attempt: Attempt, error: Exception) -> None:
+    stack = traceback.format_exc()
+    log.error(error, "Scheduling failed unexpectedly", pod=attempt.queued.key, stack=stack)
+
+
+def _unschedulable_after_post_filter(
+    attempt: Attempt, refusal: Unschedulable, result: PostFilterResult
+) -> Failure:
+    """The refusal, with PostFilter's message in its text and the node PostFilter nominates."""
+    code, message = result.status.code, result.status.message
+    refusal.diagnosis.post_filter_message = message
     what = "Status after running PostFilter plugins for pod"
     if code is Code.ERROR:
-        log.unhandled(None, what, pod=logs.ref(queued.pod.pod), status=said)
+        log.unhandled(None, what, pod=logs.ref(attempt.pod.pod), status=message)
     elif v := log.v(5):
-        v.info(what, pod=logs.ref(queued.pod.pod), status=said)
+        v.info(what, pod=logs.ref(attempt.pod.pod), status=message)
+    return _unschedulable(refusal, result.nominated_node)
 
 
-def _refusal_failure(refusal: Unschedulable, nominated: str | None) -> Failure:
+def _unschedulable(refusal: Unschedulable, nominated_node: str | None) -> Failure:
     diagnosis = refusal.diagnosis
     return Failure(
         Status(Code.UNSCHEDULABLE, (refusal.message,)),
         frozenset(diagnosis.unschedulable_plugins),
         frozenset(diagnosis.pending_plugins),
-        nominated,
+        nominated_node,
     )

@@ -77,14 +77,21 @@ class PodLister(Protocol):
 class StatusWriter:
     """Bounded by the number of pods that wait: one report each, `WRITERS` requests at a time."""
 
-    def __init__(self, api: StatusApi, pods: PodLister, *, fence: Fence | None = None) -> None:
+    def __init__(
+        self,
+        api: StatusApi,
+        pods: PodLister,
+        *,
+        fence: Fence | None = None,
+        on_idle: Callable[[], None] = lambda: None,
+    ) -> None:
         self._api = api
         self._pods = pods
         self._fence = fence
         self._unsent: OrderedDict[str, StatusReport] = OrderedDict()
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._work = asyncio.Event()
-        self.on_idle: Callable[[], None] = lambda: None
+        self._on_idle = on_idle
         # By pod, what the informer may not have heard yet: the version written to, and the status.
         self._written: OrderedDict[str, tuple[str, PodStatus]] = OrderedDict()
 
@@ -130,7 +137,7 @@ class StatusWriter:
 
     def _tell_if_idle(self) -> None:
         if not self.busy:
-            self.on_idle()
+            self._on_idle()
 
     def _next(self) -> StatusReport | None:
         """The oldest report of a pod that nobody is writing about just now."""

@@ -1,23 +1,130 @@
-"""The scheduler as an out-of-tree plugin sees it: the handle that its constructor is given.
+"""The scheduler as plugins see it: the handle that a plugin's constructor is given.
 
-These are Protocols: the runtime implements them (`runtime.out_of_tree`), a test may give anything
-that has the methods used.
+In-tree plugins get a `Handle` and work on the scheduler's own state (`PodInfo`, `Nodes`).
+Out-of-tree plugins get a `PluginHandle`, which shows read-only views and keeps its methods between
+two minor versions. Both are Protocols: the runtime implements them (`runtime.handle`,
+`runtime.out_of_tree.handle`), a test may give anything that has the methods used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim, Pod, PodStatus
 from kscheduler.api.resources import Resource
+from kscheduler.framework.listers import Listers
+from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.views import NodesView, PodView
-from kscheduler.metrics import Counter, Gauge, Histogram
+from kscheduler.metrics import Counter, Gauge, Histogram, Metrics
 from kscheduler.metrics.instruments import Family
+
+if TYPE_CHECKING:
+    from kscheduler.state.change_log import ChangeLog
+    from kscheduler.state.nodes_view import Nodes
+    from kscheduler.state.pod_info import PodInfo
 
 T_co = TypeVar("T_co", covariant=True)
 
 Json = Mapping[str, Any]
+
+
+class Gates(Protocol):
+    """Feature gates."""
+
+    def enabled(self, name: str, /) -> bool: ...
+
+
+class Nominator(Protocol):
+    """Pods nominated to a node: preemption is still making room for them there."""
+
+    @property
+    def nodes(self) -> Collection[str]: ...
+
+    @property
+    def changes(self) -> ChangeLog[str]:
+        """The nodes for which `pods_for_node` may have another answer."""
+
+    def pods_for_node(self, node: str, /) -> Sequence[PodInfo]: ...
+
+    def node_of(self, uid: str, /) -> str | None: ...
+
+
+class ApiCalls(Protocol):
+    """Writes of in-tree plugins.
+
+    They raise KschedulerError when they fail, MissingError if that is because the pod is gone.
+    """
+
+    async def bind(self, pod: Pod, node: str, /) -> None: ...
+
+    async def patch_pod_status(self, pod: Pod, status: PodStatus, /) -> None: ...
+
+    async def delete_pod(self, pod: Pod, /) -> None: ...
+
+    async def update_volume(self, volume: PersistentVolume, /) -> PersistentVolume:
+        """Write annotations and claimRef unless the volume has changed since; the new version."""
+
+    async def update_claim(self, claim: PersistentVolumeClaim, /) -> PersistentVolumeClaim:
+        """Write annotations unless the claim has changed since; the new version."""
+
+
+class Recorder(Protocol):
+    """Events about pods, for their users."""
+
+    def event(self, regarding: Pod, kind: str, reason: str, action: str, note: str, /) -> None: ...
+
+
+class Handle(Protocol):
+    """The handle of in-tree plugins. One per profile.
+
+    Mirrors framework.Handle as far as plugins here use it. Differs: DefaultPreemption alone runs
+    other plugins and calls off the binding of pods; what it needs for that is no part of the
+    contract but of `runtime.handle`.
+    """
+
+    @property
+    def profile_name(self) -> str: ...
+
+    @property
+    def gates(self) -> Gates: ...
+
+    @property
+    def listers(self) -> Listers: ...
+
+    @property
+    def snapshot(self) -> Callable[[], Nodes]:
+        """All nodes, as the attempt under way sees them; not to be used outside of one."""
+
+    @property
+    def nominator(self) -> Nominator: ...
+
+    @property
+    def activate(self) -> Callable[[Iterable[PodInfo]], None]:
+        """Have pods that wait in the queue tried again soon."""
+
+    @property
+    def client(self) -> ApiCalls: ...
+
+    @property
+    def recorder(self) -> Recorder: ...
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+    @property
+    def rng(self) -> Random:
+        """The scheduler's own source of chance; where that is seeded, decisions repeat."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds by which pods wait; good for differences only."""
+
+
+# Makes an in-tree plugin of its arguments and a Handle. The second argument is Any because
+# DefaultPreemption asks for more than a Handle.
+Factory = Callable[[Any, Any], Plugin]
 
 
 class Followed(Protocol[T_co]):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kscheduler.api.resources import Resource
     from kscheduler.config.catalog import Catalog
     from kscheduler.framework.declaration import Declaration
-    from kscheduler.runtime.handle import Factory
+    from kscheduler.framework.handle import Factory
 
 # `module:Class`, in the order of the default configuration (upstream's default_plugins.go), which
 # is the order in which plugins run at each point. A gated plugin has its place here whether its

@@ -9,8 +9,8 @@ from kscheduler import logs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import Status, failed
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__, "Bind.DefaultBinder")

@@ -28,9 +28,9 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import Code, Diagnosis, Status, rejected_for_good
-from kscheduler.runtime.handle import Handle
-from kscheduler.runtime.preemption.candidates import Candidate
-from kscheduler.runtime.preemption.evaluator import Choice, Evaluator, NoCandidate
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.preemption.candidate import Candidate
+from kscheduler.runtime.preemption.evaluator import Candidates, Evaluator, NoCandidate
 from kscheduler.runtime.preemption.executor import Executor
 from kscheduler.state.pod_info import PodInfo
 
@@ -74,20 +74,20 @@ class DefaultPreemptionArgs(PluginArgs):
 class DefaultPreemption:
     name = NAME
 
-    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
-        self._evictions_aside = handle.gates.enabled("SchedulerAsyncPreemption")
+    def __init__(self, args: DefaultPreemptionArgs, handle: RuntimeHandle) -> None:
+        self._async_preemption = handle.gates.enabled("SchedulerAsyncPreemption")
         self._extenders = handle.extenders
         self._attempts = handle.metrics.preemption_attempts_total
         self._evaluator = Evaluator(
             handle,
-            percentage=args.min_candidate_nodes_percentage,
-            absolute=args.min_candidate_nodes_absolute,
+            min_candidate_nodes_percentage=args.min_candidate_nodes_percentage,
+            min_candidate_nodes_absolute=args.min_candidate_nodes_absolute,
         )
         self.caches = self._evaluator.caches
         self._executor = Executor(handle, self.name)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        return STILL_PREEMPTING if self._executor.is_preempting(pod.uid) else None
+        return STILL_PREEMPTING if self._executor.is_running_preemption(pod.uid) else None
 
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
@@ -95,17 +95,17 @@ class DefaultPreemption:
         self._attempts.inc()
         match self._evaluator.evaluate(cycle, pod, diagnosis):
             case NoCandidate(status, nominated):
-                return PostFilterResult(_told(status), nominated)
-            case Choice() as choice if self._extenders.may_choose_victims_for(pod):
-                return PostFilterResult(SUCCESS, None, partial(self._ask_extenders, pod, choice))
-            case Choice() as choice:
-                return self._preempt(pod, choice.best)
+                return PostFilterResult(_with_prefix(status), nominated)
+            case Candidates() as found if self._extenders.may_choose_victims_for(pod):
+                return PostFilterResult(SUCCESS, None, partial(self._call_extenders, pod, found))
+            case Candidates() as found:
+                return self._preempt(pod, found.best)
 
-    async def _ask_extenders(self, pod: PodInfo, choice: Choice) -> PostFilterResult:
-        match await self._evaluator.ask_extenders(choice):
+    async def _call_extenders(self, pod: PodInfo, found: Candidates) -> PostFilterResult:
+        match await self._evaluator.call_extenders(found):
             case NoCandidate(status, nominated):
-                return PostFilterResult(_told(status), nominated)
-            case Choice() as left:
+                return PostFilterResult(_with_prefix(status), nominated)
+            case Candidates() as left:
                 return self._preempt(pod, left.best)
 
     def _preempt(self, pod: PodInfo, candidate: Candidate) -> PostFilterResult:
@@ -115,30 +115,30 @@ class DefaultPreemption:
         )
         found = f"found a potential placement for pod on node {node}"
         success = f"{found}, preempting {len(candidate.victims)} victims"
-        result = PostFilterResult(_told(Status(Code.SUCCESS, (success,))), node)
-        if self._evictions_aside:
-            self._executor.start(pod, candidate)
+        result = PostFilterResult(_with_prefix(Status(Code.SUCCESS, (success,))), node)
+        if self._async_preemption:
+            self._executor.prepare_candidate_async(pod, candidate)
             return result
         return replace(result, preparation=partial(self._evict, pod, candidate, result))
 
     async def _evict(
         self, pod: PodInfo, candidate: Candidate, result: PostFilterResult
     ) -> PostFilterResult:
-        problem = await self._executor.prepare(pod, candidate)
-        return result if problem is None else PostFilterResult(_told(problem))
+        problem = await self._executor.prepare_candidate(pod, candidate)
+        return result if problem is None else PostFilterResult(_with_prefix(problem))
 
     def events_to_register(self) -> Sequence[EventWithHint]:
-        """Whom this plugin gates was rejected by others as well; when to try it is theirs to say.
-        But only events that are registered here reach it at all.
+        """A gated pod was rejected by other plugins as well, whose hints say when to try it again.
+        But only at events that are registered here is the gate asked again at all.
         """
-        if not self._evictions_aside:
+        if not self._async_preemption:
             return []
-        return [EventWithHint(ClusterEvent(ASSIGNED_POD, Action.DELETE), _leave_it_to_others)]
+        return [EventWithHint(ClusterEvent(ASSIGNED_POD, Action.DELETE), _skip)]
 
 
-def _leave_it_to_others(pod: PodInfo, old: object, new: object) -> Hint:
+def _skip(pod: PodInfo, old: object, new: object) -> Hint:
     return Hint.SKIP
 
 
-def _told(status: Status) -> Status:
+def _with_prefix(status: Status) -> Status:
     return Status(status.code, tuple(f"preemption: {reason}" for reason in status.reasons))

@@ -23,8 +23,8 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import Rejection, Status, unresolvable
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

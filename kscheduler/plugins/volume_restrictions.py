@@ -26,6 +26,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import UpdatePods
 from kscheduler.framework.status import (
     SKIP,
@@ -39,7 +40,6 @@ from kscheduler.framework.status import (
     unschedulable,
 )
 from kscheduler.logs import quote
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.disks import any_disks_conflict
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

@@ -29,6 +29,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import (
     SKIP,
     Mask,
@@ -38,7 +39,6 @@ from kscheduler.framework.status import (
     unresolvable,
 )
 from kscheduler.logs import quote
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

@@ -28,7 +28,7 @@ from kscheduler.queue.changes import pod_events
 from kscheduler.queue.hints import QueueingHints, Verdict
 from kscheduler.queue.in_flight import MAX_EVENTS, Happening, InFlight
 from kscheduler.queue.moves import Moves, Step
-from kscheduler.queue.nominated import Nominator, PodLister
+from kscheduler.queue.nominated import Nominator
 from kscheduler.queue.places import Place, Places, Profile
 from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.queue.recorder import QueueRecorder
@@ -99,7 +99,7 @@ class SchedulingQueue:
         backoff: Backoff = DEFAULT_BACKOFF,
         max_unschedulable_seconds: float = MAX_UNSCHEDULABLE_SECONDS,
         max_in_flight_events: int = MAX_EVENTS,
-        pods: PodLister | None = None,
+        nominator: Nominator | None = None,
         is_reporting: Callable[[], bool] = lambda: False,
         later: Callable[[Step], object] | None = None,
         hold: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -112,7 +112,7 @@ class SchedulingQueue:
             {name: profile.events for name, profile in profiles.items()}, self._recorder.hint
         )
         self.in_flight = InFlight(self._recorder, max_events=max_in_flight_events)
-        self.nominator = Nominator(self._pod_info, pods)
+        self.nominator = nominator or Nominator(self.pod_info, None)
         self._moves = Moves(self._settle, later, hold)
         self.scheduling_cycle = 0
         self.on_ready: Callable[[], None] = lambda: None
@@ -125,6 +125,11 @@ class SchedulingQueue:
     def get(self, key: str) -> QueuedPod | None:
         """A waiting pod; one that is being tried is not found."""
         return self._places.get(key)
+
+    def pod_info(self, key: str) -> PodInfo | None:
+        """A waiting pod as the queue has it; the nominator looks its pods up here."""
+        queued = self._places.get(key)
+        return queued.pod if queued else None
 
     def pending(self) -> Pending:
         places = self._places
@@ -370,10 +375,6 @@ class SchedulingQueue:
     def _signature(self, pod: PodInfo) -> bytes | None:
         profile = self._profiles.get(pod.pod.spec.scheduler_name)
         return profile.sign(pod) if profile else None
-
-    def _pod_info(self, key: str) -> PodInfo | None:
-        queued = self._places.get(key)
-        return queued.pod if queued else None
 
     def _settle(self) -> None:
         """Every change ends here: the gauges follow, and whoever waits for a pod hears of one."""

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Nominator
 from kscheduler.framework.status import Charge, Code, Rows, Status
 from kscheduler.runtime.filter import Filtered, Filtering
-from kscheduler.runtime.handle import Nominator
 from kscheduler.runtime.nominated_pods import Promises
 from kscheduler.runtime.pre_filter import PreFiltering
 from kscheduler.state.fork import fork

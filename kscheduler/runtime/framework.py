@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kscheduler import logs
 from kscheduler.caches import Cache
 from kscheduler.extension_points import JUDGING_POINTS, Point
 from kscheduler.framework.cluster_event import EventWithHint
@@ -23,7 +22,7 @@ from kscheduler.runtime.enqueue import PreEnqueueing, any_change, events_by_plug
 from kscheduler.runtime.extenders.extenders import EXTENDER
 from kscheduler.runtime.filter import Filtering
 from kscheduler.runtime.filter_with_nominated import FilteringWithNominated
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.post_filter import PostFiltering
 from kscheduler.runtime.pre_filter import PreFiltering
 from kscheduler.runtime.reserve import Hold, Reserving
@@ -31,15 +30,13 @@ from kscheduler.runtime.score import Scoring
 from kscheduler.runtime.sign import Signing
 from kscheduler.state.pod_info import PodInfo
 
-log = logs.logger(__name__)
-
 
 class Framework:
     """One profile at work."""
 
     def __init__(
         self,
-        handle: Handle,
+        handle: RuntimeHandle,
         plugins_at: Mapping[Point, Sequence[Any]],
         *,
         weights: Mapping[str, int],
@@ -106,9 +103,6 @@ class Framework:
         judging = [plugin for point in JUDGING_POINTS for plugin in at(point)]
         wanted = handle.gates.enabled("OpportunisticBatching") and not handle.extenders
         self.sign = Signing(profile, metrics, judging, wanted=wanted).sign
-        if handle.extenders:
-            what = "Disabling signatures for profile because it has extenders configured."
-            log.info(what, profile=profile)
 
     @property
     def plugins(self) -> Iterable[Plugin]:

@@ -8,7 +8,7 @@ looked at again.
 from __future__ import annotations
 
 from kscheduler.caches import BoundedCache
-from kscheduler.runtime.handle import Nominator
+from kscheduler.framework.handle import Nominator
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.nominated import Promised
 from kscheduler.state.pod_info import PodInfo

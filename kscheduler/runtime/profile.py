@@ -8,20 +8,24 @@ plugins; one that the registry does not have is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kscheduler.config.model import KubeSchedulerProfile
 from kscheduler.config.profiles import Completed, EffectivePlugins
 from kscheduler.errors import ConfigError
 from kscheduler.extension_points import JUDGING_POINTS, METHOD_OF_POINT
+from kscheduler.framework.handle import Factory
 from kscheduler.framework.plugin import Plugin
 from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Factory, Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.per_node import adapted
 
 
 def build_frameworks(
-    completed: Completed, registry: Mapping[str, Factory], handle_for: Callable[[str], Handle]
+    completed: Completed,
+    registry: Mapping[str, Factory],
+    handle_for: Callable[[str], RuntimeHandle],
 ) -> dict[str, Framework]:
     """One Framework per profile, by scheduler name; `handle_for` is given that name."""
     frameworks = {}
@@ -42,9 +46,9 @@ def build_framework(
     profile: KubeSchedulerProfile,
     effective: EffectivePlugins,
     registry: Mapping[str, Factory],
-    handle: Handle,
+    shared: RuntimeHandle,
 ) -> Framework:
-    handle.profile_name = profile.scheduler_name
+    handle = replace(shared, profile_name=profile.scheduler_name, framework=lambda: framework)
     args = {entry.name: entry.args for entry in profile.plugin_config}
     named = dict.fromkeys(name for some in effective.by_point.values() for name in some)
     plugins = {
@@ -62,23 +66,23 @@ def build_framework(
         for point, method in METHOD_OF_POINT.items()
     }
     _count_from_start(effective, handle)
-    handle.framework = Framework(
+    framework = Framework(
         handle,
         plugins_at,
         weights=effective.score_weights,
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
     )
-    return handle.framework
+    return framework
 
 
-def _made(name: str, factory: Factory, args: object, handle: Handle) -> Plugin:
+def _made(name: str, factory: Factory, args: object, handle: RuntimeHandle) -> Plugin:
     try:
         return adapted(factory(args, handle))
     except Exception as error:
         raise ConfigError(f'initializing plugin "{name}": {text_of(error)}') from error
 
 
-def _count_from_start(effective: EffectivePlugins, handle: Handle) -> None:
+def _count_from_start(effective: EffectivePlugins, handle: RuntimeHandle) -> None:
     evaluations = handle.metrics.plugin_evaluation_total
     for point in JUDGING_POINTS:
         for name in effective[point]:

@@ -17,7 +17,7 @@ from kscheduler.framework.listers import FixedListers, Lister
 from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree.registration import checked
 from kscheduler.runtime.out_of_tree.support import Support
 from kscheduler.state.cache import Cache
@@ -56,8 +56,8 @@ class Stage:
         self.plugin: Any = checked(plugin_class, plugin_class.__name__)(args, self.handle)
 
     @cached_property
-    def handle(self) -> Handle:
-        return Handle(
+    def handle(self) -> RuntimeHandle:
+        return RuntimeHandle(
             gates=FeatureGates.defaults(),
             listers=FixedListers(),
             snapshot=self._cache.snapshot,

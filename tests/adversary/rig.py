@@ -14,17 +14,15 @@ from typing import Any
 
 from kscheduler import logs
 from kscheduler.api.resources import PODS, RESOURCES
-from kscheduler.app.scheduler import Assembler, plugin_names, without
+from kscheduler.app.scheduler import new_scheduler
 from kscheduler.client.events.broadcaster import EventBroadcaster
 from kscheduler.client.informers.decoding import DELETED, Lines, understand
 from kscheduler.client.kube_client import KubeClient
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import complete
-from kscheduler.cycle.bind import Attempt
-from kscheduler.cycle.loop import Preparing
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import catalog, factories, not_built, resources_read
+from kscheduler.plugins import catalog, factories
 from kscheduler.queue.queued_pod import QueuedPod
 from tests.adversary.inputs import INNOCENT, NAMESPACE, Json, encoded, feature_labels, pod
 from tests.adversary.work import Work, work_of
@@ -75,9 +73,8 @@ class Rig:
         gates = FeatureGates.defaults()
         completed = complete(default_config(catalog(), gates), catalog(), gates=gates)
         client: Any = KubeClient(self._server)  # type: ignore[arg-type]
-        self.scheduler = Assembler(
-            completed=without(completed, not_built()),
-            resources=resources_read(plugin_names(completed)),
+        self.scheduler = new_scheduler(
+            completed=completed,
             registry=factories(),
             gates=gates,
             client=client,
@@ -86,7 +83,7 @@ class Rig:
             metrics=Metrics(),
             max_unschedulable_seconds=300.0,
             rng=random.Random(1),
-        ).assemble()
+        )
 
     def count(self, act: Callable[[], object]) -> Work:
         """The scheduler's part of what happens meanwhile."""
@@ -141,8 +138,8 @@ class Rig:
         self._deliver(DELETED, self._objects.pop(_key(item)))
 
     def _deliver(self, kind: str, item: Json) -> None:
-        following, resource = self.scheduler.following, RESOURCE_OF_KIND[item["kind"]]
-        informer = following.pods if resource is PODS else following.lister(resource.struct)
+        informers, resource = self.scheduler.informers, RESOURCE_OF_KIND[item["kind"]]
+        informer = informers.pods if resource is PODS else informers.lister(resource.struct)
         line = b'{"type":"%s","object":%s}\n' % (kind.encode(), encoded(item))
         self._do(lambda: _take(informer, line))
 
@@ -160,11 +157,9 @@ class Rig:
 
     async def _attempt(self, queued: QueuedPod) -> None:
         loop = self.scheduler.loop
-        match loop.schedule(queued):
-            case Attempt() as attempt:
-                await loop._binder.run(attempt)
-            case Preparing() as preparing:
-                await loop._prepare(preparing)
+        attempt = await loop.schedule_one(queued)
+        if attempt is not None:
+            await loop._binder.run_binding_cycle(attempt)
         while self.scheduler.writer._unsent:
             await self.scheduler.writer._write(self.scheduler.writer._next())  # type: ignore[arg-type]
 

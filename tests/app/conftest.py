@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kscheduler import app, logs
-from kscheduler.app.daemon import build
 from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
 from kscheduler.sandbox import ApiServer, node_manifest
@@ -53,7 +52,7 @@ async def api():
 
 @pytest.fixture
 def set_up(api):
-    """`async with set_up(*flags) as made`"""
+    """`async with set_up(*flags) as daemon`"""
 
     def make(*flags, election=False, serving=False, plugins=NO_PLUGINS):
         elected = ELECTED if election else ["--leader-elect=false"]
@@ -71,8 +70,7 @@ def running(set_up):
 
     @asynccontextmanager
     async def run(*flags, **settings):
-        async with set_up(*flags, **settings) as made:
-            daemon = build(made)
+        async with set_up(*flags, **settings) as daemon:
             task = asyncio.create_task(daemon.run())
             try:
                 yield daemon, task

@@ -7,7 +7,6 @@ import aiohttp
 import pytest
 
 from kscheduler.app import daemon as daemon_module
-from kscheduler.app.daemon import build
 from kscheduler.errors import KschedulerError
 from tests.ports import free_port
 
@@ -175,8 +174,9 @@ class TestScheduling:
             async with running(delayed, election=True) as (standby, _):
                 await until(lambda: standby.elector.holder)
                 assert not standby.synced
-                assert standby._not_synced() == "handlers are not fully synchronized"
-                assert len(standby.scheduler.following.pods) == 0
+                *_, sync = standby.checks()["readyz"]
+                assert sync.probe() == "handlers are not fully synchronized"
+                assert len(standby.scheduler.informers.pods) == 0
                 leader.stopping.set()
                 await code_of(leading)
                 api.objects.create(pod("p"))
@@ -205,25 +205,24 @@ class TestServing:
         ids=["alone", "elected"],
     )
     async def test_checks_by_endpoint(self, set_up, election, want):
-        async with set_up(election=election) as made:
-            checks = build(made)._checks()
+        async with set_up(election=election) as daemon:
+            checks = daemon.checks()
         assert {name: [check.name for check in some] for name, some in checks.items()} == want
 
     async def test_readiness_follows_the_daemons_life(self, set_up):
-        async with set_up() as made:
-            daemon = build(made)
-            _, sync = daemon._checks()["readyz"]
+        async with set_up() as daemon:
+            _, sync = daemon.checks()["readyz"]
             assert sync.probe() == "handlers are not fully synchronized"
             daemon.synced = True
             assert sync.probe() is None
-            shutdown, _ = daemon._checks()["readyz"]
+            shutdown, _ = daemon.checks()["readyz"]
             assert shutdown.probe() is None
             daemon.stopping.set()
             assert shutdown.probe() == "process is shutting down"
 
     async def test_configz_is_the_configuration(self, set_up):
-        async with set_up() as made:
-            shown = json.loads(build(made)._configz())
+        async with set_up() as daemon:
+            shown = json.loads(daemon.configz())
         assert list(shown) == ["componentconfig"]
         assert shown["componentconfig"]["kind"] == "KubeSchedulerConfiguration"
         assert shown["componentconfig"]["leaderElection"]["leaderElect"] is False
@@ -232,9 +231,9 @@ class TestServing:
 class TestWhatIsMissing:
     async def test_plugins_that_are_not_built_are_named(self, set_up, log, monkeypatch):
         missing = {"VolumeZone": "zones are not looked at"}
-        monkeypatch.setattr(daemon_module.plugins, "not_built", lambda: missing)
-        async with set_up() as made:
-            build(made)
+        monkeypatch.setattr(daemon_module, "not_built", lambda: missing)
+        async with set_up() as daemon:
+            daemon_module.warn_of_missing_plugins(daemon.cc)
         assert log.having("not available") == [
             "Plugin VolumeZone is not available in this version: zones are not looked at"
         ]
@@ -242,8 +241,8 @@ class TestWhatIsMissing:
     async def test_plugins_that_nobody_configured_are_not(self, set_up, log, config):
         few = "disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}]"
         disabled = f"profiles: [{{plugins: {{multiPoint: {{{few}}}}}}}]\n"
-        async with set_up(config(disabled)) as made:
-            build(made)
+        async with set_up(config(disabled)) as daemon:
+            daemon_module.warn_of_missing_plugins(daemon.cc)
         assert log.having("not available") == []
 
 

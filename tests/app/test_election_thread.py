@@ -8,9 +8,8 @@ import time
 
 import pytest
 
-from kscheduler.app import election_thread
-from kscheduler.app.election import make_elector
-from kscheduler.app.election_thread import ElectionThread
+from kscheduler.app import election
+from kscheduler.app.election import ElectionThread, make_elector
 from kscheduler.client.credentials import Exec, ExecPlugin
 from kscheduler.leader_election import ElectionConfig, LeaderElector, Observers
 from kscheduler.metrics import Metrics
@@ -95,7 +94,7 @@ async def test_the_lease_is_renewed_while_the_main_loop_computes(leases, lead):
     # One step of the main loop, which never waits for anything.
     while len(leases.requests) < before + 20:
         assert time.monotonic() < deadline
-    assert thread.elector.seconds_left() > 29
+    assert thread.elector.tenure.held()[1] > 29
     assert lead.steps == ["began"]
     await cancelled(running)
 
@@ -164,7 +163,7 @@ async def test_a_lost_lease_ends_the_work_and_closes_the_fence(leases, lead):
     leases.steal()
     await asyncio.wait_for(running, 30)
     assert lead.steps == ["began", "ended"]
-    assert thread.elector.held() == (0, 0.0)
+    assert thread.elector.tenure.held() == (0, 0.0)
     assert leases.spec["holderIdentity"] == "thief"
 
 
@@ -175,7 +174,7 @@ async def test_the_fence_closes_by_itself_while_the_main_loop_computes(leases, l
     leases.lease["spec"] = {"holderIdentity": "thief", "leaseDurationSeconds": 3600}
     leases.lease["metadata"] = {"resourceVersion": "77"}
     deadline = time.monotonic() + 10
-    while thread.elector.seconds_left() > 0:
+    while thread.elector.tenure.held()[1] > 0:
         assert time.monotonic() < deadline
     assert lead.steps == ["began"]
     await asyncio.wait_for(running, 30)
@@ -183,7 +182,7 @@ async def test_the_fence_closes_by_itself_while_the_main_loop_computes(leases, l
 
 
 async def test_a_main_loop_that_is_dead_is_no_leader_for_ever(leases, lead, monkeypatch):
-    monkeypatch.setattr(election_thread, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(election, "SILENCE_SECONDS", 0.2)
     thread = thread_for(leases)
     running = await begun(thread, lead)
     seen, since = 0, time.monotonic()
@@ -198,7 +197,7 @@ async def test_a_main_loop_that_is_dead_is_no_leader_for_ever(leases, lead, monk
 
 
 async def test_a_main_loop_that_answers_leads_for_ever(leases, lead, monkeypatch, until):
-    monkeypatch.setattr(election_thread, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(election, "SILENCE_SECONDS", 0.05)
     running = await begun(thread_for(leases), lead)
     await until(lambda: len(leases.requests) > 50)
     assert not running.done()
@@ -265,7 +264,7 @@ async def test_the_slow_path_is_not_shown_before_it_was_taken(lead, until):
 
     leases, metrics = Lease(), Metrics()
     post = asyncio.get_running_loop().call_soon_threadsafe
-    elector = make_elector(leases, CONFIG, Recorder(), metrics, post)
+    elector = make_elector(leases, CONFIG, Recorder(), metrics, post=post)
     running = await begun(ElectionThread(elector, Wire()), lead)
     assert not metrics.leader_election_slowpath_total
     leases.lease["metadata"] = {"resourceVersion": "77"}

@@ -11,7 +11,7 @@ from kscheduler.api.resources import (
     PODS,
     Resource,
 )
-from kscheduler.app.informers import UNFINISHED, Following
+from kscheduler.app.informers import UNFINISHED, Informers
 from kscheduler.client.informers.informer import InformerFactory
 from kscheduler.errors import ConfigError
 from kscheduler.plugins import resources_read
@@ -27,18 +27,18 @@ def followed(factory):
 
 
 def test_pods_and_nodes_are_always_followed(factory):
-    Following(factory, [])
+    Informers(factory, [])
     assert followed(factory) == ["nodes", "pods"]
 
 
 def test_pods_that_came_to_their_end_are_not(factory):
-    Following(factory, [])
+    Informers(factory, [])
     [selector] = [key[2] for key in factory._informers if key[0].plural == "pods"]
     assert selector == UNFINISHED == "status.phase!=Succeeded,status.phase!=Failed"
 
 
 def test_plugins_bring_what_they_read(factory):
-    following = Following(factory, resources_read(["InterPodAffinity", "VolumeZone", "NodeName"]))
+    informers = Informers(factory, resources_read(["InterPodAffinity", "VolumeZone", "NodeName"]))
     assert followed(factory) == [
         "namespaces",
         "nodes",
@@ -47,29 +47,29 @@ def test_plugins_bring_what_they_read(factory):
         "pods",
         "storageclasses",
     ]
-    assert following.lister(Namespace) is factory.informer(NAMESPACES)
+    assert informers.lister(Namespace) is factory.informer(NAMESPACES)
 
 
 def test_listers_are_the_informers_even_while_they_are_empty(factory):
-    following = Following(factory, [NAMESPACES])
-    assert following.lister(Pod) is following.pods
-    assert following.lister(Node) is following.nodes
-    assert following.lister(Namespace) is factory.informer(NAMESPACES)
+    informers = Informers(factory, [NAMESPACES])
+    assert informers.lister(Pod) is informers.pods
+    assert informers.lister(Node) is informers.nodes
+    assert informers.lister(Namespace) is factory.informer(NAMESPACES)
 
 
 def test_what_nobody_reads_is_an_empty_list(factory):
-    following = Following(factory, [])
-    assert following.lister(PersistentVolume).get("x") is None
-    assert not list(following.lister(PersistentVolume).items())
+    informers = Informers(factory, [])
+    assert informers.lister(PersistentVolume).get("x") is None
+    assert not list(informers.lister(PersistentVolume).items())
 
 
 def test_events_are_followed_under_the_names_plugins_use(factory):
-    following = Following(factory, [])
-    assert following.of_event("PersistentVolume") is factory.informer(PERSISTENT_VOLUMES)
-    assert following.lister(PersistentVolume) is factory.informer(PERSISTENT_VOLUMES)
-    assert following.of_event("storage.k8s.io/CSINode") is not None
-    custom = following.of_event("foos.v1.example.com")
-    assert custom is following.of_event("foos.v1.example.com")
+    informers = Informers(factory, [])
+    assert informers.of_event("PersistentVolume") is factory.informer(PERSISTENT_VOLUMES)
+    assert informers.lister(PersistentVolume) is factory.informer(PERSISTENT_VOLUMES)
+    assert informers.of_event("storage.k8s.io/CSINode") is not None
+    custom = informers.of_event("foos.v1.example.com")
+    assert custom is informers.of_event("foos.v1.example.com")
 
 
 class Rack(ApiObject):
@@ -80,23 +80,23 @@ RACKS = Resource("example.com", "v1", "racks", "Rack", Rack, namespaced=False)
 
 
 def test_plugins_from_outside_follow_what_they_like(factory):
-    following = Following(factory, [NAMESPACES])
-    one_map = following.follow(CONFIG_MAPS, "kube-system", "metadata.name=loads", "")
+    informers = Informers(factory, [NAMESPACES])
+    one_map = informers.follow(CONFIG_MAPS, "kube-system", "metadata.name=loads", "")
     assert one_map is factory.informer(
         CONFIG_MAPS, namespace="kube-system", field_selector="metadata.name=loads"
     )
-    assert following.follow(RACKS, "", "", "") is factory.informer(RACKS)
+    assert informers.follow(RACKS, "", "", "") is factory.informer(RACKS)
 
 
 def test_what_is_followed_anyway_is_shared(factory):
-    following = Following(factory, [NAMESPACES])
-    assert following.follow(PODS, "", "", "") is following.pods
-    assert following.follow(NAMESPACES, "", "", "") is factory.informer(NAMESPACES)
+    informers = Informers(factory, [NAMESPACES])
+    assert informers.follow(PODS, "", "", "") is informers.pods
+    assert informers.follow(NAMESPACES, "", "", "") is factory.informer(NAMESPACES)
 
 
 def test_what_has_no_struct_is_followed_whole_as_plain_mappings(factory):
-    following = Following(factory, [])
+    informers = Informers(factory, [])
     untyped = Resource("example.com", "v1", "racks", "Rack", ApiObject)
-    assert following.follow(untyped, "", "", "") is factory.dynamic("racks.v1.example.com")
+    assert informers.follow(untyped, "", "", "") is factory.dynamic("racks.v1.example.com")
     with pytest.raises(ConfigError, match="can only be followed whole"):
-        following.follow(untyped, "ns", "", "")
+        informers.follow(untyped, "ns", "", "")

@@ -1,11 +1,13 @@
-"""Caches of a daemon: all of them are known, limited, told of and aged."""
+"""The garbage collector's rounds; a daemon's caches, all known, limited, shown and aged."""
 
 import asyncio
 import gc
 import sys
+import weakref
+
+import pytest
 
 from kscheduler.app import memory
-from kscheduler.app.daemon import build
 from kscheduler.caches import BoundedCache, ForShortTexts, SharedTexts
 from kscheduler.metrics import Metrics
 from tests.sandbox.manifests import pod_manifest
@@ -15,6 +17,85 @@ MOST_BYTES = 170 << 20
 
 
 KINDS = (BoundedCache, ForShortTexts, SharedTexts)
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    thresholds = gc.get_threshold()
+    yield
+    memory.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+class Thing:
+    pass
+
+
+def circle():
+    """Two things that only the collector can free."""
+    one, other = Thing(), Thing()
+    one.other, other.one = other, one
+    return one
+
+
+def test_survivors_of_a_full_round_are_set_aside():
+    memory.freeze()
+    kept = [Thing() for _ in range(1000)]
+    before = gc.get_freeze_count()
+    gc.collect()
+    assert gc.get_freeze_count() >= before + len(kept)
+
+
+def test_garbage_is_collected_before_anything_is_set_aside():
+    gone = weakref.ref(circle())
+    memory.freeze()
+    assert gone() is None
+    gone = weakref.ref(circle())
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_was_set_aside_goes_when_nothing_refers_to_it():
+    thing = Thing()
+    memory.freeze()
+    gone = weakref.ref(thing)
+    del thing
+    assert gone() is None
+
+
+def test_after_another_look_cycles_go_as_well():
+    held = circle()
+    gone = weakref.ref(held)
+    memory.freeze()
+    del held
+    gc.collect()
+    assert gone() is not None
+    memory.unfreeze()
+    gc.collect()
+    assert gone() is None
+
+
+def test_when_twice_as_much_is_set_aside_cycles_among_it_go_as_well(monkeypatch):
+    monkeypatch.setattr(memory, "FEWEST", 0)
+    monkeypatch.setattr(memory, "COUNTED_EVERY", 1)
+    memory.freeze()
+    held = circle()
+    gone = weakref.ref(held)
+    gc.collect()
+    del held
+    gc.collect()
+    assert gone() is not None
+    kept = [Thing() for _ in range(2 * gc.get_freeze_count())]
+    gc.collect()  # Sets these aside, and finds that there are too many.
+    gc.collect()
+    assert gone() is None
+    assert gc.get_freeze_count() >= len(kept)
+
+
+def test_rounds_come_often_enough_to_be_short():
+    memory.freeze()
+    youngest, middle, oldest = gc.get_threshold()
+    assert youngest * (middle + 1) * (oldest + 1) <= 200_000
 
 
 def all_caches():
@@ -33,8 +114,8 @@ def caches_of_modules():
 
 async def test_no_cache_of_a_scheduler_is_unknown(set_up):
     before = all_caches()
-    async with set_up() as made:
-        scheduler = build(made).scheduler
+    async with set_up() as daemon:
+        scheduler = daemon.scheduler
         known = list(scheduler.caches())
         unknown = all_caches().keys() - before.keys() - set(map(id, known))
         assert not {all_caches()[one].name for one in unknown}
@@ -48,7 +129,7 @@ async def test_metrics_tell_of_each_cache(running, until, api):
         await until(lambda: daemon.synced)
         api.objects.create(pod_manifest("p"))
         await until(lambda: api.objects.find("pods", "p", "default")["spec"].get("nodeName"))
-        families = {one.name: one for one in daemon.made.metrics.registry.collect()}
+        families = {one.name: one for one in daemon.cc.metrics.registry.collect()}
         names = {cache.name for cache in daemon.scheduler.caches()}
         for family in ("bytes", "entries", "evictions"):
             samples = families[f"kscheduler_cache_{family}"].samples

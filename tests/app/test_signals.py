@@ -8,7 +8,7 @@ import pytest
 
 from kscheduler import app
 from kscheduler.app import signals
-from kscheduler.app.debugger import tell
+from kscheduler.app.debugger import dump
 from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
 from kscheduler.sandbox import node_manifest
@@ -104,7 +104,7 @@ async def test_cache_and_queue_are_told(running, until, api, pod, log):
         await until(lambda: scheduler.queue.get("default/gated"))
         await until(lambda: scheduler.cache.pod_count and not scheduler.cache.assumed_pod_count)
         log.lines.clear()
-        await tell(scheduler)
+        await dump(scheduler)
     assert not log.having("Cache mismatch")
     told = "\n".join(log.lines)
     assert '"Dump of cached NodeInfo" nodes=' in told
@@ -119,10 +119,10 @@ async def test_what_disagrees_is_told(running, until, api, pod, log):
         api.objects.create(pod("p"))
         await until(lambda: daemon.scheduler.cache.pod_count == 1)
         known = next(iter(daemon.scheduler.cache.pods))
-        del daemon.scheduler.following.pods._store["default/p"]
-        daemon.scheduler.following.nodes._store.clear()
+        del daemon.scheduler.informers.pods._store["default/p"]
+        daemon.scheduler.informers.nodes._store.clear()
         log.lines.clear()
-        await tell(daemon.scheduler)
+        await dump(daemon.scheduler)
     assert log.having("Cache mismatch") == [
         '"Cache mismatch" missedNodes=[] redundantNodes=["n1"]',
         f'"Cache mismatch" missedPods=[] redundantPods=["{known.uid}"]',
@@ -132,11 +132,11 @@ async def test_what_disagrees_is_told(running, until, api, pod, log):
 async def test_a_second_signal_while_one_is_answered_starts_nothing(until):
     started, go_on = [], asyncio.Event()
 
-    async def tell():
+    async def dump():
         started.append(1)
         await go_on.wait()
 
-    signals.tell_on_signal(tell)
+    signals.dump_on_signal(dump)
     send(signal.SIGUSR2)
     await until(lambda: started)
     send(signal.SIGUSR2)
@@ -160,12 +160,12 @@ async def test_nodes_are_told_with_room_for_others(running, until, api, log, mon
         async def rest(slices):
             rests.append(len(log.having("Dump of cached")))
             if len(rests) == 5:
-                cache.remove_node(daemon.scheduler.following.nodes.get("n20"))
+                cache.remove_node(daemon.scheduler.informers.nodes.get("n20"))
 
         monkeypatch.setattr(Slices, "due", lambda slices: True)
         monkeypatch.setattr(Slices, "rest", rest)
         log.lines.clear()
-        await tell(daemon.scheduler)
+        await dump(daemon.scheduler)
     told = "\n".join(log.lines)
     assert rests == [*range(1, 29), 28]
     assert "Node name: n19\n" in told

@@ -6,6 +6,7 @@ import yaml
 from kscheduler import app
 from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
+from kscheduler.client.events.legacy import LegacyBroadcaster
 from kscheduler.errors import ConfigError
 from tests.ports import free_port
 
@@ -49,32 +50,34 @@ async def refusal(*args, out_of_tree=NO_PLUGINS):
 
 
 async def test_setup_from_flags_alone(kubeconfig):
-    async with started("--kubeconfig", kubeconfig, "--profiling=false") as made:
-        assert made.rest_config.server == "http://127.0.0.1:1"
-        assert not made.config.enable_profiling
-        assert made.serving is None
-        assert not made.has_events_api
-        assert list(made.completed.plugins) == ["default-scheduler"]
+    async with started("--kubeconfig", kubeconfig, "--profiling=false") as daemon:
+        assert daemon.cc.rest_config.server == "http://127.0.0.1:1"
+        assert not daemon.cc.component_config.enable_profiling
+        assert daemon.cc.serving is None
+        assert isinstance(daemon.cc.events, LegacyBroadcaster)
+        assert list(daemon.cc.completed.plugins) == ["default-scheduler"]
 
 
 async def test_a_file_makes_deprecated_flags_void(config_file):
-    async with started("--config", config_file(), "--profiling=false", "--kubeconfig=/no") as made:
-        assert made.config.enable_profiling
+    async with started(
+        "--config", config_file(), "--profiling=false", "--kubeconfig=/no"
+    ) as daemon:
+        assert daemon.cc.component_config.enable_profiling
 
 
 async def test_leader_election_flags_override_a_file_and_are_validated_with_it(config_file):
     file = config_file("leaderElection: {resourceName: mine}\n")
-    async with started("--config", file, "--leader-elect-resource-name=ours") as made:
-        assert made.config.leader_election.resource_name == "ours"
+    async with started("--config", file, "--leader-elect-resource-name=ours") as daemon:
+        assert daemon.cc.component_config.leader_election.resource_name == "ours"
     assert await refusal("--config", file, "--leader-elect-lease-duration=5s") == (
         'leaderElection.leaseDuration: Invalid value: "10s": must be greater than `RenewDeadline`'
     )
 
 
 async def test_leader_election_flags_without_a_file_escape_validation(kubeconfig):
-    async with started("--kubeconfig", kubeconfig, "--leader-elect-lease-duration=5s") as made:
+    async with started("--kubeconfig", kubeconfig, "--leader-elect-lease-duration=5s") as daemon:
         with pytest.raises(ConfigError, match="couldn't create leader elector: leaseDuration must"):
-            await app.run(made)
+            await app.run(daemon)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +134,8 @@ class Mine:
 async def test_outside_plugins_join_the_catalog_but_do_not_replace_it(kubeconfig, config_file):
     file = config_file("profiles: [{plugins: {filter: {enabled: [{name: Mine}]}}}]\n")
     mine = {"Mine": Mine}
-    async with started("--config", file, out_of_tree=mine) as made:
-        assert made.completed.plugins["default-scheduler"].by_point["filter"][-1] == "Mine"
+    async with started("--config", file, out_of_tree=mine) as daemon:
+        assert daemon.cc.completed.plugins["default-scheduler"].by_point["filter"][-1] == "Mine"
     assert await refusal("--config", file, out_of_tree={"NodeName": Mine}) == (
         "plugins['NodeName']: a plugin named NodeName already exists in kube-scheduler"
     )
@@ -141,8 +144,8 @@ async def test_outside_plugins_join_the_catalog_but_do_not_replace_it(kubeconfig
 async def test_the_port_is_held_while_set_up_and_free_again_after(kubeconfig):
     port = free_port()
     flags = ("--kubeconfig", kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={port}")
-    async with started(*flags) as made:
-        listener = made.serving.port.listener
+    async with started(*flags) as daemon:
+        listener = daemon.cc.serving.port.listener
         assert listener.getsockname() == ("127.0.0.1", port)
     assert listener.fileno() == -1
 
@@ -178,6 +181,6 @@ def test_the_completed_configuration_is_written(kubeconfig, tmp_path, capfd):
 
 
 async def test_a_file_that_cannot_be_written_is_told(kubeconfig):
-    async with started("--kubeconfig", kubeconfig) as made:
+    async with started("--kubeconfig", kubeconfig) as daemon:
         with pytest.raises(ConfigError, match="open /nonexistent/x: no such file or directory"):
-            app.write_config(made.completed.written, "/nonexistent/x")
+            app.write_config(daemon.cc.completed.written, "/nonexistent/x")

@@ -36,15 +36,17 @@ from kscheduler.api.sharing import share_pod
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
-from kscheduler.cycle.batching import Batching
-from kscheduler.cycle.schedule import Placement, Scheduler
+from kscheduler.cycle.attempt import Attempt, Placement, at_once
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.extension_points import points_of
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Factory
 from kscheduler.framework.listers import FixedListers, Listers
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import catalog, factories
+from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Factory, Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
@@ -78,7 +80,7 @@ class Cluster:
         self._stock = volumes.Stock()
         metrics = Metrics()
         self.framework = make_framework(self.cache, metrics, more_plugins or {}, self._stock)
-        self.scheduler = Scheduler(rng=Random(1), batching=Batching(metrics))
+        self.algorithm = SchedulingAlgorithm(metrics, rng=Random(1), batching=True)
         self._rng = Random(2)
         self._serial = 0
         nodes = [workloads.node(number) for number in range(size)]
@@ -106,7 +108,9 @@ class Cluster:
         """What is measured: one pod from its struct to its node."""
         info = PodInfo(pod)
         cycle = CycleState(sampled=self._rng.random() < SAMPLED)
-        outcome = self.scheduler.decide(cycle, self.framework, info, self.cache.snapshot())
+        queued = QueuedPod(info, timestamp=0.0)
+        attempt = Attempt(queued, self.framework, cycle, self.cache.snapshot())
+        outcome = at_once(self.algorithm.schedule_pod(attempt))
         assert isinstance(outcome, Placement), outcome
         assumed = info.assigned_to(outcome.node)
         self.cache.assume(assumed)
@@ -137,7 +141,7 @@ def make_framework(
         for name, made in more_plugins.items()
     )
     completed = complete(config, catalog().including(more), gates=gates)
-    handle = Handle(
+    handle = RuntimeHandle(
         gates=gates,
         listers=listers or FixedListers(),
         snapshot=cache.snapshot,

@@ -40,12 +40,13 @@ from kscheduler.client.extender import ExtenderHttp
 from kscheduler.client.tls import TlsConfig
 from kscheduler.config.duration import Duration
 from kscheduler.config.model import Extender as ExtenderConfig
-from kscheduler.cycle.extended import ExtendedScheduler
-from kscheduler.cycle.schedule import FIRST_TURN, Placement, Scheduler
+from kscheduler.cycle.attempt import Attempt, Placement
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.status import Rejection, Scores, Status, rejected, unschedulable
 from kscheduler.metrics import Metrics
+from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.extenders.extender import Extender
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.state.nodes_view import Nodes
@@ -111,7 +112,7 @@ class Cost:
 class Asked:
     """A cluster whose decisions an extender has a say in."""
 
-    def __init__(self, cluster: Cluster, port: int, *, by_name: bool) -> None:
+    def __init__(self, cluster: Cluster, percentage: int, port: int, *, by_name: bool) -> None:
         self._cluster = cluster
         config = ExtenderConfig(
             url_prefix=f"http://127.0.0.1:{port}",
@@ -123,7 +124,7 @@ class Asked:
         )
         self._wire = ExtenderHttp(config.url_prefix, TlsConfig(), timeout_seconds=TIMEOUT_SECONDS)
         extenders = Extenders([Extender(config, self._wire)])
-        self._scheduler = ExtendedScheduler(cluster.scheduler, extenders, Metrics())
+        self._algorithm = algorithm_of(percentage, extenders)
         self._loop = asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
     def place(self, pod: Pod) -> PodInfo:
@@ -131,9 +132,9 @@ class Asked:
 
     async def _place(self, pod: Pod) -> PodInfo:
         info, nodes = PodInfo(pod), self._cluster.cache.snapshot()
-        outcome = await self._scheduler.decide(
-            CycleState(), self._cluster.framework, info, nodes, FIRST_TURN
-        )
+        queued, framework = QueuedPod(info, timestamp=0.0), self._cluster.framework
+        attempt = Attempt(queued, framework, CycleState(), nodes, extended=True)
+        outcome = await self._algorithm.schedule_pod(attempt)
         assert isinstance(outcome, Placement), outcome
         assumed = info.assigned_to(outcome.node)
         self._cluster.cache.assume(assumed)
@@ -187,8 +188,14 @@ def cpu_seconds(pid: int) -> float:
 def cluster_of(nodes: int, percentage: int, *rules: type) -> Cluster:
     """With these plugins, registered and guarded as in the daemon."""
     cluster = Cluster(nodes, WORKLOAD, {rule.name: factory(rule) for rule in rules})
-    cluster.scheduler = Scheduler(rng=Random(1), percentage_of_nodes_to_score=percentage)
+    cluster.algorithm = algorithm_of(percentage)
     return cluster
+
+
+def algorithm_of(percentage: int, extenders: Extenders | None = None) -> SchedulingAlgorithm:
+    return SchedulingAlgorithm(
+        Metrics(), rng=Random(1), percentage_of_nodes_to_score=percentage, extenders=extenders
+    )
 
 
 @contextmanager
@@ -202,7 +209,9 @@ def all_forms(nodes: int, percentage: int) -> Iterator[dict[str, Form]]:
     with ExitStack() as stack:
         for rule in (TO_NODES, TO_NAMES):
             port, pid = stack.enter_context(extender(nodes))
-            asked = stack.enter_context(closing(Asked(bare, port, by_name=rule == TO_NAMES)))
+            asked = stack.enter_context(
+                closing(Asked(bare, percentage, port, by_name=rule == TO_NAMES))
+            )
             forms[rule] = Form(bare, asked.place, partial(cpu_seconds, pid))
         yield forms
 

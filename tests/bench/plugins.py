@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kscheduler.api.core import Pod
-from kscheduler.cycle.schedule import Scheduler
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework import rejected, unschedulable
 from kscheduler.metrics import Metrics
@@ -136,7 +136,9 @@ def main(nodes: int, pods: int) -> None:
     """Each pod is placed with and without the plugin, so that both meet the same machine."""
     table = Table("plugin", "own arithmetic, µs", "over it, µs")
     cluster = Cluster(nodes, WORKLOAD)
-    cluster.scheduler = Scheduler(rng=Random(1), percentage_of_nodes_to_score=100)
+    cluster.algorithm = SchedulingAlgorithm(
+        Metrics(), rng=Random(1), percentage_of_nodes_to_score=100
+    )
     bare = cluster.framework
     for plugin_class, share in ((Nothing, 1), (Columns, 1), (OneByOne, 20)):
         more = {plugin_class.name: factory(plugin_class)}

@@ -39,8 +39,8 @@ from kscheduler.framework.status import Diagnosis
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import catalog, factories
 from kscheduler.queue.nominated import Nominator
-from kscheduler.runtime.handle import Handle
-from kscheduler.runtime.preemption.evaluator import Choice, Evaluator
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.preemption.evaluator import Candidates, Evaluator
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
@@ -182,12 +182,16 @@ class Stage:
 
     def _new_evaluator(self) -> Evaluator:
         percentage = 100 if self._case.everywhere else 10
-        return Evaluator(self._handle, percentage=percentage, absolute=100)
+        return Evaluator(
+            self._handle,
+            min_candidate_nodes_percentage=percentage,
+            min_candidate_nodes_absolute=100,
+        )
 
-    def _made(self, pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> Handle:
+    def _made(self, pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> RuntimeHandle:
         gates = FeatureGates.defaults()
         completed = complete(default_config(catalog(), gates), catalog(), gates=gates)
-        handle = Handle(
+        handle = RuntimeHandle(
             gates=gates,
             listers=FixedListers([*pods, *budgets]),
             snapshot=self.cache.snapshot,
@@ -196,13 +200,14 @@ class Stage:
             client=SimpleNamespace(),
             recorder=SimpleNamespace(),
             metrics=Metrics(),
+            framework=lambda: self._framework,
         )
-        build_frameworks(completed, factories(), lambda _name: handle)
+        (self._framework,) = build_frameworks(completed, factories(), lambda _name: handle).values()
         return handle
 
     def refused(self) -> tuple[CycleState, Diagnosis]:
         """As the attempt leaves it that found no node."""
-        framework, nodes = self._handle.framework, self.cache.snapshot()
+        framework, nodes = self._framework, self.cache.snapshot()
         cycle = CycleState(sampled=False)
         prepared = framework.run_pre_filter(cycle, self.pod, nodes)
         assert prepared.status is None, prepared
@@ -223,7 +228,7 @@ class Stage:
         cycle, diagnosis = self.refused()
         started = process_time()
         found = self._evaluator.evaluate(cycle, self.pod, diagnosis)
-        assert isinstance(found, Choice), found
+        assert isinstance(found, Candidates), found
         assert found.best.victims
         return process_time() - started
 

@@ -25,13 +25,13 @@ from rich.table import Table
 from kscheduler import logs
 from kscheduler.api.resources import Resource
 from kscheduler.app import debugger
-from kscheduler.app.scheduler import Assembler, Scheduler, plugin_names, without
+from kscheduler.app.scheduler import Scheduler, new_scheduler
 from kscheduler.client.events.broadcaster import EventBroadcaster
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import catalog, factories, not_built, resources_read
+from kscheduler.plugins import catalog, factories
 from kscheduler.serving.metrics_page import MetricsPage
 from kscheduler.serving.pod_resources import ResourcesPage
 
@@ -143,11 +143,12 @@ class Request:
 def assembled(client: Client, broadcaster: EventBroadcaster, metrics: Metrics) -> Scheduler:
     gates = FeatureGates.defaults()
     completed = complete(
-        load_config(json.dumps(KIND).encode(), catalog(), gates=gates), catalog(), gates=gates
+        load_config(json.dumps(KIND).encode(), catalog(), gates=gates),
+        catalog(),
+        gates=gates,
     )
-    return Assembler(
-        completed=without(completed, not_built()),
-        resources=resources_read(plugin_names(completed)),
+    return new_scheduler(
+        completed=completed,
         registry=factories(),
         gates=gates,
         client=client,
@@ -155,14 +156,14 @@ def assembled(client: Client, broadcaster: EventBroadcaster, metrics: Metrics) -
         metrics=metrics,
         max_unschedulable_seconds=300,
         rng=random.Random(1),
-    ).assemble()
+    )
 
 
 async def play(steps: Steps, nodes: int, pods: int, pending: int) -> None:
     metrics, client = Metrics(), Client(nodes, range(pods))
     broadcaster = EventBroadcaster(client)
     scheduler = assembled(client, broadcaster, metrics)
-    queue, known = scheduler.queue, scheduler.following.pods
+    queue, known = scheduler.queue, scheduler.informers.pods
 
     async def until(condition) -> None:
         for _ in range(PATIENCE_SECONDS * 50):
@@ -194,12 +195,12 @@ async def play(steps: Steps, nodes: int, pods: int, pending: int) -> None:
         running = tasks.create_task(scheduler.run())
         await until(lambda: len(queue.pending().unschedulable) == pending)
         steps.stage = "SIGUSR2"
-        await asyncio.create_task(debugger.tell(scheduler), name="dump")
+        await asyncio.create_task(debugger.dump(scheduler), name="dump")
         steps.stage = "event that wakes nobody"
         slightly_larger = _versioned(workloads.node(0), 4)
         slightly_larger["status"] |= {"allocatable": {**workloads.ALLOCATABLE, "cpu": "5"}}
         client.tell("nodes", "MODIFIED", slightly_larger)
-        nodes_known = scheduler.following.nodes
+        nodes_known = scheduler.informers.nodes
         await until(lambda: nodes_known.get("node-00000").status.allocatable["cpu"] == "5")
         await until(lambda: not len(queue._moves))
         steps.stage = "event that wakes everybody"

@@ -398,7 +398,7 @@ async def test_time_in_which_the_process_stood_still_is_not_quiet(monkeypatch):
     monkeypatch.setattr(sandbox_view, "QUIET_SECONDS", 0.1)
     nothing = SimpleNamespace(active=(), backoff=())
     scheduler = SimpleNamespace(
-        following=SimpleNamespace(pods=SimpleNamespace(add_handler=lambda handler: None)),
+        informers=SimpleNamespace(pods=SimpleNamespace(add_handler=lambda handler: None)),
         in_sync=True,
         cache=SimpleNamespace(node_count=1, assumed_pod_count=0),
         queue=SimpleNamespace(pending=lambda: nothing, in_flight=()),

@@ -13,18 +13,20 @@ from msgspec import structs
 from kscheduler import logs
 from kscheduler.api.core import Container, Node, NodeStatus, Pod, PodSpec, PodStatus
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.cycle.bind import Attempt, Binder
+from kscheduler.cycle.attempt import Attempt, at_once
+from kscheduler.cycle.bind import Binder
 from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
-from kscheduler.cycle.schedule import Scheduler
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.status import unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
+from kscheduler.queue.nominated import Nominator
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
@@ -127,7 +129,7 @@ class Api:
 class Rig:
     """What happened, in order, is in `told`; `now` is the time."""
 
-    def __init__(self, *plugins, nodes=("n1",), nominates=True):
+    def __init__(self, *plugins, nodes=("n1",), nominates=True, extenders=None):
         self.now = NOW
         # Seconds that decisions took without anybody having to wait for it.
         self.spent = 0.0
@@ -146,7 +148,8 @@ class Rig:
         for plugin in self.plugins:
             plugin.steps = Steps(self.told, plugin.name)
         self.framework = self._framework()
-        self.queue = SchedulingQueue({PROFILE: self.framework}, self.metrics, pods=self.pods)
+        nominator = Nominator(lambda key: self.queue.pod_info(key), self.pods)
+        self.queue = SchedulingQueue({PROFILE: self.framework}, self.metrics, nominator=nominator)
         self.framework._handle.nominator = self.queue.nominator
         self.api = Api(self)
         self.writer = StatusWriter(self.api, self.pods)
@@ -166,6 +169,7 @@ class Rig:
             recorder=self.recorder,
             metrics=self.metrics,
             pods_in_pre_bind=self.in_pre_bind,
+            extenders=extenders,
             reader=self.api,
             nominates=nominates,
             clock=lambda: self.now,
@@ -174,7 +178,8 @@ class Rig:
             queue=self.queue,
             cache=self.cache,
             frameworks={PROFILE: self.framework},
-            scheduler=Scheduler(rng=random.Random(0)),
+            algorithm=SchedulingAlgorithm(self.metrics, rng=random.Random(0), extenders=extenders),
+            extenders=extenders,
             binder=self.binder,
             failures=self.failures,
             recorder=self.recorder,
@@ -185,7 +190,7 @@ class Rig:
         )
 
     def _framework(self):
-        handle = Handle(
+        handle = RuntimeHandle(
             gates=SimpleNamespace(enabled=lambda name: False),
             listers=FixedListers(),
             snapshot=self.cache.snapshot,
@@ -238,11 +243,11 @@ class Rig:
 
     def schedule(self):
         """One scheduling cycle of whoever is next."""
-        return self.loop.schedule(self.queue.pop())
+        return at_once(self.loop.schedule_one(self.queue.pop()))
 
     async def bind(self, attempt):
         assert isinstance(attempt, Attempt)
-        await asyncio.wait_for(self.binder.run(attempt), 30)
+        await asyncio.wait_for(self.binder.run_binding_cycle(attempt), 30)
 
     async def placed(self, name="p", **fields):
         """A pod from its arrival to the end of its binding cycle."""

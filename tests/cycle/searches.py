@@ -1,6 +1,6 @@
 """Searches for nodes with plugins that judge as they are told, and a scalar model of upstream's.
 
-`Case.find` asks a Scheduler; `expected` says what findNodesThatFitPod of
+`Case.find` asks a SchedulingAlgorithm; `expected` says what findNodesThatFitPod of
 pkg/scheduler/schedule_one.go finds with parallelism 1.
 """
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from kscheduler.api.core import Node, NodeStatus, Pod, PodStatus
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.cycle.extended import ExtendedScheduler
-from kscheduler.cycle.sampling import nodes_to_find
-from kscheduler.cycle.schedule import Failed, Feasible, Scheduler, Turn, Unschedulable
+from kscheduler.cycle.attempt import Attempt, Failed, Feasible, Unschedulable, at_once
+from kscheduler.cycle.node_sampling import num_feasible_nodes_to_find
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
@@ -23,10 +23,11 @@ from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import Code, Rejection, unresolvable, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue.nominated import Nominator
+from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.extenders.extender import Passed
 from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -115,26 +116,21 @@ class Case:
     def find(self, searches, *, per_node):
         """What is found by searches in a row, and where the next one would begin."""
         extenders = Extenders([FakeExtender(self)] if self.extended else [])
-        scheduler = Scheduler(
-            rng=random.Random(1), percentage_of_nodes_to_score=PERCENTAGE, extenders=extenders
+        algorithm = SchedulingAlgorithm(
+            Metrics(),
+            rng=random.Random(1),
+            percentage_of_nodes_to_score=PERCENTAGE,
+            extenders=extenders,
         )
-        scheduler.next_start_node_index = self.start
-        extended = ExtendedScheduler(scheduler, extenders, Metrics())
+        algorithm.next_start_node_index = self.start
         framework = make_framework(*self.plugins(per_node=per_node), promised=self.promised)
         found = []
         for _ in range(searches):
-            answer = answer_of(self._search(scheduler, extended, framework))
-            found.append((answer, scheduler.next_start_node_index))
+            pod = make_pod(nominated="" if self.nominated is None else name_of(self.nominated))
+            attempt = make_attempt(framework, pod, NODES, extended=self.extended)
+            answer = told(at_once(algorithm.find_nodes_that_fit_pod(attempt)))
+            found.append((answer, algorithm.next_start_node_index))
         return found
-
-    async def _search(self, scheduler, extended, framework):
-        cycle = CycleState()
-        pod = make_pod(nominated="" if self.nominated is None else name_of(self.nominated))
-        if not self.extended:
-            return told(scheduler.find(cycle, framework, pod, NODES))
-        search = scheduler.prepare(cycle, framework, pod, NODES, Turn())
-        asked = cycle, framework, pod, NODES, search
-        return told(await extended._first(*asked) or await extended._find(*asked))
 
 
 class FakeExtender:
@@ -192,7 +188,7 @@ class Upstream:
         return self.statuses, self.plugins, self.pending, absent
 
     def pass_filters(self, nodes):
-        wanted = nodes_to_find(len(nodes), PERCENTAGE)
+        wanted = num_feasible_nodes_to_find(len(nodes), PERCENTAGE)
         if not (self.case.extended or self.case.scored):
             wanted = 1
         feasible, statuses, error = [], {}, None
@@ -263,13 +259,9 @@ def told(found):
     return statuses, plugins, pending, diagnosis.absent.reasons
 
 
-def answer_of(coroutine):
-    """For one that never really waits."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("it waits for something")
+def make_attempt(framework, pod, nodes, *, extended=False):
+    queued = QueuedPod(pod, timestamp=0.0)
+    return Attempt(queued, framework, CycleState(), nodes, extended=extended)
 
 
 def make_framework(*plugins, promised=()):
@@ -277,7 +269,7 @@ def make_framework(*plugins, promised=()):
     nominator = Nominator(pods.get, None)
     for pod in pods.values():
         nominator.add(pod)
-    handle = Handle(
+    handle = RuntimeHandle(
         gates=SimpleNamespace(enabled=lambda name: False),
         listers=FixedListers(),
         snapshot=lambda: NODES,

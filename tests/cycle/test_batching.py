@@ -10,13 +10,15 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
-from kscheduler.cycle.batching import MAX_AGE_SECONDS, Batching
-from kscheduler.cycle.schedule import Placement, Scheduler, Turn
+from kscheduler.cycle.attempt import Attempt, Placement, at_once
+from kscheduler.cycle.batching import MAX_BATCH_AGE_SECONDS
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import catalog, factories
-from kscheduler.runtime.handle import Handle
+from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
@@ -51,8 +53,12 @@ class Cluster:
         self.metrics = Metrics()
         self.cache = Cache()
         gates = FeatureGates.defaults()
-        completed = complete(load_config(CONFIG, catalog(), gates=gates), catalog(), gates=gates)
-        handle = Handle(
+        completed = complete(
+            load_config(CONFIG, catalog(), gates=gates),
+            catalog(),
+            gates=gates,
+        )
+        handle = RuntimeHandle(
             gates=gates,
             listers=FixedListers(),
             snapshot=self.cache.snapshot,
@@ -65,19 +71,17 @@ class Cluster:
         self.framework = build_frameworks(completed, factories(), lambda name: handle)[
             "default-scheduler"
         ]
-        self.scheduler = Scheduler(
-            rng=random.Random(0), batching=Batching(self.metrics) if batching else None
-        )
+        self.algorithm = SchedulingAlgorithm(self.metrics, rng=random.Random(0), batching=batching)
         self.number = 0
         for index, cpu in enumerate(cpus):
             self.cache.add_node(node(f"n{index}", cpu))
 
     def place(self, pod, *, skip=0):
         self.number += 1 + skip
-        turn = Turn(self.number, self.framework.sign(pod))
-        outcome = self.scheduler.decide(
-            CycleState(), self.framework, pod, self.cache.snapshot(), turn
-        )
+        queued = QueuedPod(pod, timestamp=0.0, signature=self.framework.sign(pod))
+        nodes = self.cache.snapshot()
+        attempt = Attempt(queued, self.framework, CycleState(), nodes, self.number)
+        outcome = at_once(self.algorithm.schedule_pod(attempt))
         if isinstance(outcome, Placement):
             self.cache.assume(pod.assigned_to(outcome.node))
         return outcome
@@ -140,8 +144,8 @@ def test_others_do_not_inherit(second, skip, reason):
 def test_an_inheritance_expires(monkeypatch):
     cluster = Cluster(cpus=[4, 4, 4])
     cluster.place(pod("first"))
-    now = cluster.scheduler._batching._by_profile["default-scheduler"].made_at
-    late = now + MAX_AGE_SECONDS + 0.001
+    now = cluster.algorithm._batch._by_profile["default-scheduler"].created_at
+    late = now + MAX_BATCH_AGE_SECONDS + 0.001
     monkeypatch.setattr("kscheduler.cycle.batching.perf_counter", lambda: late)
     cluster.place(pod("second"))
     assert cluster.flushed("expired") == 1

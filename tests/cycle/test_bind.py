@@ -107,7 +107,7 @@ class TestSuccess:
         queued = rig.queue.pop()
         queued.attempts = 40
         queued.was_flushed_from_unschedulable = True
-        await rig.bind(rig.loop.schedule(queued))
+        await rig.bind(await rig.loop.schedule_one(queued))
         assert list(rig.metrics.pod_scheduling_sli_duration_seconds._series) == [("15+",)]
         assert rig.metrics.pod_scheduled_after_flush_total.value == 1
 
@@ -129,7 +129,7 @@ class TestPermit:
     async def test_a_held_pod_is_announced_and_waits(self, make_rig, scripted, until):
         rig = make_rig(holding(scripted))
         pod = rig.add()
-        binding = asyncio.create_task(rig.binder.run(rig.schedule()))
+        binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
         await until(lambda: rig.api.patches)
         assert not binding.done()
         assert pod.metadata.uid in rig.queue.in_flight
@@ -142,7 +142,7 @@ class TestPermit:
     ):
         rig = make_rig(scripted("R", reserve=None), holding(scripted))
         pod = rig.add()
-        binding = asyncio.create_task(rig.binder.run(rig.schedule()))
+        binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
         await until(lambda: rig.api.patches)
         rig.waiting_pods.get(pod.metadata.uid).reject("Holds", "not today")
         await asyncio.wait_for(binding, 30)
@@ -169,7 +169,7 @@ class TestPermit:
     ):
         rig = make_rig(holding(scripted))
         pod = rig.add()
-        binding = asyncio.create_task(rig.binder.run(rig.schedule()))
+        binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
         await until(lambda: rig.api.patches)
         del rig.pods[pod.key]
         assert rig.waiting_pods.reject(pod.metadata.uid)
@@ -184,7 +184,7 @@ class TestPermit:
     async def test_a_pod_preempted_while_it_waits_is_tried_again(self, make_rig, scripted, until):
         rig = make_rig(holding(scripted))
         pod = rig.add()
-        binding = asyncio.create_task(rig.binder.run(rig.schedule()))
+        binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
         await until(lambda: rig.api.patches)
         rig.waiting_pods.get(pod.metadata.uid).preempt("Holds", "make room")
         await asyncio.wait_for(binding, 30)
@@ -387,7 +387,7 @@ class TestUnsettled:
         plugin = scripted("B", bind=answering(unsettled(), at_last()))
         rig = make_rig(plugin)
         rig.add()
-        binding = asyncio.create_task(rig.binder.run(rig.schedule()))
+        binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
         await until(lambda: plugin.steps.count("bind") == 2)
         assert rig.cache.assumed_pod_count == 1
         assert rig.where == {}
@@ -435,13 +435,13 @@ class TestUnsettled:
         rig = make_rig(scripted("B", bind=answering(unsettled())))
         rig.add()
         attempt = rig.schedule()
-        tell = rig.failures.tell
+        tell = rig.failures.report
 
         def told_and_bound(*args, **fields):
             tell(*args, **fields)
             rig.cache.add_pod(attempt.pod)
 
-        rig.failures.tell = told_and_bound
+        rig.failures.report = told_and_bound
         await rig.bind(attempt)
         assert rig.told[-1] == BOUND
         assert (rig.cache.pod_count, rig.cache.assumed_pod_count) == (1, 0)
@@ -450,14 +450,14 @@ class TestUnsettled:
         rig = make_rig(scripted("B", bind=answering(unsettled())))
         pod = rig.add()
         attempt = rig.schedule()
-        tell = rig.failures.tell
+        tell = rig.failures.report
 
         def told_and_deleted(*args, **fields):
             tell(*args, **fields)
             del rig.pods[pod.key]
             rig.cache.forget(attempt.pod)
 
-        rig.failures.tell = told_and_deleted
+        rig.failures.report = told_and_deleted
         await rig.bind(attempt)
         assert rig.plugins[0].steps == ["bind"]
         assert rig.cache.pod_count == 0
@@ -484,7 +484,7 @@ class TestPreemptionInPreBind:
 
         rig = make_rig(scripted("W", pre_bind=lambda *_: work()))
         pod = rig.add()
-        binding = asyncio.create_task(rig.binder.run(rig.schedule()))
+        binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
         await asyncio.wait_for(started.wait(), 30)
         assert rig.in_pre_bind.get(pod.metadata.uid).cancel("make room")
         await asyncio.wait_for(binding, 30)
@@ -509,7 +509,7 @@ class TestCancellation:
         plugin = scripted("X", **{stage: answer})
         rig = make_rig(plugin)
         rig.add()
-        binding = asyncio.create_task(rig.binder.run(rig.schedule()))
+        binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
         await until(lambda: stage in plugin.steps)
         await asyncio.sleep(0)
         binding.cancel()
@@ -530,7 +530,9 @@ class TestRoom:
         for number in range(3):
             rig.add(f"p{number}")
         attempts = [rig.schedule() for _ in range(3)]
-        bindings = [asyncio.create_task(rig.binder.run(attempt)) for attempt in attempts]
+        bindings = [
+            asyncio.create_task(rig.binder.run_binding_cycle(attempt)) for attempt in attempts
+        ]
         room = asyncio.create_task(rig.binder.caught_up())
         for _ in range(10):
             await asyncio.sleep(0)
@@ -554,7 +556,9 @@ class TestRoom:
         for number in range(3):
             rig.add(f"p{number}")
         attempts = [rig.schedule() for _ in range(3)]
-        bindings = [asyncio.create_task(rig.binder.run(attempt)) for attempt in attempts]
+        bindings = [
+            asyncio.create_task(rig.binder.run_binding_cycle(attempt)) for attempt in attempts
+        ]
         await until(lambda: plugin.steps.count(stage) == 3)
         await asyncio.wait_for(rig.binder.caught_up(), 30)
         for binding in bindings:

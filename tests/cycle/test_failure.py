@@ -5,7 +5,7 @@ import pytest
 from kscheduler.api.core import PodCondition
 from kscheduler.api.timestamps import format_time
 from kscheduler.cycle.failure import CLEAR, KEEP, Failure
-from kscheduler.cycle.schedule import NO_NODES
+from kscheduler.cycle.schedule import NO_NODES_AVAILABLE
 from kscheduler.framework.status import Code, Status, failed, rejected
 
 PROFILE = "default-scheduler"
@@ -20,7 +20,7 @@ def rig(make_rig, refusing):
 
 def fail(rig, failure=REFUSAL):
     queued = rig.queue.pop()
-    rig.failures.handle(queued, failure, started=0.0, now=rig.now)
+    rig.failures.handle_scheduling_failure(queued, failure, started=0.0, now=rig.now)
     return queued
 
 
@@ -36,7 +36,7 @@ def report_of(rig, pod):
         pytest.param(
             Failure(Status(Code.PENDING, ("wait",))), "unschedulable", "Unschedulable", id="pending"
         ),
-        pytest.param(Failure(NO_NODES), "unschedulable", "Unschedulable", id="no nodes"),
+        pytest.param(Failure(NO_NODES_AVAILABLE), "unschedulable", "Unschedulable", id="no nodes"),
         pytest.param(ERROR, "error", "SchedulerError", id="error"),
     ],
 )
@@ -69,7 +69,7 @@ def test_the_condition_has_the_whole_message(rig):
     [
         pytest.param(REFUSAL, "unschedulable", id="rejected by someone who can be told of events"),
         pytest.param(ERROR, "backoff", id="errors are tried again"),
-        pytest.param(Failure(NO_NODES), "backoff", id="so is an empty cluster"),
+        pytest.param(Failure(NO_NODES_AVAILABLE), "backoff", id="so is an empty cluster"),
         pytest.param(Failure(rejected("by nobody")), "backoff", id="and what nobody rejected"),
     ],
 )
@@ -94,7 +94,7 @@ def test_the_latest_version_is_queued_told_of_and_written_to(rig):
     pod = rig.add()
     queued = rig.queue.pop()
     current = rig.change(pod)
-    rig.failures.handle(queued, REFUSAL, started=0.0, now=rig.now)
+    rig.failures.handle_scheduling_failure(queued, REFUSAL, started=0.0, now=rig.now)
     assert rig.queue.get("ns/p").pod.pod is current
     assert rig.events[0][1] is current
     assert report_of(rig, pod).pod is current
@@ -104,7 +104,7 @@ def test_what_was_compiled_is_kept_while_the_pod_is_the_same(rig):
     rig.add()
     queued = rig.queue.pop()
     compiled = queued.pod
-    rig.failures.handle(queued, REFUSAL, started=0.0, now=rig.now)
+    rig.failures.handle_scheduling_failure(queued, REFUSAL, started=0.0, now=rig.now)
     assert queued.pod is compiled
 
 
@@ -112,7 +112,7 @@ def test_a_pod_that_is_gone_is_not_queued(rig, log_text):
     pod = rig.add()
     queued = rig.queue.pop()
     del rig.pods[pod.key]
-    rig.failures.handle(queued, REFUSAL, started=0.0, now=rig.now)
+    rig.failures.handle_scheduling_failure(queued, REFUSAL, started=0.0, now=rig.now)
     assert rig.where == {}
     assert len(rig.queue.in_flight) == 0
     assert len(rig.events) == 1
@@ -126,7 +126,7 @@ def test_a_pod_that_somebody_else_has_bound_is_not_queued(rig, log_text):
     pod = rig.add()
     queued = rig.queue.pop()
     rig.change(pod, spec={"node_name": "n1"})
-    rig.failures.handle(queued, REFUSAL, started=0.0, now=rig.now)
+    rig.failures.handle_scheduling_failure(queued, REFUSAL, started=0.0, now=rig.now)
     assert rig.where == {}
     assert len(rig.queue.in_flight) == 0
     assigned = "Pod has been assigned to node. Abort adding it back to queue."
@@ -137,7 +137,7 @@ def test_a_pod_that_was_recreated_hears_nothing_of_its_predecessor(rig, new_pod)
     pod = rig.add()
     queued = rig.queue.pop()
     rig.pods[pod.key] = new_pod(uid="another")
-    rig.failures.handle(queued, REFUSAL, started=0.0, now=rig.now)
+    rig.failures.handle_scheduling_failure(queued, REFUSAL, started=0.0, now=rig.now)
     assert rig.where == {}
     assert len(rig.queue.in_flight) == 0
     assert rig.events == []
@@ -170,7 +170,7 @@ def test_nominations_take_effect_at_once(rig, failure_says, pod_says, want):
             'err="0/1 nodes are available: 1 no room."',
         ),
         (
-            Failure(NO_NODES),
+            Failure(NO_NODES_AVAILABLE),
             'I "Unable to schedule pod; no nodes are registered to the cluster; waiting" '
             'pod="ns/p"',
         ),

@@ -159,7 +159,7 @@ class TestOneCycle:
 
     def test_an_exception_in_a_decision_costs_the_pod_its_attempt(self, make_rig, log_text):
         rig = make_rig()
-        rig.loop._scheduler.decide = None
+        rig.loop._algorithm.schedule_pod = None
         rig.add()
         assert rig.schedule() is None
         assert rig.where == {"backoff": ["p"]}

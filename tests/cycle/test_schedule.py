@@ -1,4 +1,4 @@
-"""One decision: which nodes are looked at, what is found out about them, and who is chosen."""
+"""One decision: which nodes are filtered, what is found out about them, and which is chosen."""
 
 import random
 from collections import Counter
@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 
 from kscheduler.api.core import Node, Pod, PodSpec, PodStatus
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.cycle.sampling import nodes_to_find
-from kscheduler.cycle.schedule import (
-    NO_NODES,
-    Failed,
-    Placement,
-    Scheduler,
-    Unschedulable,
-)
+from kscheduler.cycle.attempt import Attempt, Failed, Placement, Unschedulable, at_once
+from kscheduler.cycle.node_sampling import num_feasible_nodes_to_find
+from kscheduler.cycle.schedule import NO_NODES_AVAILABLE, SchedulingAlgorithm
 from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
@@ -35,8 +30,9 @@ from kscheduler.framework.status import (
     unschedulable,
 )
 from kscheduler.metrics import Metrics
+from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -55,7 +51,7 @@ def make_pod(name="p", *, nominated=""):
 
 
 def make_framework(*plugins, percentage=None, metrics=None):
-    handle = Handle(
+    handle = RuntimeHandle(
         gates=Plugin(enabled=lambda name: False),
         listers=FixedListers(),
         snapshot=lambda: None,
@@ -82,14 +78,19 @@ def make_nodes(count):
     return cache.snapshot()
 
 
-def make_scheduler(**options):
-    return Scheduler(rng=random.Random(7), **options)
+def make_algorithm(**options):
+    return SchedulingAlgorithm(Metrics(), rng=random.Random(7), **options)
 
 
-def decide(*plugins, nodes=3, pod=None, scheduler=None):
+def schedule(algorithm, framework, pod, nodes):
+    attempt = Attempt(QueuedPod(pod, timestamp=0.0), framework, CycleState(), nodes)
+    return at_once(algorithm.schedule_pod(attempt))
+
+
+def decide(*plugins, nodes=3, pod=None, algorithm=None):
     nodes = make_nodes(nodes) if isinstance(nodes, int) else nodes
-    scheduler = scheduler or make_scheduler()
-    return scheduler.decide(CycleState(), make_framework(*plugins), pod or make_pod(), nodes)
+    framework = make_framework(*plugins)
+    return schedule(algorithm or make_algorithm(), framework, pod or make_pod(), nodes)
 
 
 def rejecting(name, names, reason, make=unschedulable):
@@ -139,61 +140,61 @@ class Counting:
     ],
 )
 def test_how_many_feasible_nodes_are_enough(num_nodes, percentage, want):
-    assert nodes_to_find(num_nodes, percentage) == want
+    assert num_feasible_nodes_to_find(num_nodes, percentage) == want
 
 
 def test_a_profile_overrides_the_share_of_all():
-    scheduler = make_scheduler(percentage_of_nodes_to_score=100)
+    algorithm = make_algorithm(percentage_of_nodes_to_score=100)
     framework = make_framework(ANY, percentage=40)
-    outcome = scheduler.decide(CycleState(), framework, make_pod(), make_nodes(1000))
+    outcome = schedule(algorithm, framework, make_pod(), make_nodes(1000))
     assert (outcome.feasible, outcome.evaluated) == (400, 400)
 
 
 def test_without_a_share_of_its_own_a_profile_uses_that_of_all():
-    outcome = decide(ANY, nodes=1000, scheduler=make_scheduler(percentage_of_nodes_to_score=50))
+    outcome = decide(ANY, nodes=1000, algorithm=make_algorithm(percentage_of_nodes_to_score=50))
     assert outcome.feasible == 500
 
 
 def test_the_search_goes_on_where_the_last_one_stopped():
-    scheduler, nodes = make_scheduler(percentage_of_nodes_to_score=30), make_nodes(500)
+    algorithm, nodes = make_algorithm(percentage_of_nodes_to_score=30), make_nodes(500)
     starts = []
     for _ in range(5):
-        decide(ANY, nodes=nodes, scheduler=scheduler)
-        starts.append(scheduler.next_start_node_index)
+        decide(ANY, nodes=nodes, algorithm=algorithm)
+        starts.append(algorithm.next_start_node_index)
     assert starts == [150, 300, 450, 100, 250]
 
 
 def test_refused_nodes_on_the_way_count_as_processed():
-    scheduler = make_scheduler(percentage_of_nodes_to_score=1)
+    algorithm = make_algorithm(percentage_of_nodes_to_score=1)
     refused = [f"n{number}" for number in range(0, 400, 2)]
-    outcome = decide(ANY, rejecting("A", refused, "even"), nodes=400, scheduler=scheduler)
+    outcome = decide(ANY, rejecting("A", refused, "even"), nodes=400, algorithm=algorithm)
     assert (outcome.feasible, outcome.evaluated) == (100, 201)
-    assert scheduler.next_start_node_index == 201
+    assert algorithm.next_start_node_index == 201
 
 
 def test_the_search_wraps_around():
-    scheduler = make_scheduler(percentage_of_nodes_to_score=1)
-    scheduler.next_start_node_index = 350
-    board = decide(ANY, nodes=400, scheduler=scheduler)
+    algorithm = make_algorithm(percentage_of_nodes_to_score=1)
+    algorithm.next_start_node_index = 350
+    board = decide(ANY, nodes=400, algorithm=algorithm)
     assert board.feasible == 100
-    assert scheduler.next_start_node_index == 50
+    assert algorithm.next_start_node_index == 50
 
 
 def test_when_all_nodes_are_wanted_the_start_stays():
-    scheduler = make_scheduler()
-    scheduler.next_start_node_index = 2
-    decide(ANY, rejecting("A", ["n1"], "r"), nodes=5, scheduler=scheduler)
-    assert scheduler.next_start_node_index == 2
+    algorithm = make_algorithm()
+    algorithm.next_start_node_index = 2
+    decide(ANY, rejecting("A", ["n1"], "r"), nodes=5, algorithm=algorithm)
+    assert algorithm.next_start_node_index == 2
 
 
 def test_only_nodes_within_the_cut_are_scored():
-    scheduler = make_scheduler(percentage_of_nodes_to_score=1)
-    scheduler.next_start_node_index = 120
+    algorithm = make_algorithm(percentage_of_nodes_to_score=1)
+    algorithm.next_start_node_index = 120
     scored = []
     plugin = Plugin(
         name="A", score=lambda c, p, nodes: scored.extend(nodes.names) or [0] * len(nodes)
     )
-    decide(plugin, nodes=400, scheduler=scheduler)
+    decide(plugin, nodes=400, algorithm=algorithm)
     assert scored == [f"n{number}" for number in range(120, 220)]
 
 
@@ -209,8 +210,8 @@ EIGHT_HUNDRED = make_nodes(800)
 )
 def test_the_cut_is_the_first_feasible_nodes_in_turn(start, few, every, most_are_refused):
     refused = {row for row in range(800) if (row % every != 0) == most_are_refused} | few
-    scheduler = make_scheduler(percentage_of_nodes_to_score=1)
-    scheduler.next_start_node_index = start
+    algorithm = make_algorithm(percentage_of_nodes_to_score=1)
+    algorithm.next_start_node_index = start
     nodes = EIGHT_HUNDRED
     plugin = Plugin(
         name="A", filter=lambda c, p, nodes: [unschedulable(np.isin(nodes.rows, [*refused]), "r")]
@@ -219,21 +220,21 @@ def test_the_cut_is_the_first_feasible_nodes_in_turn(start, few, every, most_are
     score = Plugin(
         name="B", score=lambda c, p, nodes: scored.extend(nodes.rows.tolist()) or [0] * len(nodes)
     )
-    decide(plugin, score, nodes=nodes, scheduler=scheduler)
+    decide(plugin, score, nodes=nodes, algorithm=algorithm)
     turn = [*range(start, 800), *range(start)]
     feasible = [row for row in turn if row not in refused]
     processed = 800 if len(feasible) <= 100 else turn.index(feasible[100])
-    assert scheduler.next_start_node_index == (start + processed) % 800
+    assert algorithm.next_start_node_index == (start + processed) % 800
     if len(feasible) > 100:
         assert scored == feasible[:100]
 
 
 def test_without_scoring_the_first_feasible_node_will_do():
-    scheduler = make_scheduler()
-    scheduler.next_start_node_index = 1
-    outcome = decide(rejecting("A", ["n1"], "r"), nodes=5, scheduler=scheduler)
+    algorithm = make_algorithm()
+    algorithm.next_start_node_index = 1
+    outcome = decide(rejecting("A", ["n1"], "r"), nodes=5, algorithm=algorithm)
     assert outcome == Placement("n2", 2, evaluated=2, feasible=1)
-    assert scheduler.next_start_node_index == 3
+    assert algorithm.next_start_node_index == 3
 
 
 def test_a_single_feasible_node_is_not_scored():
@@ -257,9 +258,9 @@ def test_scores_are_those_of_the_feasible_nodes():
 
 
 def test_ties_are_broken_at_random():
-    scheduler, nodes = make_scheduler(), make_nodes(4)
+    algorithm, nodes = make_algorithm(), make_nodes(4)
     chosen = Counter(
-        decide(preferring("n1", "n3"), nodes=nodes, scheduler=scheduler).node for _ in range(400)
+        decide(preferring("n1", "n3"), nodes=nodes, algorithm=algorithm).node for _ in range(400)
     )
     assert chosen.keys() == {"n1", "n3"}
     assert min(chosen.values()) > 120
@@ -267,8 +268,8 @@ def test_ties_are_broken_at_random():
 
 def test_equal_seeds_make_equal_choices():
     def choices():
-        scheduler = make_scheduler()
-        return [decide(ANY, nodes=10, scheduler=scheduler).node for _ in range(20)]
+        algorithm = make_algorithm()
+        return [decide(ANY, nodes=10, algorithm=algorithm).node for _ in range(20)]
 
     assert choices() == choices()
 
@@ -356,7 +357,7 @@ def test_candidates_of_pre_filter_are_the_only_nodes_judged():
 
 def test_no_nodes():
     outcome = decide(ANY, nodes=0)
-    assert outcome == Failed(NO_NODES)
+    assert outcome == Failed(NO_NODES_AVAILABLE)
     assert outcome.status.message == "no nodes available to schedule pods"
 
 
@@ -417,10 +418,10 @@ def test_a_node_that_cannot_be_judged_fails_the_attempt():
 
 
 def test_unless_enough_nodes_were_found_before_it_was_looked_at():
-    scheduler = make_scheduler(percentage_of_nodes_to_score=1)
+    algorithm = make_algorithm(percentage_of_nodes_to_score=1)
     late = rejecting("A", ["n150"], "no idea", erring)
-    assert decide(ANY, late, nodes=400, scheduler=scheduler).feasible == 100
-    assert isinstance(decide(ANY, late, nodes=400, scheduler=scheduler), Failed)
+    assert decide(ANY, late, nodes=400, algorithm=algorithm).feasible == 100
+    assert isinstance(decide(ANY, late, nodes=400, algorithm=algorithm), Failed)
 
 
 def test_a_malformed_pod_fails_alone():
@@ -430,11 +431,11 @@ def test_a_malformed_pod_fails_alone():
 
 
 def test_a_promised_node_that_fits_is_the_only_one_looked_at():
-    counting, scheduler = Counting(), make_scheduler()
-    outcome = decide(counting, preferring("n0"), pod=make_pod(nominated="n1"), scheduler=scheduler)
+    counting, algorithm = Counting(), make_algorithm()
+    outcome = decide(counting, preferring("n0"), pod=make_pod(nominated="n1"), algorithm=algorithm)
     assert outcome == Placement("n1", 1, evaluated=1, feasible=1)
     assert dict(counting.asked) == {"n1": 1}
-    assert scheduler.next_start_node_index == 0
+    assert algorithm.next_start_node_index == 0
 
 
 def test_a_promised_node_that_does_not_fit_is_looked_at_again_with_the_others():
@@ -483,7 +484,7 @@ def test_skipping_plugins_do_not_take_part():
 def test_the_points_of_a_decision_are_timed_once():
     metrics = Metrics()
     framework = make_framework(ANY, rejecting("A", ["n0"], "r"), metrics=metrics)
-    make_scheduler().decide(CycleState(), framework, make_pod(), make_nodes(3))
+    schedule(make_algorithm(), framework, make_pod(), make_nodes(3))
     family = metrics.framework_extension_point_duration_seconds
     counts = {
         point: family.labels(point, "Success", "default-scheduler").count

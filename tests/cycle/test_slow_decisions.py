@@ -9,7 +9,7 @@ from msgspec import structs
 from kscheduler.api.core import Container
 from kscheduler.api.meta import OwnerReference
 from kscheduler.cycle import slow_decisions
-from kscheduler.cycle.bind import Attempt
+from kscheduler.cycle.attempt import Attempt
 from kscheduler.cycle.slow_decisions import DecisionWatch, SlowDecisions, kind_of
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import rejected, unschedulable

@@ -311,7 +311,7 @@ class TestSettling:
 
 async def test_idle_is_told_when_the_last_report_is_written_or_dropped(rig, until):
     told = []
-    rig.writer.on_idle = lambda: told.append(len(rig.api.patches))
+    rig.writer._on_idle = lambda: told.append(len(rig.api.patches))
     first, second = rig.add("first"), rig.add("second")
     leave = asyncio.Event()
     rig.api.hindrance = leave.wait

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kscheduler.app.daemon import Daemon, build
+from kscheduler.app.daemon import Daemon
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.errors import KschedulerError
@@ -173,8 +173,7 @@ class Running:
     async def _run(self, arguments: Sequence[str]) -> int:
         options, _ = parse(arguments)
         try:
-            async with setup(options, options.gates()) as made:
-                self.daemon = build(made)
+            async with setup(options, options.gates()) as self.daemon:
                 return await self.daemon.run()
         except KschedulerError:
             return 1

@@ -410,7 +410,7 @@ class TestWaiting:
         extender.answers["filter"] = answer
         config = extender.config("filter", nodeCacheCapable=True, httpTimeout="30s")
         async with cluster.scheduler(extenders=[config]) as running:
-            following = running.daemon.scheduler.following
+            informers = running.daemon.scheduler.informers
             cluster.create(pod("p1"))
             await until(lambda: extender.calls)
             async with watching(cluster, "pods") as news:
@@ -419,10 +419,10 @@ class TestWaiting:
                 cluster.create(pod("p2"))
                 while b'"p2"' not in await asyncio.wait_for(news.readline(), 60):
                     pass  # Until others have heard of it.
-            assert (len(following.nodes), len(following.pods)) == (2, 1)
+            assert (len(informers.nodes), len(informers.pods)) == (2, 1)
             answered.set()
             await until(lambda: cluster.place("p1") and cluster.place("p2"))
-            await until(lambda: len(following.nodes) == 2002)
+            await until(lambda: len(informers.nodes) == 2002)
         assert cluster.place("p1") in ("n1", "n2")
         assert len(names(extender.asked("filter")[1])) > 2
 

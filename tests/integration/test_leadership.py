@@ -114,7 +114,7 @@ async def test_leader_that_rejoins_forgets_what_it_knew_and_is_elected_again(clu
         await until(lambda: cluster.place("early") and cluster.complaint("too-big"))
         daemon = running.daemon
         first = weakref.ref(daemon.scheduler.cache)
-        pending = daemon.made.metrics.pending_pods.labels("unschedulable")
+        pending = daemon.cc.metrics.pending_pods.labels("unschedulable")
         assert pending.value == 1
         steal(cluster)
         await until(lambda: log.having("Leaderelection lost, campaigning again"))

@@ -39,7 +39,7 @@ async def test_room_that_an_unanswered_binding_took_is_not_given_away(cluster):
         await until(lambda: network.deaf)
         await until(lambda: "Insufficient cpu" in cluster.complaint("second"))
         network.deaf = False
-        pods = running.daemon.scheduler.following.pods
+        pods = running.daemon.scheduler.informers.pods
         await until(lambda: pods.get("default/first").spec.node_name)
         await until(lambda: cluster.events("first"))
     assert cluster.places() == {"first": "n1", "second": None}

@@ -23,7 +23,7 @@ def profile(**plugins):
 
 def faults(running):
     """What the daemon has counted: plugin, point, fault → how often."""
-    family = running.daemon.made.metrics.kscheduler_plugin_faults_total.collect()
+    family = running.daemon.cc.metrics.kscheduler_plugin_faults_total.collect()
     names = ("plugin", "extension_point", "fault")
     return {tuple(one.labels[name] for name in names): one.value for one in family.samples}
 
@@ -122,7 +122,7 @@ async def test_a_plugin_that_keeps_failing_is_taken_out(cluster, log):
         )
         await until(lambda: ("PluginTakenOut", note) in cluster.events("bad"))
         assert log.having("Plugin taken out of its profile", 'plugin="Scorer"')
-        (sample,) = running.daemon.made.metrics.kscheduler_plugin_taken_out.collect().samples
+        (sample,) = running.daemon.cc.metrics.kscheduler_plugin_taken_out.collect().samples
         assert sample.value == 1
 
 

@@ -92,7 +92,7 @@ async def test_deleted_node_takes_nobody(cluster):
     cluster.create(node("gone"), node("stays", cpu="1"))
     async with cluster.scheduler() as running:
         cluster.api.objects.delete("nodes", "gone")
-        nodes = running.daemon.scheduler.following.nodes
+        nodes = running.daemon.scheduler.informers.nodes
         await until(lambda: len(nodes) == 1)
         cluster.create(pod("p1", cpu="500m"), pod("p2", cpu="2"))
         await until(lambda: cluster.place("p1") and cluster.complaint("p2"))

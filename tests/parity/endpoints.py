@@ -30,7 +30,6 @@ import uvloop
 from cryptography import x509
 
 from kscheduler import logs
-from kscheduler.app.daemon import build
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.cli.flags import GROUPS, OWN
@@ -266,8 +265,7 @@ class Stage:
 
 
 async def run(options, ready: asyncio.Event, name: str) -> int:
-    async with setup(options, options.gates()) as made:
-        daemon = build(made)
+    async with setup(options, options.gates()) as daemon:
         running = asyncio.create_task(daemon.run())
         try:
             while not settled(daemon, name):

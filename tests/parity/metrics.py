@@ -24,7 +24,7 @@ import aiohttp
 from metrics_lint import lint
 
 from kscheduler import logs
-from kscheduler.app.daemon import Daemon, build
+from kscheduler.app.daemon import Daemon
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.plugins import not_built
@@ -141,11 +141,10 @@ async def running(api: ApiServer, folder: Path, *flags: str) -> AsyncIterator[Da
         f"--{name}kubeconfig={kubeconfig}" for name in ("", "authentication-", "authorization-")
     ]
     options, _ = parse([*where, "--bind-address=127.0.0.1", f"--secure-port={free_port()}", *flags])
-    async with setup(options, options.gates()) as made:
-        daemon = build(made)
+    async with setup(options, options.gates()) as daemon:
         task = asyncio.create_task(daemon.run())
         try:
-            leads = made.metrics.leader_election_master_status.labels("kube-scheduler")
+            leads = daemon.cc.metrics.leader_election_master_status.labels("kube-scheduler")
             await until(lambda: leads.value == 1 or task.done(), "the daemon leads")
             yield daemon
         finally:
@@ -155,7 +154,7 @@ async def running(api: ApiServer, folder: Path, *flags: str) -> AsyncIterator[Da
 
 async def scrape(daemon: Daemon, token: str) -> str:
     """The page, after another request: a page does not tell of the one that asked for it."""
-    url = f"https://127.0.0.1:{daemon.made.options.secure_port}"
+    url = f"https://127.0.0.1:{daemon.cc.options.secure_port}"
     connector = aiohttp.TCPConnector(ssl=_trusting())
     headers = {"Authorization": f"Bearer {token}"}
     async with aiohttp.ClientSession(headers=headers, connector=connector) as session:

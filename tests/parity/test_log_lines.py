@@ -14,7 +14,6 @@ import pytest
 
 from kscheduler import logs
 from kscheduler.app import debugger
-from kscheduler.app.daemon import build
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.sandbox import ApiServer, User
@@ -94,12 +93,11 @@ def pod(name, cpu, **spec):
 async def story():
     async with ApiServer(anonymous=SCHEDULER, disable_admission=["Priority"]) as api:
         options, _ = parse([f"--master={api.url}", "--secure-port=0", "-v=5"])
-        async with setup(options, options.gates()) as made:
-            daemon = build(made)
+        async with setup(options, options.gates()) as daemon:
             running = asyncio.create_task(daemon.run())
             await until(lambda: daemon.synced and daemon.elector.is_leader)
             await play(api)
-            await debugger.tell(daemon.scheduler)
+            await debugger.dump(daemon.scheduler)
             daemon.stopping.set()
             assert await running == 0
 

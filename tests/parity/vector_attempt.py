@@ -11,11 +11,13 @@ import numpy as np
 from vector_cluster import Cluster
 
 from kscheduler.config.profiles import EffectivePlugins
-from kscheduler.cycle.schedule import Failed, Feasible, Placement, Unschedulable
+from kscheduler.cycle import attempt
+from kscheduler.cycle.attempt import Failed, Feasible, Unschedulable, at_once
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Charge, Code, Status
 from kscheduler.plugins import not_built
-from kscheduler.plugins.volume_binding.plugin import PodVolumes
+from kscheduler.plugins.volume_binding.plugin import VolumeBindingState
+from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.pre_filter import PreFilterOutcome
 from kscheduler.runtime.score import ScoreBoard
@@ -82,7 +84,12 @@ class Attempt:
 
     def find(self) -> Feasible | Unschedulable | Failed:
         self.cycle = CycleState()
-        return self.cluster.scheduler.find(self.cycle, self.framework, self.pod, self.nodes)
+        return at_once(self.cluster.algorithm.find_nodes_that_fit_pod(self._attempt(self.cycle)))
+
+    def _attempt(self, cycle: CycleState) -> attempt.Attempt:
+        assert self.framework is not None
+        queued = QueuedPod(self.pod, timestamp=0.0)
+        return attempt.Attempt(queued, self.framework, cycle, self.nodes)
 
     def filter(self) -> Filtered:
         cycle = CycleState()
@@ -136,21 +143,23 @@ class Attempt:
         board = self.framework.run_score(cycle, self.pod, view)
         if isinstance(board, Status):
             return Scored(set(cycle.skip_score), {}, [], "", board.message)
-        placement = self.cluster.scheduler.choose(
-            self.cycle.clone(), self.framework, self.pod, self.nodes, Feasible(rows, len(rows))
-        )
-        assert isinstance(placement, Placement)
-        return Scored(set(cycle.skip_score), _scores(board), board.total.tolist(), placement.node)
+        algorithm = self.cluster.algorithm
+        scores = at_once(algorithm.prioritize_nodes(self._attempt(self.cycle.clone()), view))
+        assert isinstance(scores, ScoreBoard)
+        picked = view.name_of(algorithm.select_host(scores.total))
+        return Scored(set(cycle.skip_score), _scores(board), board.total.tolist(), picked)
 
     def reserved_volumes(self) -> dict[str, list]:
         """What VolumeBinding has reserved: existing volumes, and claims to make volumes for."""
-        volumes = self.cycle.get(PodVolumes)
-        if volumes is None or volumes.reservation is None:
+        state = self.cycle.get(VolumeBindingState)
+        if state is None or state.assumed is None:
             return {"staticBindings": [], "provision": []}
-        reserved = volumes.reservation
+        reserved = state.assumed
         return {
-            "staticBindings": [[one.claim.name, one.volume.name] for one in reserved.bindings],
-            "provision": [one.claim.name for one in reserved.provisionings],
+            "staticBindings": [
+                [one.claim.name, one.volume.name] for one in reserved.static_bindings
+            ],
+            "provision": [one.claim.name for one in reserved.dynamic_provisions],
         }
 
     def by_node(self, charges: Iterable[Charge]) -> dict[str, dict]:

@@ -20,14 +20,14 @@ from kscheduler.config.field_errors import aggregate
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import Completed, complete
 from kscheduler.config.validation import validate
-from kscheduler.cycle.schedule import Scheduler
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.errors import ConfigError
 from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import catalog, factories, not_built
 from kscheduler.queue.nominated import Nominator
 from kscheduler.queue.queue import SchedulingQueue
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
@@ -87,7 +87,9 @@ class Cluster:
         self.frameworks = build_frameworks(
             without(self.completed, not_built()), factories(), lambda _name: self._handle()
         )
-        self.scheduler = Scheduler(rng=Random(0), percentage_of_nodes_to_score=100)
+        self.algorithm = SchedulingAlgorithm(
+            self._metrics, rng=Random(0), percentage_of_nodes_to_score=100
+        )
         self._placed = 0
 
     @property
@@ -156,8 +158,8 @@ class Cluster:
                 bound = self.bound[pod.key] = self.compiled(pod)
                 self.cache.add_pod(bound)
 
-    def _handle(self) -> Handle:
-        return Handle(
+    def _handle(self) -> RuntimeHandle:
+        return RuntimeHandle(
             gates=self.gates,
             listers=self.listers,
             snapshot=self.cache.snapshot,

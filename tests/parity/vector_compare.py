@@ -11,7 +11,7 @@ from vector_difference import Difference, Mismatch, differ, is_ours, says_ours
 from vector_preemption import compare_post_filter
 
 from kscheduler.config.profiles import Completed, EffectivePlugins
-from kscheduler.cycle.schedule import Failed, Feasible, Unschedulable
+from kscheduler.cycle.attempt import Failed, Feasible, Unschedulable
 from kscheduler.extension_points import Point
 from kscheduler.framework.status import Status
 from kscheduler.plugins import not_built

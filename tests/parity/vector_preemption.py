@@ -8,13 +8,13 @@ from vector_attempt import Attempt, as_recorded
 from vector_difference import Difference, differ
 
 from kscheduler.api.small_groups import PodDisruptionBudget
-from kscheduler.cycle.schedule import Unschedulable
+from kscheduler.cycle.attempt import Unschedulable
 from kscheduler.extension_points import Point
 from kscheduler.framework.status import Code, Diagnosis
 from kscheduler.plugins import not_built
-from kscheduler.runtime.preemption.budgets import Budgets
-from kscheduler.runtime.preemption.candidates import best
-from kscheduler.runtime.preemption.dry_run import Rehearsal
+from kscheduler.runtime.preemption.candidate import pick_nodes_for_preemption
+from kscheduler.runtime.preemption.dry_run import DryRun
+from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
 
 DEVICES = "DynamicResources"
 
@@ -66,8 +66,8 @@ def _compare_dry_run(wanted: dict, attempt: Attempt, diagnosis: Diagnosis) -> It
     if "candidates" not in wanted and "rejected" not in wanted:
         return
     now_ns = time.time_ns()
-    budgets = Budgets(attempt.cluster.listers.lister(PodDisruptionBudget).items())
-    rehearsal = Rehearsal(
+    budgets = DisruptionBudgets(attempt.cluster.listers.lister(PodDisruptionBudget).items())
+    dry_run = DryRun(
         attempt.framework,
         attempt.cycle,
         attempt.pod,
@@ -76,11 +76,11 @@ def _compare_dry_run(wanted: dict, attempt: Attempt, diagnosis: Diagnosis) -> It
         now_ns=now_ns,
     )
     rows = _worth_trying(attempt, diagnosis)
-    tried = rehearsal.run(rows, len(rows))
+    tried = dry_run.run(rows, len(rows))
     candidates = {
         one.node: {
             "victims": [victim.key for victim in one.victims],
-            "pdbViolations": one.violations,
+            "pdbViolations": one.num_pdb_violations,
         }
         for one in tried.candidates
     }
@@ -91,7 +91,7 @@ def _compare_dry_run(wanted: dict, attempt: Attempt, diagnosis: Diagnosis) -> It
     for node in wanted.get("rejected", {}).keys() | rejected.keys():
         one, other = wanted.get("rejected", {}).get(node), rejected.get(node)
         yield from differ("postFilter.rejected", one, _without_empty(other), node=node)
-    ties = [one.node for one in best(tried.candidates, now_ns)]
+    ties = [one.node for one in pick_nodes_for_preemption(tried.candidates, now_ns)]
     yield from differ("postFilter.ties", wanted.get("ties", []), ties)
     chosen = candidates.get(wanted["nominatedNode"], {})
     yield from differ("postFilter.victims", wanted.get("victims", []), chosen.get("victims", []))

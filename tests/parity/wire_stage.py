@@ -28,7 +28,7 @@ from kscheduler.api.resources import (
     PODS,
     STORAGE_CLASSES,
 )
-from kscheduler.app.daemon import Daemon, build
+from kscheduler.app.daemon import Daemon
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.errors import KschedulerError
@@ -111,11 +111,11 @@ class RunningScheduler:
             return True
         assert self.daemon is not None
         scheduler = self.daemon.scheduler
-        following = scheduler.following
+        informers = scheduler.informers
         return (
             all(
                 _versions(api.objects.list(resource.group_resource))
-                == _known(following.lister(resource.struct))
+                == _known(informers.lister(resource.struct))
                 for resource in FOLLOWED
             )
             and not scheduler.queue.ready
@@ -234,8 +234,7 @@ class Stage:
         options, _ = parse(self._arguments(name))
         gates = options.gates()
         try:
-            async with setup(options, gates) as made:
-                daemon = build(made)
+            async with setup(options, gates) as daemon:
                 self._schedulers[name].daemon = daemon
                 return await daemon.run()
         except KschedulerError:

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import convert
 from kscheduler.api.small_groups import PodDisruptionBudget
-from kscheduler.cycle.schedule import Scheduler, Unschedulable
+from kscheduler.cycle.attempt import Attempt, Unschedulable, at_once
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedLister, FixedListers
@@ -22,8 +23,9 @@ from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
 from kscheduler.plugins.node_resources.fit import NodeResourcesFit
+from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 from tests.runtime.conftest import Promises
@@ -142,7 +144,7 @@ class Stage:
                 self.cache.add_pod(PodInfo(pod))
         self.calls, self.events, self.activated = Calls(), [], []
         self.metrics = Metrics()
-        self.handle = Handle(
+        self.handle = RuntimeHandle(
             gates=SimpleNamespace(enabled=lambda name: asynchronous),
             listers=self.listers,
             snapshot=self.cache.snapshot,
@@ -153,9 +155,10 @@ class Stage:
             metrics=self.metrics,
             rng=Random(0),
             profile_name=PROFILE,
+            framework=lambda: self.framework,
         )
         self.plugin = DefaultPreemption(args or DefaultPreemptionArgs(), self.handle)
-        self.framework = self.handle.framework = self._framework(plugins)
+        self.framework = self._framework(plugins)
 
     def _framework(self, extra):
         plugins = [
@@ -180,8 +183,10 @@ class Stage:
         """What PreFilter left behind and why no node takes the pod."""
         self.listers.pods.setdefault(pod.key, pod)
         cycle = CycleState()
-        scheduler = Scheduler(rng=Random(0), percentage_of_nodes_to_score=100)
-        found = scheduler.find(cycle, self.framework, PodInfo(pod), self.cache.snapshot())
+        algorithm = SchedulingAlgorithm(Metrics(), rng=Random(0), percentage_of_nodes_to_score=100)
+        queued = QueuedPod(PodInfo(pod), timestamp=0.0)
+        attempt = Attempt(queued, self.framework, cycle, self.cache.snapshot())
+        found = at_once(algorithm.find_nodes_that_fit_pod(attempt))
         assert isinstance(found, Unschedulable)
         return cycle, found.diagnosis
 
@@ -193,7 +198,7 @@ class Stage:
         """The chosen node, its victims and the budgets they violate."""
         cycle, diagnosis = self.refused(pod)
         chosen = self.plugin._evaluator.evaluate(cycle, PodInfo(pod), diagnosis).best
-        return chosen.node, [victim.name for victim in chosen.victims], chosen.violations
+        return chosen.node, [victim.name for victim in chosen.victims], chosen.num_pdb_violations
 
     async def settle(self, until=lambda: False):
         """Lets the background work until it has nothing to do, or something has happened."""

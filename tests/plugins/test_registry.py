@@ -11,7 +11,8 @@ from kscheduler.config.profiles import complete
 from kscheduler.extension_points import METHOD_OF_POINT, points_of
 from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.handle import Handle
+from kscheduler.plugins import catalog
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 
@@ -24,7 +25,7 @@ def built():
     gates = FeatureGates.defaults()
 
     def handle_for(profile):
-        return Handle(
+        return RuntimeHandle(
             gates=gates,
             listers=FixedListers(),
             snapshot=Cache().snapshot,
@@ -35,7 +36,7 @@ def built():
             metrics=Metrics(),
         )
 
-    completed = complete(default_config(CATALOG, gates), CATALOG, gates=gates)
+    completed = complete(default_config(CATALOG, gates), catalog(), gates=gates)
     [framework] = build_frameworks(completed, plugins.factories(), handle_for).values()
     return {plugin.name: plugin for plugin in framework.plugins}
 

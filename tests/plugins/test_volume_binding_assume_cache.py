@@ -30,7 +30,7 @@ def cache(informers):
 def test_what_is_assumed_is_seen(cache):
     cache.assume(CHANGED)
     assert cache.get(KEY) is CHANGED
-    assert cache.known(KEY) is KNOWN
+    assert cache.require_api_obj(KEY) is KNOWN
 
 
 def test_what_is_found_by_an_index_is_as_assumed(informers, cache):

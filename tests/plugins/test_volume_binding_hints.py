@@ -15,7 +15,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.status import Status
-from kscheduler.plugins.volume_binding import hints
+from kscheduler.plugins.volume_binding import plugin as hints
 from tests.plugins.topologies import make_pod
 from tests.plugins.volumes import (
     Stage,

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from kscheduler.api import quantity
 from kscheduler.api.core import PersistentVolume
 from kscheduler.api.storage import CSIStorageCapacity
+from kscheduler.plugins.volume_binding.assume_cache import PVAssumeCache
 from kscheduler.plugins.volume_binding.capacity import Capacities
-from kscheduler.plugins.volume_binding.matching import match_all
-from kscheduler.plugins.volume_binding.plugin import PodVolumes
-from kscheduler.plugins.volume_binding.volumes import Volumes
+from kscheduler.plugins.volume_binding.find_volumes import find_matching_volumes
+from kscheduler.plugins.volume_binding.plugin import VolumeBindingState
 from tests.plugins.machines import UNRESOLVABLE, make_node, rejected
 from tests.plugins.topologies import make_cluster
 from tests.plugins.volumes import (
@@ -31,7 +31,7 @@ NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
 MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
-# As many as make some volumes of wide reach, see `shelf.NARROW`.
+# As many as make some volumes of wide reach, see `volumes_by_size.MAX_ROWS_AS_PAIRS`.
 NODES = tuple(f"n{number}" for number in range(12))
 ZONES = ("", "a", "b")
 GIB = 1 << 30
@@ -187,14 +187,14 @@ def test_every_node_is_judged_as_if_it_were_the_only_one(world, data):
     pod = using(*(claim.name for claim in claims))
     cycle = stage.prepared(pod)
     got = rejected(stage.plugin, pod, stage.nodes, cycle)
-    findings = cycle[PodVolumes].findings
+    found = cycle[VolumeBindingState].found
     for row, node in enumerate(nodes):
         reasons, taken, to_make = judged(node, volumes, claims, of_class, drivers, capacities)
         assert got.get(node.name) == ((UNRESOLVABLE, *sorted(reasons)) if reasons else None)
         if not reasons:
-            choice = findings.on(row)
-            assert [(claim.name, one.name) for claim, one in choice.bindings] == taken
-            assert [claim.name for claim in choice.provisions] == to_make
+            choice = found.on(row)
+            assert [(claim.name, one.name) for claim, one in choice.static_bindings] == taken
+            assert [claim.name for claim in choice.dynamic_provisions] == to_make
 
 
 def test_a_volume_taken_on_some_nodes_is_there_for_a_later_claim_on_the_others():
@@ -208,8 +208,10 @@ def test_a_volume_taken_on_some_nodes_is_there_for_a_later_claim_on_the_others()
     pod = using("c0", "c1", "c2")
     cycle = stage.prepared(pod)
     assert rejected(stage.plugin, pod, stage.nodes, cycle) == {}
-    findings = cycle[PodVolumes].findings
-    taken = [[volume.name for _, volume in findings.on(row).bindings] for row in range(len(NODES))]
+    found = cycle[VolumeBindingState].found
+    taken = [
+        [volume.name for _, volume in found.on(row).static_bindings] for row in range(len(NODES))
+    ]
     assert taken == [["local", "wide6", "wide7"], *[["wide6", "wide7", "wide8"]] * 11]
 
 
@@ -280,7 +282,7 @@ def test_free_volumes_are_the_same_however_they_came_to_be(history):
         ]
     )
     informers = Informers()
-    followed = Volumes(informers.lister(PersistentVolume))
+    followed = PVAssumeCache(informers.lister(PersistentVolume))
     for version, change in enumerate(history, 1):
         if isinstance(change, int):
             known = informers.lister(PersistentVolume).get(f"pv{change}")
@@ -288,8 +290,8 @@ def test_free_volumes_are_the_same_however_they_came_to_be(history):
                 informers.remove(known)
         else:
             informers.put(in_version(change, version))
-        fresh = Volumes(informers.lister(PersistentVolume))
-        got, want = (match_all(CLAIMS, volumes, nodes) for volumes in (followed, fresh))
+        fresh = PVAssumeCache(informers.lister(PersistentVolume))
+        got, want = (find_matching_volumes(CLAIMS, volumes, nodes) for volumes in (followed, fresh))
         for row in range(len(NODES)):
             # In the very version that is known, or it could not be assumed.
             assert [match.on(row) for match in got] == [match.on(row) for match in want]

@@ -11,7 +11,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.status import Code, Status
-from kscheduler.plugins.volume_binding import reservation
+from kscheduler.plugins.volume_binding import binder
 from tests.plugins.machines import make_node, rejected
 from tests.plugins.volumes import (
     BOUND,
@@ -162,7 +162,7 @@ def test_without_filter_nothing_is_reserved(of_class):
 @asynccontextmanager
 async def binding(stage, pod, monkeypatch, node="a"):
     """Reserved and written; inside, the test plays the volume controller."""
-    monkeypatch.setattr(reservation, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(binder, "POLL_SECONDS", 0.001)
     cycle, status = stage.reserve(pod, node)
     assert status is None
     attempt = asyncio.create_task(stage.plugin.pre_bind(cycle, pod, node))
@@ -235,7 +235,7 @@ async def test_a_write_that_fails_ends_the_attempt(monkeypatch):
 
 
 async def test_binding_takes_only_so_long(monkeypatch):
-    monkeypatch.setattr(reservation, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(binder, "POLL_SECONDS", 0.001)
     stage = Stage([A], make_claim(), PROVIDED, timeout=3)
     cycle, _ = stage.reserve(using("c"), "a")
     attempt = asyncio.create_task(stage.plugin.pre_bind(cycle, using("c"), "a"))

@@ -12,7 +12,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 
@@ -56,7 +56,7 @@ def make_cluster(nodes, pods=(), gone=()):
 
 
 def make_handle(objects=(), gates=ON_BY_DEFAULT):
-    return Handle(
+    return RuntimeHandle(
         gates=SimpleNamespace(enabled=lambda name: name in gates),
         listers=FixedListers(objects),
         snapshot=lambda: None,

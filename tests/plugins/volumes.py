@@ -25,7 +25,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.metrics import Metrics
 from kscheduler.plugins.volume_binding import VolumeBinding
 from kscheduler.plugins.volume_binding.plugin import VolumeBindingArgs
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from tests.plugins.topologies import make_pod
 
@@ -223,7 +223,7 @@ class Cluster:
         self.writes = Writes()
         self.metrics = Metrics()
         self.now = 0.0
-        self.handle = Handle(
+        self.handle = RuntimeHandle(
             gates=FeatureGates.defaults().apply(gates or {}),
             listers=self.informers,
             snapshot=self.cache.snapshot,

@@ -1,6 +1,7 @@
 """Clusters of a few nodes, and frameworks of plugins that are whatever has the methods."""
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.pod_info import PodInfo
@@ -104,7 +105,7 @@ def metrics():
 
 @pytest.fixture
 def handle(metrics):
-    return Handle(
+    return RuntimeHandle(
         gates=SimpleNamespace(enabled={"OpportunisticBatching"}.__contains__),
         listers=FixedListers(),
         snapshot=lambda: None,
@@ -122,7 +123,6 @@ def make_framework(handle):
     """Every plugin runs wherever it has something to say, in the order given; weights are 1."""
 
     def make(*plugins, weights=None, promised=None):
-        handle.nominator = Promises(promised)
         by_time = SimpleNamespace(name="ByTime", sort_key=lambda queued: queued.timestamp)
         everyone = (*plugins, by_time)
         plugins_at = {
@@ -130,8 +130,9 @@ def make_framework(handle):
             for point, method in METHOD_OF_POINT.items()
         }
         weight_of = {plugin.name: 1 for plugin in plugins} | (weights or {})
-        handle.framework = Framework(handle, plugins_at, weights=weight_of)
-        return handle.framework
+        own = replace(handle, nominator=Promises(promised), framework=lambda: framework)
+        framework = Framework(own, plugins_at, weights=weight_of)
+        return framework
 
     return make
 

@@ -88,7 +88,7 @@ def test_a_plugin_is_made_once_per_profile_and_gets_its_arguments(handle):
     assert len(fit) == len(plugins)
     assert type(plugins["NodeResourcesFit"].args).__name__ == "NodeResourcesFitArgs"
     assert plugins["NodeName"].args is None
-    assert plugins["NodeName"].handle.framework is framework
+    assert plugins["NodeName"].handle.framework() is framework
 
 
 def test_profiles_know_their_name_and_their_share_of_nodes(handle):

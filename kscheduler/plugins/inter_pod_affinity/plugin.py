@@ -34,6 +34,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import UpdatePods
 from kscheduler.framework.status import (
     SKIP,
@@ -49,7 +50,6 @@ from kscheduler.framework.status import (
 from kscheduler.plugins.inter_pod_affinity.preferences import Opinion, Preferences, normalized
 from kscheduler.plugins.inter_pod_affinity.required_terms import RequiredTerms, means_all
 from kscheduler.plugins.inter_pod_affinity.terms import NamedNamespaces
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.affinity_term import TermKind
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

@@ -26,6 +26,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, EventWithHint, Hint
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.normalize import share_of_best
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import (
@@ -38,7 +39,6 @@ from kscheduler.framework.status import (
     unresolvable,
 )
 from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_masks import Weights

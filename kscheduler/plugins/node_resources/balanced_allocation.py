@@ -15,12 +15,12 @@ from kscheduler.api.resource_names import CPU, MEMORY, is_scalar
 from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.row_memo import RowMemo
 from kscheduler.framework.status import SKIP, Scores, Status
 from kscheduler.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs
 from kscheduler.plugins.node_resources.scores import balance_gain
 from kscheduler.plugins.node_resources.scores_of_one import balance_gain_of_one
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

@@ -29,6 +29,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.row_memo import RowMemo
 from kscheduler.framework.status import Code, Rejection, Scores, Status
 from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs, ScoringStrategy
@@ -50,7 +51,6 @@ from kscheduler.plugins.node_resources.shortages import (
     shortages,
     shortages_of_row,
 )
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

@@ -37,6 +37,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import SKIP, Code, Mask, Rejection, Status, unschedulable
 from kscheduler.plugins.node_volume_limits.attached import Attached, RowVolumes
 from kscheduler.plugins.node_volume_limits.volumes import (
@@ -47,7 +48,6 @@ from kscheduler.plugins.node_volume_limits.volumes import (
     inline_driver,
     may_be_attached,
 )
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.occupancy import Occupancy
 from kscheduler.state.pod_info import PodInfo

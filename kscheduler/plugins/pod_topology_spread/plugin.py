@@ -27,6 +27,7 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import UpdatePods
 from kscheduler.framework.status import (
     SKIP,
@@ -48,7 +49,6 @@ from kscheduler.plugins.pod_topology_spread.default_selector import DefaultSelec
 from kscheduler.plugins.pod_topology_spread.domains import SpreadTopology
 from kscheduler.plugins.pod_topology_spread.filter import HardSpread
 from kscheduler.plugins.pod_topology_spread.score import SoftSpread
-from kscheduler.runtime.handle import Handle
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

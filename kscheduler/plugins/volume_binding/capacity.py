@@ -1,8 +1,8 @@
-"""How much storage drivers say they can still make, and from which nodes it can be used.
+"""Storage capacity that drivers have left for new volumes, and from which nodes it can be used.
 
 Drivers publish a CSIStorageCapacity per class and segment of the cluster, often one per node, and
-correct it after every volume they make. So the rows of all segments of a class are kept side by
-side, and a correction only changes numbers in there.
+correct it after every volume they provision. So the rows of all segments of a class are kept side
+by side, and a correction only changes numbers in there.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ UNKNOWN = -1
 
 
 class Room(NamedTuple):
-    """Over the whole table: where there is enough, and how much the segment has in all (UNKNOWN
-    where that is not told).
+    """By row of the whole table, whether there is enough, and how much the segment has in all
+    (UNKNOWN where that is not published).
     """
 
     enough: Mask
@@ -39,17 +39,21 @@ class Room(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """The rows of one segment after the other, and as long the numbers that hold for them."""
+    """Rows of one segment after the other, [pairs of segment and row], with the segment's numbers
+    for each.
+    """
 
+    # A label generation.
     as_of: int
     rows: Rows
+    # Largest volume that can be provisioned.
     limits: Bytes
     capacities: Bytes
     place_of: dict[str, slice]
 
 
 class _Segments:
-    """All objects of one class."""
+    """CSIStorageCapacities of one class."""
 
     def __init__(self) -> None:
         self._objects: dict[str, CSIStorageCapacity] = {}
@@ -75,9 +79,7 @@ class _Segments:
 
     def room_for(self, size_bytes: int, nodes: Nodes) -> Room:
         whole = nodes.whole
-        layout = self._layout
-        if layout is None or layout.as_of != whole.label_generation:
-            layout = self._layout = self._laid_out(whole)
+        layout = self._layout_for(whole)
         fitting = layout.limits >= size_bytes
         rows = layout.rows[fitting]
         enough = np.zeros(len(whole), np.bool_)
@@ -87,7 +89,10 @@ class _Segments:
         capacity[rows[::-1]] = layout.capacities[fitting][::-1]
         return Room(enough, capacity)
 
-    def _laid_out(self, nodes: Nodes) -> _Layout:
+    def _layout_for(self, nodes: Nodes) -> _Layout:
+        """Worked out again when labels of nodes or topologies of segments have changed."""
+        if self._layout is not None and self._layout.as_of == nodes.label_generation:
+            return self._layout
         selected = SelectedRows(nodes)
         rows: list[Rows] = []
         place_of: dict[str, slice] = {}
@@ -102,13 +107,14 @@ class _Segments:
         lengths = [len(some) for some in rows]
         limits = [_bytes(limit_of(item)) for item in objects]
         capacities = [_bytes(item.capacity) for item in objects]
-        return _Layout(
+        self._layout = _Layout(
             nodes.label_generation,
             np.concatenate(rows) if rows else np.empty(0, np.intp),
             np.repeat(np.array(limits, np.int64), lengths),
             np.repeat(np.array(capacities, np.int64), lengths),
             place_of,
         )
+        return self._layout
 
 
 class Capacities:
@@ -137,7 +143,7 @@ class Capacities:
 
 
 def limit_of(item: CSIStorageCapacity) -> Quantity | None:
-    """The largest volume that can be made; None if the segment has none to offer."""
+    """The largest volume that can be provisioned; None if the segment says nothing."""
     return item.capacity if item.maximum_volume_size is None else item.maximum_volume_size
 
 

@@ -1,8 +1,8 @@
 """VolumeBinding: a pod goes where its volumes are, can be bound, or can be made.
 
-Mirrors pkg/scheduler/framework/plugins/volumebinding. Differs: a capacity that is not told, where
-upstream crashes, does not count in the score; volumes and claims that were written stay assumed
-until the server tells of them, even when the attempt fails.
+Mirrors pkg/scheduler/framework/plugins/volumebinding. Differs: a capacity that is not published,
+where upstream crashes, does not count in the score; volumes and claims that were written stay
+assumed until the API server reports them, even when the attempt fails.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated, Self
 
 import numpy as np
 
+from kscheduler.api import quantity
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.requests import is_resize_deferred
 from kscheduler.api.resources import (
@@ -24,42 +25,58 @@ from kscheduler.api.resources import (
     STORAGE_CLASSES,
 )
 from kscheduler.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+from kscheduler.api.volume_claims import MIGRATED_PLUGINS
 from kscheduler.config.field_errors import FieldError, Path, invalid
 from kscheduler.config.internal_json import internal_json
 from kscheduler.config.plugin_args import Gates, PluginArgs, UtilizationShapePoint, shape_errors
 from kscheduler.config.wire import OMIT_EMPTY, Int64
 from kscheduler.errors import KschedulerError
 from kscheduler.framework import sign_fragments as fragments
-from kscheduler.framework.cluster_event import EventWithHint
+from kscheduler.framework.cluster_event import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Hint,
+)
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.status import SKIP, Code, Rejection, Scores, Status, failed
 from kscheduler.logs import quote
-from kscheduler.plugins.volume_binding import hints
-from kscheduler.plugins.volume_binding.capacity import Capacities
-from kscheduler.plugins.volume_binding.claims import Claims, PodClaims
-from kscheduler.plugins.volume_binding.findings import Finder, Findings
-from kscheduler.plugins.volume_binding.migration import Migrated
-from kscheduler.plugins.volume_binding.reservation import Reservation, Reservations
-from kscheduler.plugins.volume_binding.scoring import CapacityScorer
-from kscheduler.plugins.volume_binding.volumes import Volumes
-from kscheduler.plugins.volume_binding.waiting import Progress
-from kscheduler.runtime.handle import Handle
+from kscheduler.plugins.volume_binding.assume_cache import PVAssumeCache, PVCAssumeCache
+from kscheduler.plugins.volume_binding.binder import AssumedPodVolumes, VolumeBinder, claims_of
+from kscheduler.plugins.volume_binding.capacity import Capacities, limit_of
+from kscheduler.plugins.volume_binding.find_volumes import (
+    PodVolumeClaims,
+    PodVolumesByRow,
+    VolumeFinder,
+)
+from kscheduler.plugins.volume_binding.scorer import CapacityScorer
+from kscheduler.plugins.volume_binding.volume_traits import MigratedNodes
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 NOT_PREPARED = "not found"
-NO_CLAIMS = PodClaims((), ())
+NO_CLAIMS = PodVolumeClaims((), ())
 
 
 @dataclass(slots=True)
-class PodVolumes:
-    """What one attempt knows of its pod's volumes; what-ifs share it, as pods change nothing."""
+class VolumeBindingState:
+    """State of one attempt. What-ifs share it: pods that are added or removed change nothing."""
 
-    claims: PodClaims
-    findings: Findings | None = None
-    reservation: Reservation | None = None
+    claims: PodVolumeClaims
+    # From Filter on.
+    found: PodVolumesByRow | None = None
+    # From Reserve on.
+    assumed: AssumedPodVolumes | None = None
 
 
 LEAST_UTILIZED_FIRST = (
@@ -113,20 +130,22 @@ class VolumeBinding:
         self._handle = handle
         self._passes_resizes = handle.gates.enabled("InPlacePodVerticalScalingSchedulerPreemption")
         self._errors = handle.metrics.volume_scheduling_stage_error_total
-        self._volumes = Volumes(listers.lister(PersistentVolume))
-        self._claims = Claims(listers.lister(PersistentVolumeClaim), listers.lister(StorageClass))
-        self._finder = Finder(
+        self._volumes = PVAssumeCache(listers.lister(PersistentVolume))
+        self._claims = PVCAssumeCache(
+            listers.lister(PersistentVolumeClaim), "persistentvolumeclaims", "pvc-cache"
+        )
+        self._finder = VolumeFinder(
             self._volumes,
             listers.lister(CSIDriver),
             Capacities(listers.lister(CSIStorageCapacity)),
-            Migrated(listers.lister(CSINode)),
+            MigratedNodes(listers.lister(CSINode)),
         )
         self.caches = self._finder.caches
-        self._reservations = Reservations(
+        self._binder = VolumeBinder(
             self._volumes,
             self._claims,
+            listers,
             handle.client,
-            Progress(listers, self._volumes, self._claims),
             handle.clock,
             args.bind_timeout_seconds,
         )
@@ -139,84 +158,131 @@ class VolumeBinding:
         if not pod.pod.spec.volumes or (self._passes_resizes and is_resize_deferred(pod.pod)):
             claims = None
         else:
-            claims = self._claims.of_pod(pod.pod)
+            claims = self._binder.get_pod_volume_claims(pod.pod)
         if isinstance(claims, Status):
             return claims
-        cycle.put(PodVolumes(claims or NO_CLAIMS))
+        cycle.put(VolumeBindingState(claims or NO_CLAIMS))
         return SKIP if claims is None else None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterable[Rejection]:
-        volumes = cycle.get(PodVolumes)
-        if volumes is None:
+        state = cycle.get(VolumeBindingState)
+        if state is None:
             return [Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)]
-        findings = self._findings(volumes, nodes)
-        for mask, _ in findings.errors:
+        found = self._found(state, nodes)
+        for mask, _ in found.errors:
             self._errors.labels("predicate").inc(int(np.count_nonzero(mask)))
-        return findings.rejections(nodes)
+        return found.rejections(nodes)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if self._scorer is None:
             return SKIP
-        return failed(NOT_PREPARED) if cycle.get(PodVolumes) is None else None
+        return failed(NOT_PREPARED) if cycle.get(VolumeBindingState) is None else None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        volumes = cycle.get(PodVolumes)
-        if self._scorer is None or volumes is None or volumes.findings is None:
+        state = cycle.get(VolumeBindingState)
+        if self._scorer is None or state is None or state.found is None:
             return np.zeros(len(nodes), np.int64)
-        findings = self._findings(volumes, nodes)
-        return self._scorer.score(findings, len(nodes.whole)).take(nodes.rows)
+        found = self._found(state, nodes)
+        return self._scorer.score(found, len(nodes.whole)).take(nodes.rows)
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None:
-        volumes = cycle.get(PodVolumes)
-        if volumes is None:
+        state = cycle.get(VolumeBindingState)
+        if state is None:
             return failed(NOT_PREPARED)
         # Where Filter is switched off nothing was found, and nothing is reserved.
-        if volumes.findings is None or self._claims.all_bound(pod.pod):
+        if state.found is None or self._binder.is_all_bound(pod.pod):
             return None
         nodes = self._handle.snapshot()
         row = nodes.row_of(node)
         if row is None:
             return failed(f"no pod volume found for node {quote(node)}")
         try:
-            choice = self._findings(volumes, nodes).on(row)
-            volumes.reservation = self._reservations.assume(choice, node)
+            volumes = self._found(state, nodes).on(row)
+            state.assumed = self._binder.assume_pod_volumes(volumes, node)
         except KschedulerError as error:
             self._errors.labels("assume").inc()
             return failed(error)
         return None
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node: str) -> None:
-        volumes = cycle.get(PodVolumes)
-        if volumes is not None and volumes.reservation is not None:
-            self._reservations.revert(volumes.reservation)
+        state = cycle.get(VolumeBindingState)
+        if state is not None and state.assumed is not None:
+            self._binder.revert_assumed_pod_volumes(state.assumed)
 
     def pre_bind_pre_flight(
         self, cycle: CycleState, pod: PodInfo, node: str
     ) -> PreFlight | Status | None:
-        volumes = cycle.get(PodVolumes)
-        has_work = volumes is not None and volumes.reservation is not None
+        state = cycle.get(VolumeBindingState)
+        has_work = state is not None and state.assumed is not None
         return PreFlight(allow_parallel=True, has_work=has_work)
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None:
-        volumes = cycle.get(PodVolumes)
-        if volumes is None or volumes.reservation is None:
+        state = cycle.get(VolumeBindingState)
+        if state is None or state.assumed is None:
             return None
         try:
-            await self._reservations.bind(pod, node, volumes.reservation)
+            await self._binder.bind_pod_volumes(pod, node, state.assumed)
         except KschedulerError as error:
             self._errors.labels("bind").inc()
             return failed(error)
         return None
 
     def events_to_register(self) -> Sequence[EventWithHint]:
-        return hints.events()
+        changed = Action.ADD | Action.UPDATE
+        labelled = Action.ADD | Action.UPDATE_NODE_LABEL
+        return [
+            EventWithHint(ClusterEvent(STORAGE_CLASS, changed), class_changed),
+            EventWithHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM, changed), claim_changed),
+            EventWithHint(ClusterEvent(PERSISTENT_VOLUME, changed)),
+            EventWithHint(ClusterEvent(NODE, labelled)),
+            EventWithHint(ClusterEvent(CSI_NODE, changed), csi_node_changed),
+            EventWithHint(ClusterEvent(CSI_DRIVER, Action.UPDATE), driver_changed),
+            EventWithHint(ClusterEvent(CSI_STORAGE_CAPACITY, changed), capacity_changed),
+        ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
         return fragments.volumes(pod)
 
-    def _findings(self, volumes: PodVolumes, nodes: Nodes) -> Findings:
+    def _found(self, state: VolumeBindingState, nodes: Nodes) -> PodVolumesByRow:
         """Worked out once per attempt, unless nodes come, go or change their labels under it."""
-        findings = volumes.findings
-        if findings is None or findings.as_of != nodes.label_generation:
-            findings = volumes.findings = self._finder.find(volumes.claims, nodes)
-        return findings
+        found = state.found
+        if found is None or found.as_of != nodes.label_generation:
+            found = state.found = self._finder.find_pod_volumes(state.claims, nodes)
+        return found
+
+
+def class_changed(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> Hint:
+    helps = old is None or old.allowed_topologies != new.allowed_topologies
+    return Hint.QUEUE if helps else Hint.SKIP
+
+
+def claim_changed(
+    pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
+) -> Hint:
+    same_namespace = pod.namespace == new.namespace
+    is_of_pod = same_namespace and any(name == new.name for name, _ in claims_of(pod.pod))
+    return Hint.QUEUE if is_of_pod else Hint.SKIP
+
+
+def csi_node_changed(pod: PodInfo, old: CSINode | None, new: CSINode) -> Hint:
+    migrated = new.metadata.annotations.get(MIGRATED_PLUGINS, "")
+    helps = old is None or old.metadata.annotations.get(MIGRATED_PLUGINS, "") != migrated
+    return Hint.QUEUE if helps else Hint.SKIP
+
+
+def driver_changed(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> Hint:
+    """Upstream looks at volumes without a claim only, whose capacity is never checked."""
+    checks_no_more = bool(old.spec.storage_capacity) and not new.spec.storage_capacity
+    volumes = pod.pod.spec.volumes
+    used = any(volume.csi is not None and volume.csi.driver == new.name for volume in volumes)
+    return Hint.QUEUE if used and checks_no_more else Hint.SKIP
+
+
+def capacity_changed(pod: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> Hint:
+    if old is None:
+        return Hint.QUEUE
+    before, after = limit_of(old), limit_of(new)
+    if after is None:
+        return Hint.SKIP
+    grew = before is None or quantity.value(after) > quantity.value(before)
+    return Hint.QUEUE if grew else Hint.SKIP

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kscheduler.framework.views import NodesView, PodView, Views
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree.guard import Guard
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -15,7 +15,7 @@ from kscheduler.state.pod_info import PodInfo
 class Asked:
     """The plugin, who watches over it, and what it is shown."""
 
-    def __init__(self, plugin: Any, guard: Guard, views: Views, handle: Handle) -> None:
+    def __init__(self, plugin: Any, guard: Guard, views: Views, handle: RuntimeHandle) -> None:
         self.name: str = plugin.name
         self.plugin = plugin
         self._guard = guard

@@ -12,7 +12,7 @@ from typing import Any
 from kscheduler import logs
 from kscheduler.extension_points import EXTENSION_POINTS, PLUGIN_METHODS
 from kscheduler.framework.views import Views
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree import answers
 from kscheduler.runtime.out_of_tree.guard import Guard
 from kscheduler.runtime.out_of_tree.guarded_binding import GuardedBinding
@@ -25,7 +25,7 @@ log = logs.logger(__name__)
 class Guarded(GuardedQueueing, GuardedDeciding, GuardedBinding):
     """Has the methods that the plugin has, and no others: they tell where it runs."""
 
-    def __init__(self, plugin: Any, guard: Guard, views: Views, handle: Handle) -> None:
+    def __init__(self, plugin: Any, guard: Guard, views: Views, handle: RuntimeHandle) -> None:
         super().__init__(plugin, guard, views, handle)
         self.caches = (views.kept.cache,)
         self.per_node: bool = getattr(plugin, "per_node", False)

@@ -14,7 +14,7 @@ from kscheduler.framework.plugin import QueuedEntity
 from kscheduler.framework.status import Status
 from kscheduler.framework.views import PodView, Views
 from kscheduler.runtime.extension_point import text_of
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree import answers
 from kscheduler.runtime.out_of_tree.asked import Asked
 from kscheduler.runtime.out_of_tree.guard import Guard
@@ -29,7 +29,7 @@ ASK_AGAIN_SECONDS = 10.0
 
 
 class GuardedQueueing(Asked):
-    def __init__(self, plugin: Any, guard: Guard, views: Views, handle: Handle) -> None:
+    def __init__(self, plugin: Any, guard: Guard, views: Views, handle: RuntimeHandle) -> None:
         super().__init__(plugin, guard, views, handle)
         self._gated_by_fault: dict[str, PodInfo] = {}
 

@@ -12,7 +12,7 @@ from kscheduler.api.resources import Resource
 from kscheduler.framework.frozen import Kept
 from kscheduler.framework.listers import Lister
 from kscheduler.framework.views import NodesView, PodView, Views, info_of
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree import answers
 from kscheduler.runtime.out_of_tree.client import PluginClient, RawClient
 from kscheduler.runtime.out_of_tree.guard import Guard
@@ -47,7 +47,7 @@ class Followed(Generic[T_co]):
 class PluginHandle:
     """One per plugin and profile."""
 
-    def __init__(self, plugin: str, handle: Handle, guard: Guard, views: Views) -> None:
+    def __init__(self, plugin: str, handle: RuntimeHandle, guard: Guard, views: Views) -> None:
         self._handle = handle
         self._guard = guard
         self._views = views

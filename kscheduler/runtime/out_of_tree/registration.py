@@ -28,7 +28,7 @@ from kscheduler.extension_points import Point, points_of
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.views import Views
 from kscheduler.runtime.extension_point import text_of
-from kscheduler.runtime.handle import Handle
+from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree import args as plugin_args
 from kscheduler.runtime.out_of_tree.guard import Guard
 from kscheduler.runtime.out_of_tree.guarded import Guarded
@@ -65,7 +65,7 @@ class Outside:
         """Whether it can say what makes pods equal to it."""
         return hasattr(self.plugin_class, "sign")
 
-    def __call__(self, args: object, handle: Handle) -> Plugin:
+    def __call__(self, args: object, handle: RuntimeHandle) -> Plugin:
         support = handle.outside
         support.watchdog.install()
         health = PluginHealth(self.name, handle.profile_name, support.limits, handle.metrics)

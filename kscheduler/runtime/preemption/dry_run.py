@@ -1,18 +1,21 @@
-"""Which pods would have to go, node by node, so that a pod fits.
+"""The dry run of preemption: which pods would have to go, node by node, so that a pod fits.
 
-On each node all pods of lower priority are taken away. If the pod fits then, they are brought back
-one by one: first those whose eviction would exceed a budget, the most important first. Whoever does
-not fit beside the pod is a victim.
+On each node all potential victims are removed. If the pod fits then, they are reprieved one by one,
+in the order of `potential_victims`: each is added again, and stays unless the pod does not fit
+beside it. Those that do not stay are the node's victims.
 
-Many nodes are tried together, and each round of pods brought back, one per node, costs one Filter
-over all of them. That takes plugins which do not look from one node to others, or can keep the
-worlds apart in which pods have left only one node. With others each node is tried in a fork.
+Many nodes are tried together, and each round of reprieves, one pod per node, costs one Filter over
+all of them. That takes plugins whose verdict on a node depends on that node alone, or which can
+keep apart what is added to each row and removed from it (`TracksPodsByRow`). With others each node
+is tried in a fork of its own.
+
+Mirrors DryRunPreemption and SelectVictimsOnNode of upstream.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,9 +27,12 @@ from kscheduler.framework.status import Charge, Code, Mask, Rows, Status
 from kscheduler.logs import quote
 from kscheduler.runtime.filter import Filtered
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.preemption.budgets import Budgets
-from kscheduler.runtime.preemption.candidates import Candidate
-from kscheduler.runtime.preemption.potential_victims import LineUp, line_ups
+from kscheduler.runtime.preemption.candidate import Candidate
+from kscheduler.runtime.preemption.potential_victims import (
+    DisruptionBudgets,
+    PotentialVictims,
+    potential_victims,
+)
 from kscheduler.state.eviction import Eviction
 from kscheduler.state.fork import fork
 from kscheduler.state.nodes_view import Nodes
@@ -36,59 +42,65 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 SMALLEST_BATCH = 16
 
 
-# What speaks against a node: plugin, code and reason, perhaps several.
-Refusal = tuple[tuple[str, Code, str], ...]
-NOBODY_TO_EVICT: Refusal = (("", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_VICTIMS),)
+# Why a node is no candidate: plugin, code and reason, perhaps several.
+NodeStatus = tuple[tuple[str, Code, str], ...]
+NO_POTENTIAL_VICTIMS: NodeStatus = (("", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO_VICTIMS),)
 
-# What was found out about a row.
-Finding = Candidate | Refusal
+NodeOutcome = Candidate | NodeStatus
 
 
 @dataclass(slots=True)
-class DryRun:
-    """What was found; `wanted` candidates are enough if one of them violates no budget."""
+class DryRunResult:
+    """Candidates found so far, and why other nodes are none.
 
-    wanted: int
-    clean: list[Candidate] = field(default_factory=list)
+    `num_candidates` are enough if one of them violates no budget.
+    """
+
+    num_candidates: int
+    non_violating: list[Candidate] = field(default_factory=list)
     violating: list[Candidate] = field(default_factory=list)
-    # Why other nodes are no candidates, by row, and why some could not be judged.
-    refusals: dict[int, Refusal] = field(default_factory=dict)
+    # By row.
+    node_statuses: dict[int, NodeStatus] = field(default_factory=dict)
+    # Of nodes that could not be judged.
     errors: list[str] = field(default_factory=list)
 
     @property
     def candidates(self) -> list[Candidate]:
-        return self.clean[: self.wanted] + self.violating[: self.wanted]
+        return self.non_violating[: self.num_candidates] + self.violating[: self.num_candidates]
 
     @property
     def is_enough(self) -> bool:
-        clean, violating = len(self.clean), len(self.violating)
-        return min(clean, self.wanted) > 0 and clean + violating >= self.wanted
+        found = len(self.non_violating)
+        return min(found, self.num_candidates) > 0 and (
+            found + len(self.violating) >= self.num_candidates
+        )
 
     @property
     def charges(self) -> list[Charge]:
-        """Why nodes are no candidates, each sentence once."""
+        """Why nodes are no candidates, each reason once with all its rows."""
         rows_of: dict[tuple[str, Code, str], list[int]] = {}
-        for row, refusal in self.refusals.items():
-            for sentence in refusal:
-                rows_of.setdefault(sentence, []).append(row)
+        for row, status in self.node_statuses.items():
+            for reason in status:
+                rows_of.setdefault(reason, []).append(row)
         return [
             Charge(plugin, np.array(rows, np.intp), code, reason)
             for (plugin, code, reason), rows in rows_of.items()
         ]
 
-    def add(self, row: int, finding: Finding) -> None:
-        if not isinstance(finding, Candidate):
-            self.refusals[row] = finding
-        elif finding.violations:
-            self.violating.append(finding)
+    def add(self, row: int, outcome: NodeOutcome) -> None:
+        if not isinstance(outcome, Candidate):
+            self.node_statuses[row] = outcome
+        elif outcome.num_pdb_violations:
+            self.violating.append(outcome)
         else:
-            self.clean.append(finding)
+            self.non_violating.append(outcome)
 
 
-class Rehearsal:
-    """For one pod that no node takes; `cycle` is what its plugins prepared.
+class DryRun:
+    """Preemption tried out for one pod that no node takes.
 
-    `known` are findings that still hold; what is found out now is added to them.
+    `cycle` holds what the plugins prepared for the pod. `known` are outcomes by row that still
+    hold; new ones are added to it.
     """
 
     def __init__(
@@ -98,9 +110,9 @@ class Rehearsal:
         pod: PodInfo,
         nodes: Nodes,
         *,
-        budgets: Budgets,
+        budgets: DisruptionBudgets,
         now_ns: int,
-        known: dict[int, Finding] | None = None,
+        known: dict[int, NodeOutcome] | None = None,
     ) -> None:
         self._framework = framework
         self._cycle = cycle
@@ -111,148 +123,156 @@ class Rehearsal:
         self._known = {} if known is None else known
         self._errors: list[str] = []
 
-    def run(self, rows: Rows, wanted: int) -> DryRun:
-        """Try these rows in their order until there are enough candidates."""
-        found = DryRun(wanted, errors=self._errors)
-        start, size = 0, max(wanted, SMALLEST_BATCH)
-        while start < len(rows) and not found.is_enough:
+    def run(self, rows: Rows, num_candidates: int) -> DryRunResult:
+        """Try these rows in their order until there are enough candidates.
+
+        In batches that double, so that few nodes are tried in vain where many suit, and few Filter
+        calls are made where none does.
+        """
+        result = DryRunResult(num_candidates, errors=self._errors)
+        start, size = 0, max(num_candidates, SMALLEST_BATCH)
+        while start < len(rows) and not result.is_enough:
             batch = rows[start : start + size].tolist()
-            fresh = self._find_out([row for row in batch if row not in self._known])
+            fresh = self._try_rows([row for row in batch if row not in self._known])
             for row in batch:
-                finding = fresh.get(row) or self._known.get(row)
-                # There is none where something went wrong.
-                if finding is not None:
-                    found.add(row, finding)
-                    if found.is_enough:
+                outcome = fresh.get(row) or self._known.get(row)
+                # None where something went wrong.
+                if outcome is not None:
+                    result.add(row, outcome)
+                    if result.is_enough:
                         break
             start, size = start + size, size * 2
-        return found
+        return result
 
-    def _find_out(self, rows: Sequence[int]) -> dict[int, Finding]:
-        found: dict[int, Finding] = dict.fromkeys(rows, NOBODY_TO_EVICT)
-        line_up = line_ups(rows, self._nodes, self._pod.priority, self._budgets, self._now_ns)
-        for row in line_up:
-            del found[row]
+    def _try_rows(self, rows: Sequence[int]) -> dict[int, NodeOutcome]:
+        outcomes: dict[int, NodeOutcome] = dict.fromkeys(rows, NO_POTENTIAL_VICTIMS)
+        potential = potential_victims(
+            rows, self._nodes, self._pod.priority, self._budgets, self._now_ns
+        )
+        for row in potential:
+            del outcomes[row]
         framework, cycle = self._framework, self._cycle
         if framework.has_extensions(cycle) and not framework.can_track_pods_by_row(cycle):
-            self._one_by_one(line_up, found)
-        elif line_up:
-            self._together(line_up, found)
-        self._known.update(found)
-        for row, one in line_up.items():
-            if not one.settled:
+            for row, of_row in potential.items():
+                try:
+                    self._try_in_fork(row, of_row, outcomes)
+                except _ExtensionError as error:
+                    self._errors.append(str(error))
+        elif potential:
+            self._try_together(potential, outcomes)
+        self._known.update(outcomes)
+        for row, of_row in potential.items():
+            if not of_row.stable:
                 self._known.pop(row, None)
-        return found
+        return outcomes
 
-    def _together(self, line_ups: Mapping[int, LineUp], found: dict[int, Finding]) -> None:
-        eviction = Eviction(self._nodes, {row: one.pods for row, one in line_ups.items()})
+    def _try_together(
+        self, potential: Mapping[int, PotentialVictims], outcomes: dict[int, NodeOutcome]
+    ) -> None:
+        eviction = Eviction(self._nodes, {row: of_row.pods for row, of_row in potential.items()})
         cycle = self._cycle.clone()
         updates = self._framework.track_pods_by_row(
             cycle, eviction.pods, eviction.row_of_pod, self._nodes
         )
-        _update(updates, np.arange(len(eviction.pods)), -1)
+        for update_pods in updates:
+            update_pods(np.arange(len(eviction.pods)), -1)
         filtered = self._filter(cycle, eviction.nodes.take(eviction.rows))
-        self._note(filtered, found)
-        promising = _among(eviction.rows, filtered.feasible, len(self._nodes))
-        goes = self._bring_back(cycle, eviction, promising, updates)
-        for row in eviction.rows[promising].tolist():
+        self._add_node_statuses(filtered, outcomes)
+        suitable = _among(eviction.rows, filtered.feasible, len(self._nodes))
+        is_victim = self._reprieve(cycle, eviction, suitable, updates)
+        for row in eviction.rows[suitable].tolist():
             first, end = eviction.numbers_of(row)
-            self._conclude(row, line_ups[row], goes[first:end].tolist(), found)
+            self._add_candidate(row, potential[row], is_victim[first:end].tolist(), outcomes)
 
-    def _bring_back(
-        self, cycle: CycleState, eviction: Eviction, promising: Mask, updates: Sequence[UpdatePods]
+    def _reprieve(
+        self, cycle: CycleState, eviction: Eviction, suitable: Mask, updates: Sequence[UpdatePods]
     ) -> Mask:
-        """Which pods cannot come back to the promising rows."""
-        goes = np.zeros(len(eviction.pods), np.bool_)
-        sizes = np.diff(eviction.first_of_row, append=len(eviction.pods))[promising]
-        rows, first = eviction.rows[promising], eviction.first_of_row[promising]
-        for turn in range(int(sizes.max(initial=0))):
-            there = sizes > turn
-            back = first[there] + turn
-            eviction.bring_back(back)
-            _update(updates, back, 1)
-            feasible = self._filter(cycle, eviction.nodes.take(rows[there])).feasible
-            unfit = back[~_among(rows[there], feasible, len(self._nodes))]
-            goes[unfit] = True
-            eviction.take_away(unfit)
-            _update(updates, unfit, -1)
-        return goes
+        """Which of the evicted pods cannot be reprieved, on rows that suit without any of them.
 
-    def _one_by_one(self, line_ups: Mapping[int, LineUp], found: dict[int, Finding]) -> None:
-        for row, line_up in line_ups.items():
-            try:
-                goes = self._alone(row, line_up.pods, found)
-            except _CannotFollowError as error:
-                self._errors.append(str(error))
-                continue
-            if goes is not None:
-                self._conclude(row, line_up, goes, found)
+        `suitable` is [rows of the eviction], the answer [pods of the eviction]. Round i adds the
+        i-th potential victim of every row that has one: as many rounds as the fullest node has.
+        """
+        is_victim = np.zeros(len(eviction.pods), np.bool_)
+        counts = np.diff(eviction.first_of_row, append=len(eviction.pods))[suitable]
+        rows, first = eviction.rows[suitable], eviction.first_of_row[suitable]
+        for number in range(int(counts.max(initial=0))):
+            has_more = counts > number
+            reprieved = first[has_more] + number
+            eviction.bring_back(reprieved)
+            for update_pods in updates:
+                update_pods(reprieved, 1)
+            feasible = self._filter(cycle, eviction.nodes.take(rows[has_more])).feasible
+            victims = reprieved[~_among(rows[has_more], feasible, len(self._nodes))]
+            is_victim[victims] = True
+            eviction.take_away(victims)
+            for update_pods in updates:
+                update_pods(victims, -1)
+        return is_victim
 
-    def _alone(
-        self, row: int, pods: Sequence[PodInfo], found: dict[int, Finding]
-    ) -> Sequence[bool] | None:
-        """Which pods cannot come back; None if the pod does not fit without any of them."""
-        stage = _Stage(self._framework, self._cycle.clone(), self._pod, self._nodes, row)
-        for pod in pods:
-            stage.remove(pod)
-        filtered = self._filter(stage.cycle, stage.nodes)
+    def _try_in_fork(
+        self, row: int, potential: PotentialVictims, outcomes: dict[int, NodeOutcome]
+    ) -> None:
+        node = _ForkedNode(self._framework, self._cycle.clone(), self._pod, self._nodes, row)
+        for pod in potential.pods:
+            node.remove_pod(pod)
+        filtered = self._filter(node.cycle, node.nodes)
         if not len(filtered.feasible):
-            self._note(filtered, found)
-            return None
-        goes = []
-        for pod in pods:
-            stage.add(pod)
-            fits = bool(len(self._filter(stage.cycle, stage.nodes).feasible))
+            self._add_node_statuses(filtered, outcomes)
+            return
+        is_victim = []
+        for pod in potential.pods:
+            node.add_pod(pod)
+            fits = bool(len(self._filter(node.cycle, node.nodes).feasible))
             if not fits:
-                stage.remove(pod)
-            goes.append(not fits)
-        return goes
+                node.remove_pod(pod)
+            is_victim.append(not fits)
+        self._add_candidate(row, potential, is_victim, outcomes)
 
     def _filter(self, cycle: CycleState, nodes: Nodes) -> Filtered:
         return self._framework.filter_with_nominated(cycle, self._pod, nodes)
 
-    def _note(self, filtered: Filtered, found: dict[int, Finding]) -> None:
-        """Nodes that do not suit the pod even when it has them for itself."""
-        refusals: dict[int, list[tuple[str, Code, str]]] = {}
+    def _add_node_statuses(self, filtered: Filtered, outcomes: dict[int, NodeOutcome]) -> None:
+        """Nodes that do not suit the pod even without any potential victim."""
+        reasons: dict[int, list[tuple[str, Code, str]]] = {}
         for plugin, rows, code, reason in filtered.charges:
-            sentence = plugin, code, reason
             for row in rows.tolist():
-                refusals.setdefault(row, []).append(sentence)
-        found.update((row, tuple(sentences)) for row, sentences in refusals.items())
+                reasons.setdefault(row, []).append((plugin, code, reason))
+        outcomes.update((row, tuple(of_row)) for row, of_row in reasons.items())
         self._errors += [error.reason for error in filtered.errors]
 
-    def _conclude(
-        self, row: int, line_up: LineUp, goes: Sequence[bool], found: dict[int, Finding]
+    def _add_candidate(
+        self,
+        row: int,
+        potential: PotentialVictims,
+        is_victim: Sequence[bool],
+        outcomes: dict[int, NodeOutcome],
     ) -> None:
-        gone = [number for number, goes_away in enumerate(goes) if goes_away]
+        numbers = [number for number, evicted in enumerate(is_victim) if evicted]
         name = self._nodes.name_of(row)
-        if not gone:
+        if not numbers:
             self._errors.append(f"expected at least one victim pod on node {quote(name)}")
             return
-        violations = bisect_left(gone, line_up.protected)
-        gone.sort(key=line_up.ranks.__getitem__)
-        victims = tuple([line_up.pods[number] for number in gone])
-        found[row] = Candidate(name, victims, violations)
+        num_pdb_violations = bisect_left(numbers, potential.num_violating)
+        numbers.sort(key=potential.ranks.__getitem__)
+        victims = tuple([potential.pods[number] for number in numbers])
+        outcomes[row] = Candidate(name, victims, num_pdb_violations)
 
 
 def _among(rows: Rows, some: Rows, size: int) -> Mask:
-    """Which of these rows, all below a size, are among the others."""
+    """Which of these rows, all below `size`, are among some others; [rows]."""
     marked = np.zeros(size, np.bool_)
     marked[some] = True
     return marked.take(rows)
 
 
-def _update(updates: Iterable[UpdatePods], which: Rows, by: int) -> None:
-    for update_pods in updates:
-        update_pods(which, by)
+class _ExtensionError(KschedulerError):
+    """Raised when a plugin's add_pod or remove_pod fails."""
 
 
-class _CannotFollowError(KschedulerError):
-    """Raised when a plugin cannot tell what a pod's coming or going means to it."""
-
-
-class _Stage:
-    """One node, from which pods come and go; plugins with prepared state are told."""
+class _ForkedNode:
+    """A copy of one node to add pods to and remove pods from; plugins' prepared state changes along
+    with it.
+    """
 
     def __init__(
         self, framework: Framework, cycle: CycleState, pod: PodInfo, nodes: Nodes, row: int
@@ -267,17 +287,17 @@ class _Stage:
     def nodes(self) -> Nodes:
         return self._fork.nodes.take([self._row])
 
-    def remove(self, other: PodInfo) -> None:
+    def remove_pod(self, other: PodInfo) -> None:
         self._fork.remove(other, self._row)
-        tell = self._framework.run_remove_pod
-        _check(tell(self.cycle, self._pod, other, self._row, self._fork.nodes))
+        run = self._framework.run_remove_pod
+        _raise_if_failed(run(self.cycle, self._pod, other, self._row, self._fork.nodes))
 
-    def add(self, other: PodInfo) -> None:
+    def add_pod(self, other: PodInfo) -> None:
         self._fork.add(other, self._row)
-        tell = self._framework.run_add_pod
-        _check(tell(self.cycle, self._pod, other, self._row, self._fork.nodes))
+        run = self._framework.run_add_pod
+        _raise_if_failed(run(self.cycle, self._pod, other, self._row, self._fork.nodes))
 
 
-def _check(status: Status | None) -> None:
+def _raise_if_failed(status: Status | None) -> None:
     if status is not None:
-        raise _CannotFollowError(status.message)
+        raise _ExtensionError(status.message)

@@ -1,14 +1,16 @@
-"""Makes the room that preemption decided on: evicts the victims, beside the loop or before it goes
-on.
+"""The Executor: evicts the victims of a candidate, in the background or before the attempt ends.
 
 A pod whose victims are being evicted must not be tried meanwhile: it would find its place still
-taken, and look for more victims. `is_preempting` tells so. It stops doing so when the last victim
-is seen going, for from then on events about victims are what wakes the pod; and the last victim's
-eviction starts only when those of the others have succeeded.
+taken, and look for more victims. `is_running_preemption` says so until the last victim is seen
+terminating, for from then on events about victims are what wakes the pod; and the last victim's
+eviction starts only when those of the others have succeeded:
+
+    start → others are deleted, 16 at a time → the last is deleted → its deletion is seen → over
+      └─────────── any failure: over at once, and the pod is activated ──────────────┘
 
 Mirrors the Executor of pkg/scheduler/framework/preemption. Differs: the pod waits until the last
-victim is seen going, not only until its deletion was asked for; two pods that want the same victim
-gone send one request; who has been seen going meanwhile is left alone.
+victim is seen terminating, not only until its deletion was requested; two pods with the same victim
+send one request; victims that were seen terminating meanwhile are left alone.
 """
 
 from __future__ import annotations
@@ -25,66 +27,76 @@ from kscheduler.api.core import Pod, PodCondition, with_condition
 from kscheduler.api.timestamps import format_time
 from kscheduler.errors import KschedulerError, MissingError
 from kscheduler.framework.status import Status, failed
-from kscheduler.runtime.handle import Handle
-from kscheduler.runtime.preemption.candidates import Candidate
-from kscheduler.runtime.preemption.victims import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
+from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.preemption.candidate import (
+    DISRUPTION_TARGET,
+    PREEMPTION_BY_SCHEDULER,
+    Candidate,
+)
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
 
 # Victims of one pod that are evicted at the same time.
-AT_ONCE = 16
-# News of a victim's deletion come within moments. If they do not, something else is wrong.
+MAX_PARALLEL_EVICTIONS = 16
+# A victim's deletion comes back as an event within moments. If not, something else is wrong.
 MAX_WAIT_SECONDS = 30.0
-# With so many that are not seen yet, it is time to look whether they were.
-MANY = 64
+# Entries that a table must have before it is searched for ones that are over; then twice what is
+# left and so many more, so that searching costs a constant share.
+MIN_BEFORE_CLEANUP = 64
 
 
 class Executor:
-    def __init__(self, handle: Handle, plugin: str) -> None:
+    def __init__(self, handle: RuntimeHandle, plugin: str) -> None:
         self._handle = handle
         self._plugin = plugin
         self._pods = handle.listers.lister(Pod)
-        # By the uid of the pod that waits for them.
-        self._runs: dict[str, _Run] = {}
-        # Victims whose deletion was asked for and is not seen yet, by uid.
-        self._evictions: dict[str, _Deletion] = {}
-        self._tidy_at = self._tidy_runs_at = MANY
+        # By the preemptor's uid.
+        self._preemptions: dict[str, _Preemption] = {}
+        # By the victim's uid; requested and not seen yet.
+        self._deletions: dict[str, _Deletion] = {}
+        self._clean_preemptions_at = self._clean_deletions_at = MIN_BEFORE_CLEANUP
 
-    def is_preempting(self, uid: str) -> bool:
-        """Whether the pod must wait until its victims are asked to go."""
-        run = self._runs.get(uid)
-        if run is None:
+    def is_running_preemption(self, uid: str) -> bool:
+        """Whether the pod must wait until all its victims are seen terminating."""
+        preemption = self._preemptions.get(uid)
+        if preemption is None:
             return False
-        if run.last_victim is None:
+        if preemption.last_victim is None:
             return True
-        waited = None if run.over_at is None else time.monotonic() - run.over_at
-        seen = self._is_going(run.last_victim)
+        over_at = preemption.over_at
+        waited = None if over_at is None else time.monotonic() - over_at
+        seen = self._is_terminating(preemption.last_victim)
         if waited is not None and (seen or waited > MAX_WAIT_SECONDS):
-            del self._runs[uid]
+            del self._preemptions[uid]
             return False
         return not seen
 
-    def start(self, preemptor: PodInfo, candidate: Candidate) -> None:
+    def prepare_candidate_async(self, preemptor: PodInfo, candidate: Candidate) -> None:
         """Evict in the background."""
-        victims = self._to_evict(preemptor, candidate)
-        if victims:
-            self._forget_runs_that_are_over()
-            run = self._runs[preemptor.uid] = _Run()
-            work = partial(self._evict_aside, preemptor, candidate, victims, run)
-            self._handle.background.leave(f"preempt/{preemptor.key}", work)
+        victims = self._victims_to_evict(preemptor, candidate)
+        if not victims:
+            return
+        # As a rule pods ask about themselves; those that were deleted meanwhile never do.
+        if len(self._preemptions) >= self._clean_preemptions_at:
+            for uid in list(self._preemptions):
+                self.is_running_preemption(uid)
+            self._clean_preemptions_at = 2 * len(self._preemptions) + MIN_BEFORE_CLEANUP
+        preemption = self._preemptions[preemptor.uid] = _Preemption()
+        work = partial(self._evict_in_background, preemptor, candidate, victims, preemption)
+        self._handle.background.leave(f"preempt/{preemptor.key}", work)
 
-    async def prepare(self, preemptor: PodInfo, candidate: Candidate) -> Status | None:
-        """Evict, and only then go on; the status is an error."""
+    async def prepare_candidate(self, preemptor: PodInfo, candidate: Candidate) -> Status | None:
+        """Evict before the attempt ends; the status is an error."""
         try:
-            victims = self._to_evict(preemptor, candidate)
-            await self._evict_each(preemptor, candidate.node, victims)
+            victims = self._victims_to_evict(preemptor, candidate)
+            await self._evict_in_parallel(preemptor, candidate.node, victims)
         except KschedulerError as error:
             return failed(error)
-        await self._clear_nominations(preemptor, candidate.node)
+        await self._clear_lower_nominations(preemptor, candidate.node)
         return None
 
-    def _to_evict(self, preemptor: PodInfo, candidate: Candidate) -> list[PodInfo]:
+    def _victims_to_evict(self, preemptor: PodInfo, candidate: Candidate) -> list[PodInfo]:
         self._handle.metrics.preemption_victims.observe(len(candidate.victims))
         for victim in candidate.victims:
             if victim.terminating:
@@ -96,53 +108,50 @@ class Executor:
                 )
         return [victim for victim in candidate.victims if not victim.terminating]
 
-    async def _evict_aside(
-        self, preemptor: PodInfo, candidate: Candidate, victims: Sequence[PodInfo], run: _Run
+    async def _evict_in_background(
+        self,
+        preemptor: PodInfo,
+        candidate: Candidate,
+        victims: Sequence[PodInfo],
+        preemption: _Preemption,
     ) -> None:
-        told = {"preemptor": logs.ref(preemptor.pod), "node": candidate.node}
+        fields = {"preemptor": logs.ref(preemptor.pod), "node": candidate.node}
         log.v(2).info(
             "Start the preemption asynchronously",
-            **told,
+            **fields,
             numVictims=len(candidate.victims),
             numVictimsToDelete=len(victims),
         )
-        result, wakes_by_itself = "error", False
+        result, event_wakes_pod = "error", False
         started = time.perf_counter()
         try:
-            cleared = await self._clear_nominations(preemptor, candidate.node)
-            wakes_by_itself = await self._evict_in_order(preemptor, candidate.node, victims, run)
+            cleared = await self._clear_lower_nominations(preemptor, candidate.node)
+            *others, last = victims
+            await self._evict_in_parallel(preemptor, candidate.node, others)
+            # If the last victim is gone already, that was an event, but one at which the pod still
+            # had to wait for the others.
+            if self._stored(last) is not None:
+                preemption.last_victim = last
+                event_wakes_pod = not await self._preempt_pod(preemptor, candidate.node, last)
             result = "success" if cleared else "error"
         except KschedulerError as error:
-            log.unhandled(error, "Error occurred during async preemption", **told)
+            log.unhandled(error, "Error occurred during async preemption", **fields)
         finally:
-            run.over_at = time.monotonic()
-            self._count(result, time.perf_counter() - started)
-            # Otherwise nobody might ever wake the pod.
-            if result == "error" or not wakes_by_itself:
-                # It may have been let through before, and have started the next run.
-                if self._runs.get(preemptor.uid) is run:
-                    del self._runs[preemptor.uid]
+            preemption.over_at = time.monotonic()
+            metrics, seconds = self._handle.metrics, time.perf_counter() - started
+            metrics.preemption_goroutines_execution_total.labels(result).inc()
+            metrics.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
+            # Otherwise nothing might ever wake the pod.
+            if result == "error" or not event_wakes_pod:
+                # It may have been let through before, and have started the next preemption.
+                if self._preemptions.get(preemptor.uid) is preemption:
+                    del self._preemptions[preemptor.uid]
                 self._handle.activate([preemptor])
-        log.v(2).info("Async Preemption finished completely", **told, result=result)
+        log.v(2).info("Async Preemption finished completely", **fields, result=result)
 
-    def _count(self, result: str, seconds: float) -> None:
-        metrics = self._handle.metrics
-        metrics.preemption_goroutines_execution_total.labels(result).inc()
-        metrics.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
-
-    async def _evict_in_order(
-        self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo], run: _Run
-    ) -> bool:
-        """All but one at once, then that one; whether its going will be an event."""
-        *others, last = victims
-        await self._evict_each(preemptor, node, others)
-        if self._current(last) is None:
-            # That was an event, but then the pod had to wait for the others.
-            return False
-        run.last_victim = last
-        return not await self._evict(preemptor, node, last)
-
-    async def _evict_each(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
+    async def _evict_in_parallel(
+        self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]
+    ) -> None:
         """After a failure, which is raised at the end, no further eviction is started."""
         left = iter(victims)
         failures: list[KschedulerError] = []
@@ -150,55 +159,63 @@ class Executor:
         async def work() -> None:
             while not failures and (victim := next(left, None)) is not None:
                 try:
-                    await self._evict(preemptor, node, victim)
+                    await self._preempt_pod(preemptor, node, victim)
                 except KschedulerError as error:
                     failures.append(error)
 
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(AT_ONCE, len(victims))):
+            for _ in range(min(MAX_PARALLEL_EVICTIONS, len(victims))):
                 tasks.create_task(work(), name=f"preempt/{preemptor.key}")
         if failures:
             raise failures[0]
 
-    async def _evict(self, preemptor: PodInfo, node: str, victim: PodInfo) -> bool:
-        """Whether it was enough to call off the victim's own way to the node."""
-        told = {"preemptor": logs.ref(preemptor.pod), "victim": logs.ref(victim.pod), "node": node}
+    async def _preempt_pod(self, preemptor: PodInfo, node: str, victim: PodInfo) -> bool:
+        """Returns whether it was enough to stop the victim's own binding, in memory."""
+        fields = {
+            "preemptor": logs.ref(preemptor.pod),
+            "victim": logs.ref(victim.pod),
+            "node": node,
+        }
         note = f"Preempted by pod {preemptor.uid} on node {node}"
-        in_memory = self._call_off(victim)
+        in_memory = self._stop_binding(victim)
         if in_memory:
-            log.v(2).info("Preemptor called off a pod that was not bound yet", **told)
+            log.v(2).info("Preemptor called off a pod that was not bound yet", **fields)
             note += " (in kube-scheduler memory)."
         elif await self._delete_once(preemptor, victim):
-            log.v(2).info("Preemptor Pod preempted victim Pod", **told)
+            log.v(2).info("Preemptor Pod preempted victim Pod", **fields)
         else:
-            log.v(2).info("Victim Pod is already deleted", **told)
+            log.v(2).info("Victim Pod is already deleted", **fields)
             return False
         self._handle.recorder.event(victim.pod, "Normal", "Preempted", "Preempting", note)
         return in_memory
 
-    def _call_off(self, victim: PodInfo) -> bool:
-        """A pod that waits for permission or is being prepared needs no API call."""
+    def _stop_binding(self, victim: PodInfo) -> bool:
+        """A victim that still waits in Permit, or is in PreBind, needs no API call."""
         waiting = self._handle.waiting_pods.get(victim.uid)
         if waiting is not None:
             return waiting.preempt(self._plugin, "preempted")
-        preparing = self._handle.pods_in_pre_bind.get(victim.uid)
-        return preparing is not None and preparing.cancel(f"preempted by {self._plugin}")
+        in_pre_bind = self._handle.pods_in_pre_bind.get(victim.uid)
+        return in_pre_bind is not None and in_pre_bind.cancel(f"preempted by {self._plugin}")
 
     async def _delete_once(self, preemptor: PodInfo, victim: PodInfo) -> bool:
-        """False if somebody else sees, or saw, to it that the victim goes."""
-        under_way = self._evictions.get(victim.uid)
+        """False if the victim is, or was, deleted by another request than this one."""
+        under_way = self._deletions.get(victim.uid)
         if under_way is not None:
             await under_way.wait()
             return False
-        if self._is_going(victim):
+        if self._is_terminating(victim):
             return False
-        self._forget_those_seen_going()
-        deletion = self._evictions[victim.uid] = _Deletion(victim)
+        if len(self._deletions) >= self._clean_deletions_at:
+            for uid, known in list(self._deletions.items()):
+                if known.done.is_set() and self._is_terminating(known.victim):
+                    del self._deletions[uid]
+            self._clean_deletions_at = 2 * len(self._deletions) + MIN_BEFORE_CLEANUP
+        deletion = self._deletions[victim.uid] = _Deletion(victim)
         try:
             return await self._delete(preemptor, victim)
         except BaseException as error:
             # It may be tried again.
-            del self._evictions[victim.uid]
+            del self._deletions[victim.uid]
             deletion.failed_with(error)
             raise
         finally:
@@ -223,8 +240,8 @@ class Executor:
             return False
         return True
 
-    async def _clear_nominations(self, preemptor: PodInfo, node: str) -> bool:
-        """Pods of lower priority that were promised the node may want to look elsewhere."""
+    async def _clear_lower_nominations(self, preemptor: PodInfo, node: str) -> bool:
+        """Pods of lower priority that are nominated to the node may have to go elsewhere now."""
         cleared = True
         for other in self._handle.nominator.pods_for_node(node):
             status = other.pod.status
@@ -239,41 +256,22 @@ class Executor:
                 cleared = False
         return cleared
 
-    def _is_going(self, victim: PodInfo) -> bool:
-        current = self._current(victim)
-        return current is None or current.metadata.deletion_timestamp is not None
+    def _is_terminating(self, victim: PodInfo) -> bool:
+        stored = self._stored(victim)
+        return stored is None or stored.metadata.deletion_timestamp is not None
 
-    def _current(self, pod: PodInfo) -> Pod | None:
-        """As the API server last told of it; None if it is gone."""
+    def _stored(self, pod: PodInfo) -> Pod | None:
+        """The pod as the API server last reported it; None if it is gone."""
         known = self._pods.get(pod.key)
         return known if known is not None and known.uid == pod.uid else None
 
-    def _forget_runs_that_are_over(self) -> None:
-        """As a rule pods ask; those that were deleted meanwhile do not."""
-        if len(self._runs) < self._tidy_runs_at:
-            return
-        for uid in list(self._runs):
-            self.is_preempting(uid)
-        self._tidy_runs_at = 2 * len(self._runs) + MANY
 
-    def _forget_those_seen_going(self) -> None:
-        if len(self._evictions) < self._tidy_at:
-            return
-        over = [
-            uid
-            for uid, deletion in self._evictions.items()
-            if deletion.done.is_set() and self._is_going(deletion.victim)
-        ]
-        for uid in over:
-            del self._evictions[uid]
-        self._tidy_at = 2 * len(self._evictions) + MANY
+class _Preemption:
+    """The evictions for one pod."""
 
-
-class _Run:
-    """The evictions for one pod; the last victim is known once its turn has come."""
-
+    # Known once the others have been deleted.
     last_victim: PodInfo | None = None
-    # When all were asked to go.
+    # By time.monotonic, when the deletion of all had been requested.
     over_at: float | None = None
 
 

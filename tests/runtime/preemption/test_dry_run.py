@@ -8,8 +8,8 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import failed
 from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
-from kscheduler.runtime.preemption.budgets import Budgets
-from kscheduler.runtime.preemption.dry_run import Rehearsal
+from kscheduler.runtime.preemption.dry_run import DryRun
+from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
 from kscheduler.state.pod_info import PodInfo
 from tests.plugins.evictions import REQUIRED, Stage, make_budget, make_node, make_pod
 
@@ -41,17 +41,15 @@ class Following:
 def rehearse(stage, pod, rows=None, wanted=100, cycle=None):
     """`cycle`: what plugins prepared, if the pod need not be refused first."""
     cycle = cycle or stage.refused(pod)[0]
-    budgets = Budgets(stage.listers.lister(type(make_budget())).items())
+    budgets = DisruptionBudgets(stage.listers.lister(type(make_budget())).items())
     nodes = stage.cache.snapshot()
-    rehearsal = Rehearsal(
-        stage.framework, cycle, PodInfo(pod), nodes, budgets=budgets, now_ns=NOW_NS
-    )
-    return rehearsal.run(np.arange(len(nodes)) if rows is None else rows, wanted)
+    dry_run = DryRun(stage.framework, cycle, PodInfo(pod), nodes, budgets=budgets, now_ns=NOW_NS)
+    return dry_run.run(np.arange(len(nodes)) if rows is None else rows, wanted)
 
 
 def told(found):
     candidates = {
-        one.node: ([victim.name for victim in one.victims], one.violations)
+        one.node: ([victim.name for victim in one.victims], one.num_pdb_violations)
         for one in found.candidates
     }
     reasons = {}
@@ -261,7 +259,7 @@ def related(cluster, relation, plugins):
     ]
     stage = build({**cluster, "pods": pods}, zones=relation["zones"], affinity=affinity)
     spread = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
-    stage.framework = stage.handle.framework = stage._framework([spread, *plugins])
+    stage.framework = stage._framework([spread, *plugins])
     return stage
 
 
@@ -319,10 +317,10 @@ def test_a_node_that_fits_with_everybody_back_is_an_error():
     cycle, _ = stage.refused(pod := make_pod("p", "1", priority=1))
     stage.cache.update_node(make_node("n0", "8"))
     nodes = stage.cache.snapshot()
-    rehearsal = Rehearsal(
-        stage.framework, cycle, PodInfo(pod), nodes, budgets=Budgets(()), now_ns=NOW_NS
+    dry_run = DryRun(
+        stage.framework, cycle, PodInfo(pod), nodes, budgets=DisruptionBudgets(()), now_ns=NOW_NS
     )
-    found = rehearsal.run(np.arange(1), 1)
+    found = dry_run.run(np.arange(1), 1)
     assert found.errors == ['expected at least one victim pod on node "n0"']
     assert found.candidates == []
 
@@ -373,7 +371,7 @@ def test_pods_that_leave_and_pods_that_come_are_counted_in_one_world():
     promised = {"n0": [PodInfo(make_pod("promised", "1", priority=6, labels=x))]}
     stage = Stage([make_node(name) for name in NAMES], pods, promised=promised)
     plugin = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
-    stage.framework = stage.handle.framework = stage._framework([plugin])
+    stage.framework = stage._framework([plugin])
     pod = make_pod("p", "3", priority=5, labels=x, topologySpreadConstraints=[spread])
     # Without both, and with the promised one, there is one on each node.
     assert told(rehearse(stage, pod))[0] == {"n0": (["v0", "v1"], 0)}

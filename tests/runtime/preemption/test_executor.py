@@ -137,7 +137,7 @@ class TestOneVictim:
                 pods["ns/a"], metadata=structs.replace(pods["ns/a"].metadata, uid="other")
             )
         assert stage.plugin.pre_enqueue(PodInfo(HIGH)) is None
-        assert stage.plugin._executor._runs == {}
+        assert stage.plugin._executor._preemptions == {}
 
     async def test_the_pod_does_not_wait_for_ever(self, monkeypatch):
         stage = Stage([make_node("n1")], [victim("a", 1)])
@@ -148,7 +148,7 @@ class TestOneVictim:
         assert stage.plugin.pre_enqueue(PodInfo(HIGH)) is None
 
     async def test_pods_that_never_ask_again_are_forgotten(self, monkeypatch):
-        monkeypatch.setattr(preemption_executor, "MANY", 4)
+        monkeypatch.setattr(preemption_executor, "MIN_BEFORE_CLEANUP", 4)
         names = [f"n{number}" for number in range(20)]
         stage = Stage(
             [make_node(name) for name in names],
@@ -162,7 +162,7 @@ class TestOneVictim:
             stage.cache.remove_pod(PodInfo(gone))
             placed = make_pod(name, "3", priority=10, node=gone.spec.node_name)
             stage.cache.add_pod(PodInfo(placed))
-        assert len(stage.plugin._executor._runs) < 12
+        assert len(stage.plugin._executor._preemptions) < 12
 
     async def test_an_exception_wakes_the_pod_all_the_same(self):
         stage = Stage([make_node("n1")], [victim("a", 1)])

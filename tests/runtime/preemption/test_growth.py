@@ -7,8 +7,8 @@ import pytest
 
 from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
-from kscheduler.runtime.preemption.budgets import Budgets
-from kscheduler.runtime.preemption.dry_run import Rehearsal
+from kscheduler.runtime.preemption.dry_run import DryRun
+from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
 from kscheduler.state.pod_info import PodInfo
 from tests.adversary.work import work_of
 from tests.plugins.evictions import REQUIRED, Stage, make_node, make_pod
@@ -21,7 +21,7 @@ def make_stage(victims, *, nodes=1, promised=None):
     known = [make_node(f"n{number}", cpu=str(size)) for number in range(nodes)]
     stage = Stage(known, victims, promised=promised)
     spread = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
-    stage.framework = stage.handle.framework = stage._framework([spread])
+    stage.framework = stage._framework([spread])
     return stage
 
 
@@ -38,10 +38,15 @@ def work(stage, preemptor):
     nodes = stage.cache.snapshot()
 
     def search():
-        rehearsal = Rehearsal(
-            stage.framework, cycle, PodInfo(preemptor), nodes, budgets=Budgets(), now_ns=NOW_NS
+        dry_run = DryRun(
+            stage.framework,
+            cycle,
+            PodInfo(preemptor),
+            nodes,
+            budgets=DisruptionBudgets(),
+            now_ns=NOW_NS,
         )
-        found = rehearsal.run(np.arange(len(nodes)), len(nodes))
+        found = dry_run.run(np.arange(len(nodes)), len(nodes))
         assert found.candidates
 
     search()

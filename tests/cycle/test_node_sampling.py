@@ -6,11 +6,25 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import example, given, settings
 
-from kscheduler.cycle.schedule import Scheduler
-from kscheduler.framework.cycle_state import CycleState
+from kscheduler.cycle.attempt import at_once
+from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.framework.status import SKIP, rejected
+from kscheduler.metrics import Metrics
 from kscheduler.runtime.per_node import adapted
-from tests.cycle.searches import ANY, NODES, SIZE, Case, cases, make_framework, make_pod
+from tests.cycle.searches import (
+    ANY,
+    NODES,
+    SIZE,
+    Case,
+    cases,
+    make_attempt,
+    make_framework,
+    make_pod,
+)
+
+
+def make_algorithm():
+    return SchedulingAlgorithm(Metrics(), rng=random.Random(1), percentage_of_nodes_to_score=10)
 
 
 @settings(max_examples=150, deadline=None)
@@ -60,11 +74,12 @@ def test_a_plugin_that_fails_fails_once_in_an_attempt():
         raise ValueError("oops")
 
     plugin = adapted(SimpleNamespace(name="Judge", filter_node=filter_node))
-    scheduler = Scheduler(rng=random.Random(1), percentage_of_nodes_to_score=10)
-    outcome = scheduler.decide(CycleState(), make_framework(plugin, ANY), make_pod(), NODES)
+    algorithm = make_algorithm()
+    attempt = make_attempt(make_framework(plugin, ANY), make_pod(), NODES)
+    outcome = at_once(algorithm.schedule_pod(attempt))
     assert outcome.status.message == 'running "Judge" filter plugin: ValueError: oops'
     assert asked == ["n0"]
-    assert scheduler.next_start_node_index == 0
+    assert algorithm.next_start_node_index == 0
 
 
 def test_a_plugin_that_takes_no_part_does_not_change_how_nodes_are_judged():
@@ -79,6 +94,5 @@ def test_a_plugin_that_takes_no_part_does_not_change_how_nodes_are_judged():
     )
     counting = SimpleNamespace(name="Counting", filter=count)
     framework = make_framework(adapted(skipping), counting, ANY)
-    scheduler = Scheduler(rng=random.Random(1), percentage_of_nodes_to_score=10)
-    scheduler.decide(CycleState(), framework, make_pod(), NODES)
+    at_once(make_algorithm().schedule_pod(make_attempt(framework, make_pod(), NODES)))
     assert asked == [SIZE]

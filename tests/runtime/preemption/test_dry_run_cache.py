@@ -8,9 +8,9 @@ from msgspec import structs
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
-from kscheduler.runtime.preemption.budgets import Budgets
-from kscheduler.runtime.preemption.dry_run import Rehearsal
-from kscheduler.runtime.preemption.memory import MAX_TEMPLATES, Memory
+from kscheduler.runtime.preemption.dry_run import DryRun
+from kscheduler.runtime.preemption.dry_run_cache import MAX_TEMPLATES, DryRunCache
+from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
 from kscheduler.state.pod_info import PodInfo
 from tests.plugins.evictions import Stage, far_from, make_budget, make_node, make_pod
 from tests.runtime.preemption.test_dry_run import told
@@ -33,7 +33,7 @@ class Changing(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.stage = Stage([make_node(name, "8") for name in NAMES])
-        self.memory = Memory(self.stage.handle.nominator)
+        self.memory = DryRunCache(self.stage.handle.nominator)
         self.budgets = ()
         self.running = {}
         self.promised = self.stage.handle.nominator._pods
@@ -107,16 +107,16 @@ class Changing(RuleBasedStateMachine):
         self.stage.framework.run_pre_filter(cycle, pod, table)
         assert self.stage.framework.filters_locally(cycle)
         remembering, new = (
-            Rehearsal(
+            DryRun(
                 self.stage.framework,
                 cycle,
                 pod,
                 table,
-                budgets=Budgets(self.budgets),
+                budgets=DisruptionBudgets(self.budgets),
                 now_ns=self.now * 10**9,
                 known=known,
             ).run(np.arange(len(table)), wanted)
-            for known in (self.memory.recall(pod, table, self.budgets), None)
+            for known in (self.memory.outcomes_for(pod, table, self.budgets), None)
         )
         assert told(remembering) == told(new)
 
@@ -180,29 +180,35 @@ def test_plugins_that_promise_nothing_are_asked_again():
 
 def test_few_templates_are_remembered():
     stage = crowded()
-    memory = Memory(stage.handle.nominator)
+    memory = DryRunCache(stage.handle.nominator)
     pods = [make_pod(f"p{number}", "3", priority=1) for number in range(2 * MAX_TEMPLATES + 1)]
     table = stage.cache.snapshot()
     for pod in pods:
-        memory.recall(PodInfo(pod), table, ())[0] = ((pod.name, None, ""),)
-    assert memory.recall(PodInfo(pods[0]), table, ()) == {}
-    assert memory.recall(PodInfo(pods[-1]), table, ()) != {}
+        memory.outcomes_for(PodInfo(pod), table, ())[0] = ((pod.name, None, ""),)
+    assert memory.outcomes_for(PodInfo(pods[0]), table, ()) == {}
+    assert memory.outcomes_for(PodInfo(pods[-1]), table, ()) != {}
 
 
 def found(stage, memory, pod, now_ns):
     table, cycle = stage.cache.snapshot(), CycleState()
     stage.framework.run_pre_filter(cycle, pod, table)
-    known = memory.recall(pod, table, ())
-    rehearsal = Rehearsal(
-        stage.framework, cycle, pod, table, budgets=Budgets(()), now_ns=now_ns, known=known
+    known = memory.outcomes_for(pod, table, ())
+    dry_run = DryRun(
+        stage.framework,
+        cycle,
+        pod,
+        table,
+        budgets=DisruptionBudgets(()),
+        now_ns=now_ns,
+        known=known,
     )
-    candidates, *_ = told(rehearsal.run(np.arange(len(table)), len(table)))
+    candidates, *_ = told(dry_run.run(np.arange(len(table)), len(table)))
     return {node: victims for node, (victims, _) in candidates.items()}
 
 
 def test_a_promise_stands_in_the_way_of_others_only():
     stage = crowded()
-    memory, pod = Memory(stage.handle.nominator), make_pod("p", "3", priority=1)
+    memory, pod = DryRunCache(stage.handle.nominator), make_pod("p", "3", priority=1)
     first, second = preemptor(pod, 1), preemptor(pod, 2)
     stage.handle.nominator._pods["n0"] = [first]
     stage.handle.nominator.changes.add("n0")
@@ -217,7 +223,7 @@ def test_who_was_started_in_the_future_is_looked_at_again_when_it_is_past():
         make_pod("not-started", "2", node="n0"),
     ]
     stage = Stage([make_node("n0")], pods)
-    memory, pod = Memory(stage.handle.nominator), make_pod("p", "2", priority=1)
+    memory, pod = DryRunCache(stage.handle.nominator), make_pod("p", "2", priority=1)
     now, later = (10**9 * (FIRST_SECOND + second) for second in (10, 50))
     # The one that was started first is kept.
     assert found(stage, memory, preemptor(pod, 1), now) == {"n0": ["ahead"]}

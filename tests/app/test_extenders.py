@@ -3,7 +3,7 @@
 import pytest
 
 from kscheduler.api.core import Node, Pod, PodSpec
-from kscheduler.app.extending import _tls, kept_for
+from kscheduler.app.extenders import objects_to_keep_whole, tls_of
 from kscheduler.config.model import Extender, ExtenderTLSConfig
 
 PENDING, BOUND = Pod(), Pod(spec=PodSpec(node_name="n1"))
@@ -43,7 +43,7 @@ def extender(**fields):
     ],
 )
 def test_no_more_is_kept_than_somebody_is_told(extenders, kept):
-    keep = kept_for(extenders)
+    keep = objects_to_keep_whole(extenders)
     pods, nodes = keep.get(Pod, lambda _: False), keep.get(Node, lambda _: False)
     assert (pods(PENDING), pods(BOUND), nodes(Node())) == kept
 
@@ -62,7 +62,7 @@ def test_no_more_is_kept_than_somebody_is_told(extenders, kept):
     ],
 )
 def test_whom_to_trust(fields, insecure):
-    assert _tls(extender(**fields)).insecure is insecure
+    assert tls_of(extender(**fields)).insecure is insecure
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_whom_to_trust(fields, insecure):
     ids=["a pair", "a certificate alone", "a key alone"],
 )
 def test_only_pairs_of_certificate_and_key_are_used(fields, used):
-    tls = _tls(extender(tls_config=ExtenderTLSConfig(**fields)))
+    tls = tls_of(extender(tls_config=ExtenderTLSConfig(**fields)))
     assert tls.has_certificate is used

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kscheduler.runtime.preemption.candidates import Candidate, best
+from kscheduler.runtime.preemption.candidate import Candidate, pick_nodes_for_preemption
 from kscheduler.state.pod_info import PodInfo
 from tests.plugins.evictions import make_pod
 
@@ -61,4 +61,4 @@ def candidate(node, *victims, violations=0):
     ],
 )
 def test_the_least_harm_is_chosen(candidates, want):
-    assert [one.node for one in best(candidates, NOW_NS)] == want
+    assert [one.node for one in pick_nodes_for_preemption(candidates, NOW_NS)] == want

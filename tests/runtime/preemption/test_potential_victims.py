@@ -9,7 +9,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.decode import convert
 from kscheduler.api.labels import SelectorError, compile_selector
 from kscheduler.api.small_groups import PodDisruptionBudget
-from kscheduler.runtime.preemption.budgets import Budgets
+from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
 from kscheduler.state.pod_info import PodInfo
 from tests.adversary.work import work_of
 
@@ -95,7 +95,7 @@ pods = st.builds(make_pod, names, st.dictionaries(keys, values, max_size=3), nam
 def test_whose_eviction_exceeds_a_budget(placed, listed):
     placed.sort(key=lambda one: one[1])
     pods, node = [pod for pod, _ in placed], [at for _, at in placed]
-    found = Budgets(listed).violated_by(pods, np.array(node, np.intp))
+    found = DisruptionBudgets(listed).violated_by(pods, np.array(node, np.intp))
     assert found.tolist() == definition(pods, node, listed)
 
 
@@ -110,7 +110,7 @@ def test_whose_eviction_exceeds_a_budget(placed, listed):
     ],
 )
 def test_a_budget_without_a_selector_to_go_by_protects_nobody(selector):
-    budgets = Budgets([make_budget(selector)])
+    budgets = DisruptionBudgets([make_budget(selector)])
     assert not budgets
     assert not budgets.violated_by([make_pod("p", {"a": "x"})], np.zeros(1, np.intp)).any()
 
@@ -144,7 +144,7 @@ def work(selector_of, pods, budgets):
         for n in range(pods)
     ]
     listed = [make_budget(selector_of(number), allowed=pods) for number in range(budgets)]
-    found, node = Budgets(listed), np.arange(pods) // 20
+    found, node = DisruptionBudgets(listed), np.arange(pods) // 20
     return work_of(lambda: found.violated_by(placed, node))
 
 
@@ -167,7 +167,7 @@ def test_disrupted_pods_are_looked_up_once_for_all_budgets():
         names = [f"p{number}" for number in range(size)]
         placed = [make_pod(name, {"app": "a", POD_NAME: name}) for name in names]
         listed = [make_budget(labels_in({POD_NAME: name}), 0, [name]) for name in names]
-        found, node = Budgets(listed), np.arange(size)
+        found, node = DisruptionBudgets(listed), np.arange(size)
         assert not found.violated_by(placed, node).any()
         return work_of(lambda: found.violated_by(placed, node))
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from kscheduler.config.model import Extender as ExtenderConfig
-from kscheduler.cycle.bind import Attempt
-from kscheduler.cycle.extended import ExtendedScheduler
+from kscheduler.cycle.attempt import Attempt
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.status import unresolvable
 from kscheduler.runtime.extenders.extender import Extender
@@ -63,24 +62,20 @@ def extend(make_rig):
     """A rig whose decisions an extender takes part in."""
 
     def make(wire, *plugins, nodes=("n1", "n2"), **config):
-        rig = make_rig(*plugins, nodes=nodes)
         known = {"url_prefix": "http://e", "node_cache_capable": True, **config}
-        rig.world = World()
+        world = World()
         extender = Extender(ExtenderConfig.model_construct(**known), wire)
-        extenders = Extenders([extender], rig.world)
+        extenders = Extenders([extender], world)
+        rig = make_rig(*plugins, nodes=nodes, extenders=extenders)
+        rig.world = world
         rig.framework._handle.extenders = extenders
-        rig.loop._extended = ExtendedScheduler(rig.loop._scheduler, extenders, rig.metrics)
-        rig.loop._scheduler._chosen_by_extenders = True
-        rig.binder._extenders = extenders
         return rig
 
     return make
 
 
 async def decide(rig):
-    return await asyncio.wait_for(
-        rig.loop._schedule_extended(rig.queue.pop(), rig.loop._extended), PATIENCE
-    )
+    return await asyncio.wait_for(rig.loop.schedule_one(rig.queue.pop()), PATIENCE)
 
 
 async def test_only_what_passes_is_left(extend):
@@ -105,8 +100,7 @@ async def test_a_pod_that_nobody_lets_pass_waits_for_any_event(extend):
     rig = extend(wire, filter_verb="filter")
     rig.add()
     queued = rig.queue.pop()
-    deciding = rig.loop._schedule_extended(queued, rig.loop._extended)
-    assert await asyncio.wait_for(deciding, PATIENCE) is None
+    assert await asyncio.wait_for(rig.loop.schedule_one(queued), PATIENCE) is None
     assert rig.events[0][5] == "0/2 nodes are available: 2 no."
     assert queued.unschedulable_plugins == {EXTENDER}
 
@@ -202,7 +196,7 @@ async def test_a_failed_binding_gives_back_its_room_only_when_the_world_moves(ex
     rig.add("second")
     deciding = asyncio.create_task(decide(rig))
     await asyncio.wait_for(asked.wait(), PATIENCE)
-    binding = asyncio.create_task(rig.binder.run(attempt))
+    binding = asyncio.create_task(rig.binder.run_binding_cycle(attempt))
     for _ in range(20):
         await asyncio.sleep(0)
     assert rig.cache.is_assumed(attempt.pod)

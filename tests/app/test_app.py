@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kscheduler.app.lost_connections import tell_of_errors
+from kscheduler.app import log_loop_error
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_only_a_lost_connection_is_told_in_one_line(error, passed_on):
     loop.default_exception_handler = told.append
     try:
         context = {"message": "Exception in callback", "exception": error}
-        tell_of_errors(loop, context)
+        log_loop_error(loop, context)
     finally:
         loop.close()
     assert told == ([context] if passed_on else [])

@@ -1,0 +1,108 @@
+"""One attempt at one pod, the object that every step of the cycle takes, and its possible outcomes.
+
+    pop ──▶ Attempt ──schedule_pod──▶ Placement ──assume──▶ binding cycle (the same Attempt)
+                                 └──▶ Unschedulable | Failed ──▶ failure handler
+
+A decision is a coroutine for the sake of extenders only: they are the one thing it waits for.
+Where none takes part, it runs from its start to its end `at_once`, and nothing changes under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.status import Diagnosis, Rows, Status, fit_error
+from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.score import ScoreBoard
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A pod on its way from the queue to a node."""
+
+    queued: QueuedPod
+    framework: Framework
+    cycle: CycleState
+    # All nodes, so that a position is a row. The arrays are live: good until the cycle ends.
+    nodes: Nodes
+    # Counts the attempts of all profiles. Opportunistic batching needs to know that two attempts
+    # followed each other.
+    cycle_number: int = 0
+    # perf_counter() when the scheduling cycle began.
+    started: float = 0.0
+    # Whether an extender wants to filter or prioritize nodes for this pod.
+    extended: bool = False
+    # As queued; once it is assumed, with its node name.
+    pod: PodInfo = field(init=False)
+
+    # Found on the way to a decision: the reasons against nodes so far, and the node that batching
+    # suggests because the pod before, which no plugin can tell from this one, left it behind.
+    diagnosis: Diagnosis = field(init=False)
+    hint: str = field(init=False, default="")
+
+    # Set when the pod is assumed: its node, how many nodes were evaluated for it and how many of
+    # those were feasible.
+    node: str = field(init=False, default="")
+    evaluated: int = field(init=False, default=0)
+    feasible: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.pod = self.queued.pod
+
+
+class Placement(NamedTuple):
+    """The node the pod should run on; `scores` is None when there was nothing to choose from."""
+
+    node: str
+    row: int
+    evaluated: int
+    feasible: int
+    scores: ScoreBoard | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """No node can take the pod; preemption may make room."""
+
+    diagnosis: Diagnosis
+    num_nodes: int
+
+    @property
+    def message(self) -> str:
+        return fit_error(self.num_nodes, self.diagnosis)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """There is no verdict on nodes: something went wrong, or there is no node at all."""
+
+    status: Status
+
+
+class Feasible(NamedTuple):
+    """Rows of the nodes that can take the pod, and how many nodes were evaluated to find them."""
+
+    rows: Rows
+    evaluated: int
+
+
+Outcome = Placement | Unschedulable | Failed
+
+
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that must not wait: no other task runs before it is there."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a decision without extenders has to wait for something")
