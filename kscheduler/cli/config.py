@@ -11,12 +11,12 @@ from kscheduler.config.annotate import AnnotatedLine, annotated
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.files import read_file
 from kscheduler.config.load import StrictError, load_config
 from kscheduler.config.profiles import complete
 from kscheduler.config.validation import validate as validation_errors
 from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.extension_points import Point
+from kscheduler.gotext import files
 from kscheduler.plugins import catalog
 
 
@@ -121,7 +121,7 @@ def _in_order(points: Collection[str]) -> str:
 def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
     """Print FILE completed; what was filled in is dim on a terminal, else marked `# default`."""
     try:
-        lines = annotated(read_file(file), catalog(), gates=gates)
+        lines = annotated(files.read(file), catalog(), gates=gates)
     except ConfigError as err:
         click.echo(f"{file}: {err}", err=True)
         ctx.exit(1)
@@ -137,7 +137,7 @@ def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Seque
 
     known = catalog()
     try:
-        loaded = load_config(read_file(file), known, gates=gates)
+        loaded = load_config(files.read(file), known, gates=gates)
         if found := validation_errors(loaded, known, gates):
             return [str(error) for error in found]
         logs.configure(logs.Logging(), stderr=_Silence())

@@ -13,12 +13,13 @@ from typing import Any
 
 import yaml
 
-from kscheduler.config.duration import Duration
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.plugin_args import RawArgs
-from kscheduler.config.wire import V1, ListOf, Model, Optional, Scalar, WireField, wire_fields
+from kscheduler.config.wire import V1, Model, WireField, wire_fields
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import parse_json, plain
+from kscheduler.gotext.unmarshal import ListOf, Pointer, Scalar
 from kscheduler.gotext.values import general_float, json_float32, json_text
 from kscheduler.gotext.yaml_scalars import LONG_TAG, reads_as_text
 
@@ -47,7 +48,7 @@ def to_tree(model: Model) -> dict[str, Any]:
 
 def _is_empty(value: object, field: WireField) -> bool:
     """A pointer is empty when it is nil, whatever it points at; a list also when it has none."""
-    if isinstance(field.type, Optional) and not isinstance(field.type.inner, ListOf):
+    if isinstance(field.type, Pointer) and not isinstance(field.type.inner, ListOf):
         return value is None
     return not value
 

@@ -17,8 +17,6 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from kscheduler.config.defaults import changed
-from kscheduler.config.duration import Duration
-from kscheduler.config.files import read_file
 from kscheduler.config.model import (
     Extender,
     ExtenderTLSConfig,
@@ -27,6 +25,8 @@ from kscheduler.config.model import (
 )
 from kscheduler.config.plugin_args import PluginArgs
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
+from kscheduler.gotext.duration import Duration
 
 DEFAULT_TIMEOUT = Duration.of(5)
 PEM_BLOCK = re.compile(
@@ -88,7 +88,7 @@ def _check_tls(tls: ExtenderTLSConfig, *, https: bool) -> None:
 
 
 def _data(given: bytes, path: str) -> bytes:
-    return given or (read_file(path) if path else b"")
+    return given or (files.read(path) if path else b"")
 
 
 def _check_authority(pem: bytes) -> None:

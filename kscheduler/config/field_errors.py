@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kscheduler.api import field_errors as api
-from kscheduler.config.duration import Duration
+from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.values import json_string, json_text
 from kscheduler.logs import quote
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from kscheduler.config.catalog import Catalog
 from kscheduler.config.defaults import changed, with_defaults
-from kscheduler.config.files import read_file
 from kscheduler.config.model import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 from kscheduler.config.plugin_args import Gates, PluginArgs, RawArgs
-from kscheduler.config.strict import DecodeError, decode
-from kscheduler.config.wire import GROUP, Model
+from kscheduler.config.wire import GROUP, Model, decode
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
 from kscheduler.gotext.document import INTERNAL_VERSION, Kind, kind_of, parse_document, with_default
+from kscheduler.gotext.unmarshal import UnmarshalError
 from kscheduler.logs import quote
 
 SCHEME = quote("pkg/scheduler/apis/config/scheme/scheme.go:29")
@@ -41,7 +41,7 @@ class Decoded:
 
 
 def load_config_file(path: str, catalog: Catalog, *, gates: Gates) -> KubeSchedulerConfiguration:
-    return load_config(read_file(path), catalog, gates=gates)
+    return load_config(files.read(path), catalog, gates=gates)
 
 
 def load_config(text: bytes, catalog: Catalog, *, gates: Gates) -> KubeSchedulerConfiguration:
@@ -74,7 +74,7 @@ def decode_document(text: bytes, catalog: Catalog, default: Kind | None = None) 
     model = _registered(kind, text, catalog)
     try:
         value, strict = decode(document.node, model, internal=kind.version == INTERNAL_VERSION)
-    except DecodeError as error:
+    except UnmarshalError as error:
         raise ConfigError(str(error)) from error
     return Decoded(value, kind, [*document.complaints, *strict])
 

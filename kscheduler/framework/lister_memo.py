@@ -51,6 +51,18 @@ class ListerMemo(Generic[T, K, V]):
         return answer
 
 
+class _Kept(Generic[T, V]):
+    """An answer with the very objects it comes from."""
+
+    __slots__ = ("answer", "as_of", "come_from")
+
+    def __init__(self, answer: V, come_from: tuple[T, ...], as_of: int | None) -> None:
+        self.answer = answer
+        self.come_from = come_from
+        # The last generation of the lister at which the namespace had just these objects.
+        self.as_of = as_of
+
+
 class NamespaceMemo(Generic[T, K, V]):
     """The like about the objects of one namespace; those of others do not matter and cost nothing.
 
@@ -65,8 +77,7 @@ class NamespaceMemo(Generic[T, K, V]):
         self._objects: BoundedCache[str, tuple[int | None, tuple[T, ...]]] = BoundedCache(
             f"{name}_by_namespace", MAX_BYTES_PER_MEMO
         )
-        # Answers with the very objects they come from.
-        self._answers: BoundedCache[tuple[str, K], tuple[V, tuple[T, ...]]] = BoundedCache(
+        self._answers: BoundedCache[tuple[str, K], _Kept[T, V]] = BoundedCache(
             name, MAX_BYTES_PER_MEMO
         )
         self.caches = (self._objects, self._answers)
@@ -86,11 +97,19 @@ class NamespaceMemo(Generic[T, K, V]):
 
     def get(self, namespace: str, question: K) -> V | None:
         """The remembered answer, if there is one and no object has changed since."""
-        answer, come_from = self._answers.get((namespace, question)) or (None, None)
-        return answer if come_from is self.objects(namespace) else None
+        kept = self._answers.get((namespace, question))
+        if kept is None:
+            return None
+        generation = self._lister.generation
+        if generation is None or generation != kept.as_of:
+            if kept.come_from is not self.objects(namespace):
+                return None
+            kept.as_of = generation
+        return kept.answer
 
     def put(self, namespace: str, question: K, answer: V, cost: int) -> V:
         """`cost`: what question and answer take, in bytes."""
         come_from = self.objects(namespace)
-        self._answers.put((namespace, question), (answer, come_from), cost)
+        kept = _Kept(answer, come_from, self._lister.generation)
+        self._answers.put((namespace, question), kept, cost)
         return answer

@@ -6,26 +6,25 @@ current; upstream's may lag behind for nodes that have not changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kscheduler.api.core import Pod
-from kscheduler.caches import BoundedCache
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.status import MAX_NODE_SCORE, Scores
+from kscheduler.state.columns import read_only
 from kscheduler.state.images import ImageOnNodes
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.pod_template import PodTemplate
 
 MEBIBYTE = 1024 * 1024
 LEAST_BYTES = 23 * MEBIBYTE
 MOST_BYTES_PER_IMAGE = 1000 * MEBIBYTE
 
 
-# Scores are kept until a Node changes; at 5,000 nodes those of a template are 40 kB.
+# Scores are kept until a Node changes; at 5,000 nodes those of one list of images are 40 kB.
 MAX_BYTES = 4 << 20
 
 
@@ -34,7 +33,9 @@ class ImageLocality:
     name = "ImageLocality"
 
     def __init__(self) -> None:
-        self._scores: BoundedCache[PodTemplate, Scores] = BoundedCache("image_scores", MAX_BYTES)
+        self._scores: BoundedCache[tuple[str, ...], Scores] = BoundedCache(
+            "image_scores", MAX_BYTES
+        )
         self.caches = (self._scores,)
         self._nodes_as_of = 0
 
@@ -42,14 +43,15 @@ class ImageLocality:
         if nodes.node_generation != self._nodes_as_of:
             self._scores.clear()
             self._nodes_as_of = nodes.node_generation
-        scores = self._scores.get(pod.template)
+        names = pod.template.image_names
+        scores = self._scores.get(names)
         if scores is None:
-            scores = self._score_all(pod, nodes.whole)
-            self._scores.put(pod.template, scores, scores.nbytes + pod.template.bytes)
-        return scores.take(nodes.rows)
+            scores = read_only(self._score_all(names, nodes.whole))
+            cost = scores.nbytes + size_of(names, self._scores.largest)
+            self._scores.put(names, scores, cost)
+        return scores if nodes.whole is nodes else scores.take(nodes.rows)
 
-    def _score_all(self, pod: PodInfo, nodes: Nodes) -> Scores:
-        names = _image_names(pod.pod)
+    def _score_all(self, names: Sequence[str], nodes: Nodes) -> Scores:
         images = [image for name in names if (image := nodes.image(normalized(name))) is not None]
         if not images:
             return np.zeros(len(nodes), np.int64)
@@ -67,15 +69,6 @@ class ImageLocality:
         containers = (*spec.init_containers, *spec.containers)
         names = {normalized(container.image) for container in containers}
         return {"v1.Pod.Spec.CanonicalImageNames()": sorted(names)}
-
-
-def _image_names(pod: Pod) -> list[str]:
-    """As often as they are named: by containers and as volumes."""
-    spec = pod.spec
-    names = [container.image for container in spec.containers]
-    names += [container.image for container in spec.init_containers]
-    names += [volume.image.reference for volume in spec.volumes if volume.image is not None]
-    return names
 
 
 def _counted_bytes(image: ImageOnNodes, total_nodes: int) -> int:

@@ -15,12 +15,12 @@ from kscheduler.api.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
-from kscheduler.config.duration import Duration
 from kscheduler.config.field_errors import FieldError, Path, forbidden, invalid
 from kscheduler.config.plugin_args import Gates, PluginArgs
 from kscheduler.config.wire import OMIT_EMPTY
 from kscheduler.extension_points import Point
 from kscheduler.framework.declaration import Declaration
+from kscheduler.gotext.duration import Duration
 
 
 class DynamicResourcesArgs(PluginArgs):

@@ -81,7 +81,8 @@ class TaintToleration:
             "toleration_verdicts", MAX_BYTES
         )
         self.caches = (self._remembered,)
-        self._last_long: tuple[Tolerations, Verdicts] | None = None
+        # Those of the pod being decided, which asks twice, and often those of the next one.
+        self._last: tuple[Tolerations, Verdicts] | None = None
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Nothing to prepare; asked and counted as upstream's is."""
@@ -123,20 +124,23 @@ class TaintToleration:
 
     def _verdicts(self, pod: PodInfo, nodes: Nodes) -> Verdicts:
         tolerations, taint_sets = pod.pod.spec.tolerations, nodes.taint_sets
+        last = self._last
+        if last is not None and last[0] is tolerations and last[1].cover(taint_sets):
+            return last[1]
         if len(tolerations) > MOST_REMEMBERED_TOLERATIONS:
-            return self._verdicts_on_long(tolerations, taint_sets)
+            verdicts = self._judged(tolerations, taint_sets)
+        else:
+            verdicts = self._known(tolerations, taint_sets)
+        self._last = tolerations, verdicts
+        return verdicts
+
+    def _known(self, tolerations: Tolerations, taint_sets: TaintSets) -> Verdicts:
         verdicts = self._remembered.get(tolerations)
         if verdicts is None or not verdicts.cover(taint_sets):
             verdicts = self._judged(tolerations, taint_sets)
             cost = verdicts.nbytes + size_of(tolerations, self._remembered.largest)
             self._remembered.put(tolerations, verdicts, cost)
         return verdicts
-
-    def _verdicts_on_long(self, tolerations: Tolerations, taint_sets: TaintSets) -> Verdicts:
-        last = self._last_long
-        if last is None or last[0] is not tolerations or not last[1].cover(taint_sets):
-            last = self._last_long = tolerations, self._judged(tolerations, taint_sets)
-        return last[1]
 
     def _judged(self, tolerations: Tolerations, taint_sets: TaintSets) -> Verdicts:
         """In time linear in both: a pod may have thousands of tolerations."""

@@ -45,8 +45,10 @@ class PodIndex(ABC):
         before.
         """
         conditions = tuple(
-            (None if term.selects_every_namespace else term.namespaces, term.selector)
-            for term in terms
+            [
+                (None if term.selects_every_namespace else term.namespaces, term.selector)
+                for term in terms
+            ]
         )
         return self._matching(conditions or _NO_POD, terminating=terminating)
 

@@ -76,6 +76,7 @@ class PodTemplate:
         "disks",
         "has_affinity",
         "host_ports",
+        "image_names",
         "preferred_affinity",
         "preferred_anti_affinity",
         "required_affinity",
@@ -105,6 +106,7 @@ class PodTemplate:
         self.bytes = TEMPLATE_BYTES + (EXPANSION + DERIVED) * len(_encode(pod.spec))
         self.taken = _taken(pod, counting)
         self.host_ports = _host_ports(spec)
+        self.image_names = _image_names(spec)
         self.claims = _claims(namespace, spec)
         self.disks = disk_uses(spec) if spec.volumes else ()
         # nodeSelector and required node affinity, ready for `Nodes.selector_mask`.
@@ -215,6 +217,16 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
             if port.host_port > 0
         ]
     )
+
+
+def _image_names(spec: PodSpec) -> tuple[str, ...]:
+    """As often as they are named: by containers and as volumes."""
+    names = [container.image for container in spec.containers]
+    if spec.init_containers:
+        names += [container.image for container in spec.init_containers]
+    if spec.volumes:
+        names += [volume.image.reference for volume in spec.volumes if volume.image is not None]
+    return tuple(names)
 
 
 def _claims(namespace: str, spec: PodSpec) -> tuple[str, ...]:

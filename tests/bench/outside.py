@@ -38,13 +38,13 @@ from rich.table import Table
 from kscheduler.api.core import Pod
 from kscheduler.client.extender import ExtenderHttp
 from kscheduler.client.tls import TlsConfig
-from kscheduler.config.duration import Duration
 from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.cycle.attempt import Attempt, Placement
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.status import Rejection, Scores, Status, rejected, unschedulable
+from kscheduler.gotext.duration import Duration
 from kscheduler.metrics import Metrics
 from kscheduler.queue.queued_pod import QueuedPod
 from kscheduler.runtime.extenders.extender import Extender

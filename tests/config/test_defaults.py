@@ -1,7 +1,6 @@
 import pytest
 
 from kscheduler.config.defaults import default_config, merge_plugins
-from kscheduler.config.duration import Duration
 from kscheduler.config.model import (
     ClientConnectionConfiguration,
     LeaderElectionConfiguration,
@@ -9,6 +8,7 @@ from kscheduler.config.model import (
     Plugins,
     PluginSet,
 )
+from kscheduler.gotext.duration import Duration
 from kscheduler.plugins import catalog
 from kscheduler.plugins.node_resources.args import (
     CPU_AND_MEMORY,

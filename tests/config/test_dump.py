@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kscheduler.config.defaults import default_config, with_defaults
 from kscheduler.config.dump import scalar_text, to_json, to_yaml
-from kscheduler.config.duration import Duration
 from kscheduler.config.load import load_config
 from kscheduler.config.model import (
     ClientConnectionConfiguration,
@@ -27,6 +26,7 @@ from kscheduler.config.model import (
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.config.profiles import complete
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import parse_json
 from kscheduler.plugins import catalog
 from kscheduler.plugins.node_affinity.args import (

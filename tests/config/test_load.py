@@ -2,10 +2,10 @@
 
 import pytest
 
-from kscheduler.config.duration import Duration
 from kscheduler.config.load import load_config, load_config_file
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.duration import Duration
 from kscheduler.plugins import catalog
 from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinityArgs
 

@@ -5,10 +5,10 @@ import pytest
 from kscheduler import logs
 from kscheduler.api.quantity import parse as quantity
 from kscheduler.config.defaults import default_config
-from kscheduler.config.duration import Duration
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.option_checks import logging_problems, problems
 from kscheduler.config.options import Options
+from kscheduler.gotext.duration import Duration
 from kscheduler.plugins import catalog
 
 GATES = FeatureGates.defaults()

@@ -240,7 +240,7 @@ profiles:
 @pytest.mark.parametrize(("body", "message"), BUILDS.values(), ids=BUILDS)
 def test_configurations_that_cannot_be_completed(body, message, load, gates):
     with pytest.raises(ConfigError) as caught:
-        complete(load(body), catalog(), gates=gates)
+        complete(load(body), CATALOG, gates=gates)
     assert str(caught.value) == message
 
 
@@ -254,7 +254,7 @@ def test_workloads_without_gang_scheduling_are_warned_of_per_profile(
     gates = FeatureGates.defaults().apply({"GenericWorkload": generic_workload})
     plugins = f"{{multiPoint: {{disabled: [{{name: {disabled}}}]}}}}"
     profiles = "".join(f"- {{schedulerName: {name}, plugins: {plugins}}}\n" for name in "ab")
-    complete(load(f"profiles:\n{profiles}", gates), catalog(), gates=gates)
+    complete(load(f"profiles:\n{profiles}", gates), CATALOG, gates=gates)
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("E")]
     told = (
         '"GenericWorkload is enabled, but GangScheduling plugin is not set. '
@@ -275,7 +275,7 @@ profiles:
   - {name: ImageLocality, args: {b: 1}}
   - {name: PrioritySort}
 """)
-    completed = complete(config, catalog(), gates=gates)
+    completed = complete(config, CATALOG, gates=gates)
     assert [e.name for e in completed.written.profiles[0].plugin_config] == [
         "DefaultPreemption",
         "DynamicResources",

@@ -75,6 +75,20 @@ def test_objects_of_a_namespace_are_not_looked_at_while_nothing_changes():
     lister = Counted()
     lister.add("a")
     answers = NamespaceMemo(lister, "test")
+    answers.put("ns", "how many", len(answers.objects("ns")), 1)
     for _ in range(3):
-        answers.get("ns", "anything")
+        assert answers.get("ns", "how many") == 1
+        assert answers.get("ns", "anything else") is None
+        assert len(answers.objects("ns")) == 1
     assert lister.reads == 1
+
+
+def test_a_change_in_another_namespace_is_looked_at_once():
+    lister = Counted()
+    lister.add("a")
+    answers = NamespaceMemo(lister, "test")
+    answers.put("ns", "how many", len(answers.objects("ns")), 1)
+    lister.add("a", namespace="other")
+    for _ in range(3):
+        assert answers.get("ns", "how many") == 1
+    assert lister.reads == 2

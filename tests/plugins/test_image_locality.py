@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.plugins.image_locality import ImageLocality, normalized
+from kscheduler.state.cache import Cache
 from tests.plugins.machines import container, make_node, raw_scores
 from tests.plugins.topologies import make_cluster, make_pod
 
@@ -73,6 +74,24 @@ def test_all_nodes_of_the_cluster_count_not_only_the_feasible_ones():
     )
     assert raw_scores(ImageLocality(), running("a"), nodes.take([1])) == [100]
     assert raw_scores(ImageLocality(), running("a"), with_others.take([1, 2])) == [48, 0]
+
+
+def test_pods_with_the_same_images_share_their_scores_whatever_else_they_are():
+    plugin, nodes = ImageLocality(), make_cluster([make_node("n", images=has(a=1000))])
+    for number in range(3):
+        pod = make_pod(containers=[container(image="a")], hostname=f"unlike-{number}")
+        assert raw_scores(plugin, pod, nodes) == [100]
+    assert raw_scores(plugin, running("a", "b"), nodes) == [49]
+    (cache,) = plugin.caches
+    assert cache.entries == 2
+
+
+def test_scores_follow_the_images_of_nodes():
+    cache, plugin = Cache(), ImageLocality()
+    cache.add_node(make_node("n"))
+    assert raw_scores(plugin, running("a"), cache.snapshot()) == [0]
+    cache.update_node(make_node("n", images=has(a=1000)))
+    assert raw_scores(plugin, running("a"), cache.snapshot()) == [100]
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,10 @@ class RequiredTerms:
         else:
             wanted, means_itself = DomainCounts(topology, nodes), False
         if pod.required_anti_affinity:
-            away = AffinityTerms(
-                [resolve(term) for term in pod.required_anti_affinity if term.topology_key in keys]
-            )
+            away = pod.required_anti_affinity
+            resolved = tuple([resolve(term) for term in away if term.topology_key in keys])
+            if resolved != away:
+                away = AffinityTerms(resolved)
             unwanted = DomainCounts(
                 topology, nodes, [(term.topology_key, index.matching_all((term,))) for term in away]
             )
@@ -172,15 +173,15 @@ class RequiredTerms:
         if self.affinity:
             broken = ~self._near_enough(nodes)
             yield unresolvable(broken, REASON_AFFINITY)
-        for counts, reason in (
-            (self.unwanted, REASON_ANTI_AFFINITY),
-            (self.avoiding, REASON_EXISTING),
-        ):
-            too_near = counts.around(nodes)
-            if too_near is None:
-                continue
-            yield unschedulable(too_near if broken is None else too_near & ~broken, reason)
+        too_near = self.unwanted.around(nodes)
+        if too_near is not None:
+            fresh = too_near if broken is None else too_near & ~broken
+            yield unschedulable(fresh, REASON_ANTI_AFFINITY)
             broken = too_near if broken is None else too_near | broken
+        too_near = self.avoiding.around(nodes)
+        if too_near is not None:
+            fresh = too_near if broken is None else too_near & ~broken
+            yield unschedulable(fresh, REASON_EXISTING)
 
     def _near_enough(self, nodes: Nodes) -> Mask:
         """The first pod of a group that wants to be together may go wherever there are domains."""

@@ -24,7 +24,8 @@ from kscheduler.config.plugin_args import (
     label_name_errors,
     shape_errors,
 )
-from kscheduler.config.wire import OMIT_EMPTY, Int64, Model, Scalar
+from kscheduler.config.wire import OMIT_EMPTY, Int64, Model
+from kscheduler.gotext.unmarshal import Scalar
 
 RATIO = "RequestedToCapacityRatio"
 STRATEGIES = ("LeastAllocated", "MostAllocated", RATIO)

@@ -6,7 +6,7 @@ an attachment, what drivers say about the node. Between attempts that is few of 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class RowVolumes:
     installed: frozenset[str] = frozenset()
     # Volumes of pods, with their drivers; and how many there are, attachments included.
     used: dict[str, str] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, int] = field(default_factory=dict)
     problem: str = ""
     # By uid, pods with volumes.
     uses: dict[str, PodUse] = field(default_factory=dict)
@@ -61,6 +61,12 @@ class RowVolumes:
         """Whether of these pods just those have volumes that had when this was found out."""
         users = [pod for pod in pods if pod.pod.spec.volumes]
         return users == [use.pod for use in self.uses.values()]
+
+    def count(self, drivers: Iterable[str]) -> None:
+        """One more volume for each time that a driver is named."""
+        counts = self.counts
+        for driver in drivers:
+            counts[driver] = counts.get(driver, 0) + 1
 
 
 class _Notes:
@@ -91,7 +97,7 @@ class DriverColumns:
 
     def put(self, row: int, name: str, volumes: RowVolumes) -> None:
         limit = volumes.limits.get(name)
-        self.room[row] = NO_LIMIT if limit is None else limit - volumes.counts[name]
+        self.room[row] = NO_LIMIT if limit is None else limit - volumes.counts.get(name, 0)
         self.installed[row] = name in volumes.installed
 
 
@@ -209,7 +215,7 @@ class Attached:
         # Without a limit nobody asks how many there are.
         if found.limits:
             self._add_pods(found, pods, known)
-            found.counts.update(found.used.values())
+            found.count(found.used.values())
             self._add_attachments(found, node)
         return found
 
@@ -250,7 +256,7 @@ class Attached:
             volume = self._volumes.get(name)
             if volume is not None and volume.spec.csi is not None:
                 attached.add((f"{spec.attacher}/{volume.spec.csi.volume_handle}", spec.attacher))
-        found.counts.update(attacher for key, attacher in attached if key not in found.used)
+        found.count(attacher for key, attacher in attached if key not in found.used)
 
     def _replace(self, row: int, now: RowVolumes) -> None:
         was, self.rows[row] = self.rows[row], now

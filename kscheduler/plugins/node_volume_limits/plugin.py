@@ -167,7 +167,7 @@ class NodeVolumeLimits:
     def _too_many(self, new: Attachable) -> Mask:
         """Of all rows, those where what is there and what comes is more than the limit."""
         attached = self._attached
-        too_many = np.zeros(len(attached.rows), np.bool_)
+        too_many: Mask | None = None
         by_driver: dict[str, list[str]] = {}
         for volume, driver in new.items():
             by_driver.setdefault(driver, []).append(volume)
@@ -177,11 +177,14 @@ class NodeVolumeLimits:
                 continue
             count = len(volumes)
             full = columns.room < count
-            there = Counter(row for volume in volumes for row in attached.users(volume))
+            there: dict[int, int] = {}
+            for volume in volumes:
+                for row in attached.users(volume):
+                    there[row] = there.get(row, 0) + 1
             for row, known in there.items():
                 full[row] = known < count and columns.room[row] < count - known
-            too_many |= full
-        return too_many
+            too_many = full if too_many is None else too_many | full
+        return np.zeros(len(attached.rows), np.bool_) if too_many is None else too_many
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         return [
@@ -213,7 +216,7 @@ def _supposed(mask: Mask, nodes: Nodes, there: Occupancy) -> Iterator[int]:
 def _exceeds(new: Attachable, there: RowVolumes) -> bool:
     brought = Counter(driver for volume, driver in new.items() if volume not in there.used)
     return any(
-        there.counts[driver] + count > there.limits.get(driver, there.counts[driver] + count)
+        driver in there.limits and there.counts.get(driver, 0) + count > there.limits[driver]
         for driver, count in brought.items()
     )
 

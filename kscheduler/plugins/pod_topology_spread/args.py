@@ -16,7 +16,8 @@ from kscheduler.config.field_errors import (
     unsupported,
 )
 from kscheduler.config.plugin_args import CoreModel, Gates, PluginArgs, label_name_errors
-from kscheduler.config.wire import OMIT_EMPTY, Int32, Scalar
+from kscheduler.config.wire import OMIT_EMPTY, Int32
+from kscheduler.gotext.unmarshal import Scalar
 
 ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 

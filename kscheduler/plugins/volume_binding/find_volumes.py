@@ -298,20 +298,23 @@ class _Verdicts:
         provisions: tuple[Provision, ...] = (),
     ) -> PodVolumesByRow:
         """Together with the verdicts on unbound claims, given here."""
-        errors = list(self._errors)
-        broken = np.zeros_like(self._passed)
-        for mask, _ in errors:
-            broken |= mask
-        if failed is not None:
-            errors.append((failed[0] & ~broken, failed[1]))
-            broken |= failed[0]
         by_reason = (
             (self._conflicts, REASON_AFFINITY),
             (no_volume, REASON_NO_VOLUME),
             (no_space, REASON_NO_SPACE),
             (self._missing, REASON_MISSING),
         )
-        reasons = tuple((mask & ~broken, reason) for mask, reason in by_reason if mask is not None)
+        reasons = tuple([(mask, reason) for mask, reason in by_reason if mask is not None])
+        errors = list(self._errors)
+        # A node where something went wrong is rejected for that and for nothing else.
+        if errors or failed is not None:
+            broken = np.zeros_like(self._passed)
+            for mask, _ in errors:
+                broken |= mask
+            if failed is not None:
+                errors.append((failed[0] & ~broken, failed[1]))
+                broken |= failed[0]
+            reasons = tuple([(mask & ~broken, reason) for mask, reason in reasons])
         as_of = self.nodes.label_generation
         return PodVolumesByRow(as_of, tuple(errors), reasons, matches, provisions)
 

@@ -39,6 +39,9 @@ class CapacityScorer:
 
     def score(self, found: PodVolumesByRow, length: int) -> Scores:
         """Scores for all rows of the table."""
+        if not found.matches and not found.provisions:
+            # All claims are bound, as those of most pods with volumes are.
+            return np.zeros(length, np.int64)
         usages = [*_static_usage(found.matches, length).values()]
         used = np.zeros(length, np.bool_)
         for usage in usages:

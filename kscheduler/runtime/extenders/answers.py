@@ -1,13 +1,70 @@
-"""What extenders answer: nodes that pass, scores, victims, whether a pod is bound."""
+"""Answers of extenders: nodes that pass, scores, victims, whether a pod is bound.
+
+Read as Go's encoding/json reads them: keys may be spelled in any case, null stands for nothing
+given, and whatever follows the first value is not looked at. What cannot be read is refused in Go's
+words, which tell of the first value that does not fit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from kscheduler.runtime.extenders.json import INT64, ExtenderAnswerError, read
+from kscheduler.errors import KschedulerError
+from kscheduler.gotext.json_text import JsonSyntaxError, UnfinishedJsonError, first_value
+from kscheduler.gotext.unmarshal import (
+    INT64,
+    INTEGER_RANGES,
+    STRING,
+    GoType,
+    ListOf,
+    MapOf,
+    Pointer,
+    Struct,
+    StructField,
+    UnmarshalError,
+    unmarshal,
+)
+
+
+def _struct(name: str, /, **fields: GoType) -> Struct:
+    return Struct(name, tuple(StructField(key, kind, key) for key, kind in fields.items()))
+
+
+# The types of k8s.io/kube-scheduler/extender/v1; of nodes only the part that is read.
+_META = _struct("v1.ObjectMeta", name=STRING)
+_NODES = _struct("v1.NodeList", items=ListOf(_struct("v1.Node", metadata=_META)))
+_FAILED = MapOf(STRING, "v1.FailedNodesMap")
+FILTER_RESULT = _struct(
+    "v1.ExtenderFilterResult",
+    Nodes=Pointer(_NODES),
+    NodeNames=Pointer(ListOf(STRING)),
+    FailedNodes=_FAILED,
+    FailedAndUnresolvableNodes=_FAILED,
+    Error=STRING,
+)
+HOST_PRIORITIES = ListOf(
+    _struct("v1.HostPriority", Host=STRING, Score=INT64), "v1.HostPriorityList"
+)
+_VICTIMS = _struct(
+    "v1.MetaVictims",
+    Pods=ListOf(Pointer(_struct("v1.MetaPod", UID=STRING))),
+    NumPDBViolations=INT64,
+)
+PREEMPTION_RESULT = _struct(
+    "v1.ExtenderPreemptionResult", NodeNameToMetaVictims=MapOf(Pointer(_VICTIMS))
+)
+BINDING_RESULT = _struct("v1.ExtenderBindingResult", Error=STRING)
+
+
+class ExtenderAnswerError(KschedulerError):
+    """An extender answered with an error, or with what cannot be understood."""
+
+
+class UnfinishedAnswerError(ExtenderAnswerError):
+    """An answer ended before its value did."""
 
 
 class FilterAnswer(NamedTuple):
@@ -43,9 +100,12 @@ class _NodeList(msgspec.Struct):
     items: list[_Node]
 
 
+_INT64 = INTEGER_RANGES["int64"]
+
+
 class _Scored(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
     host: str
-    score: Annotated[int, msgspec.Meta(ge=INT64[0], le=INT64[-1])]
+    score: Annotated[int, msgspec.Meta(ge=_INT64[0], le=_INT64[-1])]
 
 
 _decode_scores = msgspec.json.Decoder(list[_Scored]).decode
@@ -53,7 +113,7 @@ _decode_scores = msgspec.json.Decoder(list[_Scored]).decode
 
 def filter_answer(answer: bytes) -> FilterAnswer:
     """Raises if the extender tells of an error."""
-    said = read(answer, "v1.ExtenderFilterResult", _without_contents_of_nodes) or {}
+    said = _read(answer, FILTER_RESULT, _without_contents_of_nodes) or {}
     if error := said.get("Error"):
         raise ExtenderAnswerError(error)
     names, nodes = said.get("NodeNames"), said.get("Nodes")
@@ -70,20 +130,20 @@ def priorities(answer: bytes) -> list[HostPriority]:
         # Nearly all are spelled like this, and there may be thousands.
         return [HostPriority(one.host, one.score) for one in _decode_scores(answer)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = read(answer, "v1.HostPriorityList") or ()
+        said = _read(answer, HOST_PRIORITIES) or ()
     return [HostPriority(_text(one, "Host"), _number(one, "Score")) for one in said]
 
 
 def chosen_victims(answer: bytes) -> dict[str, ChosenVictims]:
     """By node."""
-    said = read(answer, "v1.ExtenderPreemptionResult") or {}
+    said = _read(answer, PREEMPTION_RESULT) or {}
     by_node = said.get("NodeNameToMetaVictims") or {}
     return {name: _chosen(victims or {}) for name, victims in by_node.items()}
 
 
 def check_binding(answer: bytes) -> None:
     """Raises unless the pod is bound."""
-    if error := _text(read(answer, "v1.ExtenderBindingResult"), "Error"):
+    if error := _text(_read(answer, BINDING_RESULT), "Error"):
         raise ExtenderAnswerError(error)
 
 
@@ -117,3 +177,22 @@ def _without_contents_of_nodes(answer: bytes) -> Any:
         else msgspec.json.decode(member)
         for key, member in members.items()
     }
+
+
+def _read(answer: bytes, kind: GoType, decode: Callable[[bytes], Any] = msgspec.json.decode) -> Any:
+    """The first value of the answer, which may be null; of structs those fields that were given.
+
+    `decode` is quick, and need not read more than what this type is about. What it or the type does
+    not accept is read again as Go reads it, before it is refused: other text may follow the value,
+    numbers may be too long, strings may hold halves of characters.
+    """
+    try:
+        return unmarshal(decode(answer), kind, ignores_case=True).value
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UnmarshalError):
+        pass
+    try:
+        return unmarshal(first_value(answer), kind, ignores_case=True).value
+    except UnfinishedJsonError as error:
+        raise UnfinishedAnswerError(str(error)) from error
+    except (JsonSyntaxError, UnmarshalError) as error:
+        raise ExtenderAnswerError(str(error)) from error

@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol
 
 from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.errors import KschedulerError
+from kscheduler.gotext.json_text import is_finished
 from kscheduler.logs import quote
 from kscheduler.runtime.extenders import answers, questions
 from kscheduler.runtime.extenders.answers import ChosenVictims, HostPriority
-from kscheduler.runtime.extenders.json import is_finished
 from kscheduler.runtime.extenders.questions import Victims
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

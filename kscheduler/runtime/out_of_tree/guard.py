@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from kscheduler.api.core import Pod
-from kscheduler.config.duration import Duration
 from kscheduler.framework.handle import Recorder
+from kscheduler.gotext.duration import Duration
 from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.out_of_tree.cancellation import Cancellation
 from kscheduler.runtime.out_of_tree.health import Fault, Limits, PluginFault, PluginHealth

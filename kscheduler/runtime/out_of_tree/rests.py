@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kscheduler.config.duration import Duration
+from kscheduler.gotext.duration import Duration
 from kscheduler.runtime.out_of_tree.health import KEEPS_FAILING, Fault, PluginFault
 
 # A rest is so many times as long as the call that was interrupted.

@@ -2,19 +2,16 @@
 
 import pytest
 
+from kscheduler.gotext.json_text import MAX_EXPLAINED_BYTES, is_finished
 from kscheduler.runtime.extenders.answers import (
     ChosenVictims,
+    ExtenderAnswerError,
     FilterAnswer,
+    UnfinishedAnswerError,
     check_binding,
     chosen_victims,
     filter_answer,
     priorities,
-)
-from kscheduler.runtime.extenders.json import (
-    MAX_EXPLAINED_BYTES,
-    ExtenderAnswerError,
-    UnfinishedAnswerError,
-    is_finished,
 )
 
 IN_FILTER = "into Go struct field ExtenderFilterResult."

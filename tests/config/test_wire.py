@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.config.duration import Duration
 from kscheduler.config.model import Extender, ExtenderTLSConfig, KubeSchedulerConfiguration
-from kscheduler.config.strict import DecodeError, decode
+from kscheduler.config.wire import decode
+from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import parse_json
+from kscheduler.gotext.unmarshal import UnmarshalError
 from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
 from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
 from kscheduler.plugins.not_built_yet import DynamicResourcesArgs
@@ -84,7 +85,7 @@ MISMATCHES = {
 
 @pytest.mark.parametrize(("text", "message"), MISMATCHES.values(), ids=MISMATCHES)
 def test_a_wrong_type_is_named_as_go_names_it(text, message):
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(UnmarshalError) as caught:
         decode(parse_json(text.encode()), KubeSchedulerConfiguration)
     assert str(caught.value) == f"json: cannot unmarshal {message}"
 
@@ -130,13 +131,13 @@ ARGS_MISMATCHES = {
 
 @pytest.mark.parametrize(("kind", "text", "message"), ARGS_MISMATCHES.values(), ids=ARGS_MISMATCHES)
 def test_arguments_name_their_own_types(kind, text, message):
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(UnmarshalError) as caught:
         decode(parse_json(text.encode()), kind)
     assert str(caught.value) == f"json: cannot unmarshal {message}"
 
 
 def test_only_the_first_wrong_type_is_told():
-    with pytest.raises(DecodeError, match=r"profiles\.schedulerName of type string"):
+    with pytest.raises(UnmarshalError, match=r"profiles\.schedulerName of type string"):
         decode(
             parse_json(b'{"profiles": [{"schedulerName": 1}], "parallelism": "x"}'),
             KubeSchedulerConfiguration,
@@ -144,7 +145,7 @@ def test_only_the_first_wrong_type_is_told():
 
 
 def test_an_unreadable_duration_takes_precedence_over_an_earlier_wrong_type():
-    with pytest.raises(DecodeError, match=r'^time: invalid duration "x"$'):
+    with pytest.raises(UnmarshalError, match=r'^time: invalid duration "x"$'):
         decode(
             parse_json(b'{"parallelism": "x", "leaderElection": {"retryPeriod": "x"}}'),
             KubeSchedulerConfiguration,
@@ -190,7 +191,7 @@ def test_null_in_a_list_is_an_empty_entry():
 
 
 def test_a_null_duration_is_refused_unless_it_is_optional():
-    with pytest.raises(DecodeError, match=r'^time: invalid duration ""$'):
+    with pytest.raises(UnmarshalError, match=r'^time: invalid duration ""$'):
         decode(parse_json(b'{"httpTimeout": null}'), Extender)
     args, _ = decode(parse_json(b'{"filterTimeout": null}'), DynamicResourcesArgs)
     assert args.filter_timeout is None
@@ -217,7 +218,7 @@ def test_the_internal_spelling_takes_no_arguments():
         "json: cannot unmarshal object into Go struct field "
         "PluginConfig.Profiles.PluginConfig.Args of type runtime.Object"
     )
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(UnmarshalError) as caught:
         decode(parse_json(text), KubeSchedulerConfiguration, internal=True)
     assert str(caught.value) == message
 
@@ -237,7 +238,7 @@ BAD_BASE64 = {
 
 @pytest.mark.parametrize(("text", "at"), BAD_BASE64.items())
 def test_bad_base64_is_located(text, at):
-    with pytest.raises(DecodeError, match=f"^illegal base64 data at input byte {at}$"):
+    with pytest.raises(UnmarshalError, match=f"^illegal base64 data at input byte {at}$"):
         decode(parse_json(f'{{"caData": "{text}"}}'.encode()), ExtenderTLSConfig)
 
 
