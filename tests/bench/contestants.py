@@ -52,10 +52,9 @@ def contestant(who: str, plane: ControlPlane, limits: Limits) -> Iterator[Contes
 
 def command(who: str, plane: ControlPlane, limits: Limits) -> list[str]:
     if who == FLOOR:
-        script = str(Path(__file__).with_name("floor.py"))
         authority = f"--authority={plane.folder / 'ca.crt'}"
         token = f"--token={plane.tokens[USER]}"
-        return [sys.executable, script, f"--port={plane.port}", authority, token]
+        return [sys.executable, "-m", "tests.bench.floor", f"--port={plane.port}", authority, token]
     config = plane.folder / "scheduler.yaml"
     config.write_text(configuration(who, plane.folder / f"{USER}.kubeconfig", limits))
     ours = Path(sysconfig.get_path("scripts")) / OURS

@@ -24,8 +24,6 @@ from time import process_time
 from types import SimpleNamespace
 
 import click
-import volumes
-import workloads
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -50,6 +48,7 @@ from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
+from tests.bench import volumes, workloads
 
 SIZES = (100, 1000, 5000, 15000)
 PODS_PER_NODE = 2

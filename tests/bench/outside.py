@@ -8,7 +8,7 @@ best of the rounds. All nodes are asked about, and then as many as the default p
 enough: the plugins until there are so many that suit, the extender about so many, of which it may
 leave fewer.
 
-    python tests/bench/outside.py --nodes 5000
+    python -m tests.bench.outside --nodes 5000
 """
 
 import asyncio
@@ -21,17 +21,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from random import Random
 from time import clock_gettime, perf_counter, process_time
 
 import click
 import numpy as np
 import uvloop
-import workloads
-from core import Cluster
-from plugins import factory
-from processes import running
 from rich.console import Console
 from rich.table import Table
 
@@ -51,6 +46,10 @@ from kscheduler.runtime.extenders.extender import Extender
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from tests.bench import workloads
+from tests.bench.core import Cluster
+from tests.bench.plugins import factory
+from tests.bench.processes import running
 
 NAME = "Measured"
 REASON = "node(s) were in the last zone"
@@ -172,8 +171,7 @@ class Form:
 @contextmanager
 def extender(nodes: int) -> Iterator[tuple[int, int]]:
     """Its port and its process id."""
-    script = Path(__file__).with_name("extender.py")
-    command = [sys.executable, str(script), f"--nodes={nodes}"]
+    command = [sys.executable, "-m", "tests.bench.extender", f"--nodes={nodes}"]
     with running(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         yield int(process.stdout.readline()), process.pid

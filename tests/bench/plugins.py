@@ -5,7 +5,7 @@ as in the daemon. All nodes are judged and all feasible ones scored. Own arithme
 methods take; the rest is what one more plugin, and guarding it, costs. All of it is CPU time per
 pod.
 
-    python tests/bench/plugins.py --nodes 5000
+    python -m tests.bench.plugins --nodes 5000
 """
 
 import gc
@@ -18,7 +18,6 @@ from typing import Any
 
 import click
 import numpy as np
-from core import Cluster, make_framework
 from rich.console import Console
 from rich.table import Table
 
@@ -29,6 +28,7 @@ from kscheduler.framework import rejected, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.out_of_tree.registration import checked
+from tests.bench.core import Cluster, make_framework
 
 REASON = "node(s) had no CPU to spare"
 WORKLOAD = "plain"

@@ -7,7 +7,7 @@ then the search goes on to the last node. "promised": every other node is promis
 "again": the next replica of a pod that has looked for victims before, with ten nodes changed since.
 "own labels": no two pods have equal labels, as in StatefulSets, and there are 300 budgets.
 
-    .venv/bin/python tests/bench/preemption.py --nodes 1000,5000
+    .venv/bin/python -m tests.bench.preemption --nodes 1000,5000
 """
 
 import cProfile

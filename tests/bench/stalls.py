@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import asynccontextmanager
 
 import click
-import workloads
 from rich.console import Console
 from rich.table import Table
 
@@ -34,6 +33,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.plugins import catalog, factories
 from kscheduler.serving.metrics_page import MetricsPage
 from kscheduler.serving.pod_resources import ResourcesPage
+from tests.bench import workloads
 
 KIND = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 CHUNK_BYTES = 64 * 1024

@@ -44,7 +44,7 @@ class Maker:
 
     def start(self):
         return subprocess.Popen(
-            [sys.executable, binaries.HERE / "build.py"],
+            [sys.executable, "-m", "tests.controlplane.build"],
             env=self.environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -29,7 +29,7 @@ def slow_rig(make_rig, scripted):
     def make(*, seconds=2.0, finds=False, **settings):
         def judge(cycle, pod, nodes):
             rig.spent += rig.slowness
-            rig.loop.slow.watch.look()
+            rig.loop.slow.watch.sample()
             return [] if rig.finds else [unschedulable(nodes.valid, "no room")]
 
         rig = make_rig(scripted("Quick", filter=[]), scripted("Slow", filter=judge), **settings)
@@ -99,7 +99,7 @@ class TestTelling:
     ):
         def judge(cycle, pod, nodes):
             rig.spent += 0.3 if rig.first else 2.0
-            rig.loop.slow.watch.look()
+            rig.loop.slow.watch.sample()
             rig.first = False
             return [unschedulable(nodes.valid, "no room")]
 
@@ -128,7 +128,7 @@ class TestTelling:
     def test_every_point_of_a_decision_is_known(self, make_rig, scripted, method, point):
         def work(cycle, pod, nodes):
             rig.spent += 2.0
-            rig.loop.slow.watch.look()
+            rig.loop.slow.watch.sample()
             return nodes.rows * 0 if method == "score" else None
 
         scores = scripted("Scores", score=lambda cycle, pod, nodes: nodes.rows * 0)
@@ -139,7 +139,7 @@ class TestTelling:
 
     def test_where_no_plugin_was_seen_none_is_named(self, slow_rig, monkeypatch):
         rig = slow_rig()
-        monkeypatch.setattr(rig.loop.slow.watch, "look", lambda: None)
+        monkeypatch.setattr(rig.loop.slow.watch, "sample", lambda: None)
         rig.add()
         rig.schedule()
         assert slow_events(rig)[0].startswith("Deciding took 2s, and all other pods")
@@ -197,13 +197,13 @@ class TestRest:
     )
     def test_how_long(self, times, seconds, found, rest):
         slow = SlowDecisions(Metrics(), None, Backoff())
-        assert slow._rest(times, seconds, found=found) == rest
+        assert slow._rest_seconds(times, seconds, found=found) == rest
 
     @pytest.mark.parametrize("found", [True, False])
     @pytest.mark.parametrize("seconds", [1.01, 2, 6, 30, 73])
     def test_from_the_third_time_on_it_is_two_percent_of_the_time(self, seconds, found):
         slow = SlowDecisions(Metrics(), None, Backoff())
-        rests = [slow._rest(times, seconds, found=found) for times in range(3, 50)]
+        rests = [slow._rest_seconds(times, seconds, found=found) for times in range(3, 50)]
         assert max(seconds / (seconds + rest) for rest in rests) <= 0.0201
 
     def test_a_quick_decision_ends_it(self, slow_rig):
@@ -317,7 +317,7 @@ class TestWatch:
         monkeypatch.setattr(slow_decisions, "LOOK_SECONDS", 0.001)
 
         def work(cycle, pod, nodes):
-            while not rig.loop.slow.watch._seen:
+            while not rig.loop.slow.watch._samples:
                 sum(range(1000))
             rig.spent += 2
             return []
@@ -331,10 +331,10 @@ class TestWatch:
 
     def test_between_decisions_it_sees_nothing(self):
         watch = DecisionWatch(lambda: 100.0)
-        watch.look()
+        watch.sample()
         watch.begin(1.0)
         watch.end()
-        watch.look()
+        watch.sample()
         assert watch.take() == {}
 
     def test_waiting_for_others_is_not_deciding(self, make_rig):
@@ -342,8 +342,8 @@ class TestWatch:
         slow, queued = rig.loop.slow, QueuedPod(PodInfo(rig.add()), NOW)
         slow.watch.begin(1.0)
         slow.watch.end()
-        slow.decided_among_others(queued, found=True, now=NOW)
+        slow.decided(queued, slow.watch.seconds_in_plugins, found=True, now=NOW)
         assert slow_events(rig) == []
-        slow.watch._seen[PluginCall("Slow", "Filter")] = 10
-        slow.decided_among_others(queued, found=True, now=NOW)
+        slow.watch._samples[PluginCall("Slow", "Filter")] = 10
+        slow.decided(queued, slow.watch.seconds_in_plugins, found=True, now=NOW)
         assert "Deciding took 2s, most of it in Slow" in slow_events(rig)[0]

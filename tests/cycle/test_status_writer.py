@@ -190,7 +190,7 @@ async def test_what_the_informer_tells_is_newer_than_what_we_wrote(rig):
 
 
 async def test_little_is_remembered_of_what_we_wrote(rig, monkeypatch):
-    monkeypatch.setattr(status_writer, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(status_writer, "MAX_REMEMBERED", 3)
     for number in range(10):
         await rig.writer.write(StatusReport(rig.add(f"p{number}"), refused(), ""))
     assert len(rig.writer._written) == 3

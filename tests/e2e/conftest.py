@@ -20,7 +20,6 @@ __all__ = ["control_plane", "run_folder"]
 
 REAL = "kube-apiserver"
 SANDBOX = "sandbox"
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +27,9 @@ def sandbox(tmp_path_factory) -> Iterator[Path]:
     """The folder of a running embedded cluster."""
     folder = tmp_path_factory.mktemp("sandbox")
     process = subprocess.Popen(
-        [sys.executable, HERE / "sandbox_server.py", folder], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.e2e.sandbox_server", folder],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     try:

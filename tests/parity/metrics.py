@@ -1,6 +1,6 @@
 """Does a running daemon export what kube-scheduler exports? Asked of its port, over HTTP.
 
-    python tests/parity/metrics.py
+    python -m tests.parity.metrics
 
 Plays the recorded workload on the embedded cluster and compares families by type, labels, buckets
 and stability: at first without any pod, then after the workload. `go_` families describe Go.
@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from metrics_lint import lint
 
 from kscheduler import logs
 from kscheduler.app.daemon import Daemon
@@ -29,8 +28,7 @@ from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.plugins import not_built
 from kscheduler.sandbox import ApiServer, User
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.parity.metrics_lint import lint
 from tests.ports import free_port
 
 RECORDING = Path(__file__).parent / "cases" / "metrics.json"

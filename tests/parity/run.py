@@ -1,6 +1,6 @@
 """Replays recorded decisions of kube-scheduler and compares everything it decided.
 
-    python tests/parity/run.py [FILE…]
+    python -m tests.parity.run [FILE…]
 
 A file (by default each of `vectors/`) is a family: a scenario per line, that is a cluster, a
 configuration and pending pods, with what kube-scheduler 1.37 made of them. Here the same objects
@@ -41,20 +41,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-from vector_attempt import Attempt
-from vector_cluster import Cluster
-from vector_compare import (
+from kscheduler import logs
+from kscheduler.plugins import not_built
+from tests.parity.vector_attempt import Attempt
+from tests.parity.vector_cluster import Cluster
+from tests.parity.vector_compare import (
     compare_attempt,
     compare_profiles,
     compare_queue_order,
     compare_reserve,
     compare_volumes,
 )
-from vector_difference import Mismatch
-
-from kscheduler import logs
-from kscheduler.plugins import not_built
+from tests.parity.vector_difference import Mismatch
 
 VECTORS = Path(__file__).parent / "vectors"
 SHOWN_PER_FAMILY = 20

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from vector_cluster import Cluster
 
 from kscheduler.config.profiles import EffectivePlugins
 from kscheduler.cycle import attempt
@@ -23,6 +22,7 @@ from kscheduler.runtime.pre_filter import PreFilterOutcome
 from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from tests.parity.vector_cluster import Cluster
 
 
 @dataclass

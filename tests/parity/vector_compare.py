@@ -6,15 +6,14 @@ rule.
 
 from collections.abc import Iterator
 
-from vector_attempt import Attempt, Filtered, as_recorded
-from vector_difference import Difference, Mismatch, differ, is_ours, says_ours
-from vector_preemption import compare_post_filter
-
 from kscheduler.config.profiles import Completed, EffectivePlugins
 from kscheduler.cycle.attempt import Failed, Feasible, Unschedulable
 from kscheduler.extension_points import Point
 from kscheduler.framework.status import Status
 from kscheduler.plugins import not_built
+from tests.parity.vector_attempt import Attempt, Filtered, as_recorded
+from tests.parity.vector_difference import Difference, Mismatch, differ, is_ours, says_ours
+from tests.parity.vector_preemption import compare_post_filter
 
 POINTS = (
     Point.QUEUE_SORT,

@@ -4,8 +4,6 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-from vector_attempt import Attempt, as_recorded
-from vector_difference import Difference, differ
 
 from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.cycle.attempt import Unschedulable
@@ -15,6 +13,8 @@ from kscheduler.plugins import not_built
 from kscheduler.runtime.preemption.candidate import pick_nodes_for_preemption
 from kscheduler.runtime.preemption.dry_run import DryRun
 from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
+from tests.parity.vector_attempt import Attempt, as_recorded
+from tests.parity.vector_difference import Difference, differ
 
 DEVICES = "DynamicResources"
 

@@ -1,6 +1,6 @@
 """Plays recorded scenarios against the sandbox, and compares what the scheduler sends.
 
-    python tests/parity/wire.py [SCENARIO…]
+    python -m tests.parity.wire [SCENARIO…]
 
 A scenario (`cases/wire/*.json`) holds what was done to a cluster and every request kube-scheduler
 sent: method, path, query, headers, body with its keys in order, and when. Here the same is done
@@ -21,14 +21,12 @@ from typing import NamedTuple
 
 import uvloop
 
-sys.path.insert(0, str(Path(__file__).parent))
-from wire_compare import compare
-from wire_match import ANY_NODE
-from wire_scenario import EVENTS, Request, Scenario, load, names
-from wire_stage import NeverHappenedError, Stage
-
 from kscheduler import logs
 from kscheduler.plugins import not_built
+from tests.parity.wire_compare import compare
+from tests.parity.wire_match import ANY_NODE
+from tests.parity.wire_scenario import EVENTS, Request, Scenario, load, names
+from tests.parity.wire_stage import NeverHappenedError, Stage
 
 AT_ONCE = 12
 
