@@ -24,7 +24,7 @@ from kscheduler.leader_election import Tenure
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import factories
 from kscheduler.runtime.out_of_tree.health import Limits
-from kscheduler.runtime.out_of_tree.registration import Outside
+from kscheduler.runtime.out_of_tree.registration import RegisteredPlugin
 from kscheduler.serving.delegation import Delegation
 from kscheduler.serving.plain_listener import PlainListeners
 from kscheduler.serving.secure_port import SecurePort
@@ -55,7 +55,7 @@ class CompletedConfig:
     options: Options
     gates: FeatureGates
     metrics: Metrics
-    out_of_tree: Mapping[str, Outside]
+    out_of_tree: Mapping[str, RegisteredPlugin]
     completed: Completed
     rest_config: RestConfig
     serving: Serving | None

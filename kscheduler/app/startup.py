@@ -51,7 +51,7 @@ from kscheduler.gotext.files import reason
 from kscheduler.leader_election import Tenure
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.out_of_tree.args import check_all
-from kscheduler.runtime.out_of_tree.registration import Outside, register
+from kscheduler.runtime.out_of_tree.registration import RegisteredPlugin, register
 from kscheduler.serving.delegation import delegate
 from kscheduler.serving.plain_listener import open_listeners
 from kscheduler.serving.secure_port import generate_certificate, open_port
@@ -230,7 +230,7 @@ def register_plugins(
     specs: Sequence[str],
     given: Mapping[str, Any],
     catalog: Catalog,
-) -> Mapping[str, Outside]:
+) -> Mapping[str, RegisteredPlugin]:
     """The out-of-tree registry; ConfigError if the file has arguments that its plugins refuse."""
     registered = register(given, specs, named_plugins(config), catalog.in_tree)
     types = {name: one.args_type for name, one in registered.items()}

@@ -91,11 +91,11 @@ def validate(ctx: click.Context, file: str, gates: FeatureGates, specs: tuple[st
 @click.pass_context
 def plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
     """Print all plugins there are: where each can run, and where those from outside come from."""
-    from kscheduler.runtime.out_of_tree.registration import everything
+    from kscheduler.runtime.out_of_tree.registration import register_available
 
     in_tree = catalog().in_tree
     try:
-        outside, problems = everything(specs, in_tree)
+        outside, problems = register_available(specs, in_tree)
     except ConfigError as err:
         click.echo(str(err), err=True)
         ctx.exit(1)

@@ -3,7 +3,7 @@
 A plugin is any object with a `name` and the methods of the points it extends; which points those
 are is read off its methods. Pods come compiled (`PodInfo`), nodes come as columns (`Nodes`): a
 Filter answers with masks, a Score with an array. Plugins that would rather judge one node at a time
-are wrapped by `runtime.per_node`.
+are wrapped by `runtime.out_of_tree.per_node`.
 
 Everything here is synchronous except what may wait for the network: pre_bind and bind.
 """

@@ -17,9 +17,8 @@ from kscheduler.framework.listers import FixedListers, Lister
 from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.handle import RuntimeHandle
-from kscheduler.runtime.out_of_tree.registration import checked
-from kscheduler.runtime.out_of_tree.support import Support
+from kscheduler.runtime.handle import OutOfTreeServices, RuntimeHandle
+from kscheduler.runtime.out_of_tree.registration import register_class
 from kscheduler.state.cache import Cache
 from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.nodes_view import Nodes
@@ -53,7 +52,7 @@ class Stage:
             self._cache.add_node(node)
         for pod in pods:
             self._cache.add_pod(PodInfo(pod))
-        self.plugin: Any = checked(plugin_class, plugin_class.__name__)(args, self.handle)
+        self.plugin: Any = register_class(plugin_class, plugin_class.__name__)(args, self.handle)
 
     @cached_property
     def handle(self) -> RuntimeHandle:
@@ -68,7 +67,7 @@ class Stage:
             metrics=self.metrics,
             clock=lambda: self._now,
             profile_name=self._profile,
-            outside=Support(follow=self._objects.follow),
+            out_of_tree=OutOfTreeServices(follow=self._objects.follow),
         )
 
     def event(self, regarding: Pod, kind: str, reason: str, action: str, note: str, /) -> None:

@@ -27,7 +27,7 @@ from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework import rejected, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.out_of_tree.registration import checked
+from kscheduler.runtime.out_of_tree.registration import register_class
 from tests.bench.core import Cluster, make_framework
 
 REASON = "node(s) had no CPU to spare"
@@ -83,7 +83,7 @@ class Nothing:
 
 def factory(plugin_class: type) -> Any:
     """As the daemon registers it; the function says where it runs."""
-    outside = checked(plugin_class, "benchmark")
+    outside = register_class(plugin_class, "benchmark")
 
     def make(args: object, handle: Any) -> Any:
         return outside(args, handle)

@@ -6,7 +6,7 @@ import pytest
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
-from kscheduler.plugins.inter_pod_affinity.preferences import normalized
+from kscheduler.plugins.inter_pod_affinity.scoring import normalized
 from tests.plugins.topologies import (
     PREFERRED,
     REQUIRED,

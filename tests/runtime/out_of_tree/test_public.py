@@ -25,7 +25,7 @@ def test_type_checkers_may_look_inside():
     assert (Path(kscheduler.__file__).parent / "py.typed").exists()
 
 
-def test_every_extension_point_is_in_the_contract_and_is_checked():
+def test_every_extension_point_is_in_the_contract_and_is_register_class():
     methods = {one.name for point in EXTENSION_POINTS.values() for one in point.methods}
     promised = {
         name: method

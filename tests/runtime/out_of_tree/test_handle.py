@@ -10,9 +10,8 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.resources import CONFIG_MAPS
 from kscheduler.errors import ConfigError
 from kscheduler.framework.listers import FixedLister
-from kscheduler.runtime.out_of_tree.client import MERGE_PATCH
+from kscheduler.runtime.out_of_tree.handle import MERGE_PATCH, PluginMetrics, snake_case
 from kscheduler.runtime.out_of_tree.health import Limits
-from kscheduler.runtime.out_of_tree.metrics import PluginMetrics, snake_case
 
 
 class Holder:
@@ -73,7 +72,7 @@ def test_what_is_followed_is_read_only(plugin_handle, handle):
         asked.append(args)
         return FixedLister({"ns/m": stored})
 
-    handle.outside.follow = follow
+    handle.out_of_tree.follow = follow
     maps = plugin_handle.follow(CONFIG_MAPS, namespace="ns", name="m", label_selector="x=y")
     assert asked == [(CONFIG_MAPS, "ns", "metadata.name=m", "x=y")]
     assert maps.get("ns/m") == stored

@@ -15,9 +15,10 @@ from kscheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
+from kscheduler.framework.views import Views
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.filter import Filtering
-from kscheduler.runtime.per_node import adapted
+from kscheduler.runtime.out_of_tree.per_node import adapted
 from kscheduler.state.cache import Cache
 
 RACKS = {"n0": "a", "n1": "b", "n2": "a", "n3": ""}
@@ -32,6 +33,23 @@ def racks(make_pod):
         cache.add_node(Node(metadata=ObjectMeta(name=name, labels=labels), status=status))
     cache.add_pod(make_pod("there", node="n1", requests={"cpu": "500m"}))
     return cache.snapshot()
+
+
+class Shown:
+    """A plugin that is asked node by node, shown views as the guard shows them."""
+
+    per_node = True
+
+    def __init__(self, plugin):
+        self.name = plugin.name
+        self._plugin = adapted(plugin)
+        self._views = Views()
+
+    def filter(self, cycle, pod, nodes):
+        return self._plugin.filter(cycle, self._views.pod(pod), self._views.nodes(nodes))
+
+    def score(self, cycle, pod, nodes):
+        return self._plugin.score(cycle, self._views.pod(pod), self._views.nodes(nodes))
 
 
 class OneByOne:
@@ -71,12 +89,12 @@ def verdicts(plugin, cycle, pod, nodes):
 @pytest.mark.parametrize("rack", ["a", "b"])
 def test_filter(rack, cycle, make_pod, racks):
     pod = make_pod(labels={"rack": rack})
-    one_by_one, all_at_once = adapted(OneByOne()), AllAtOnce()
+    one_by_one, all_at_once = Shown(OneByOne()), AllAtOnce()
     assert verdicts(one_by_one, cycle, pod, racks) == verdicts(all_at_once, cycle, pod, racks)
 
 
 def test_score(cycle, pod, racks):
-    one_by_one, all_at_once = adapted(OneByOne()), AllAtOnce()
+    one_by_one, all_at_once = Shown(OneByOne()), AllAtOnce()
     for nodes in (racks, racks.take([1, 3])):
         slow, fast = (plugin.score(cycle, pod, nodes) for plugin in (one_by_one, all_at_once))
         assert slow.tolist() == fast.tolist()
@@ -95,7 +113,7 @@ def test_what_a_node_shows(cycle, pod, racks):
         )
         return 0
 
-    adapted(Plugin(name="A", score_node=score_node)).score(cycle, pod, racks.take([1]))
+    Shown(Plugin(name="A", score_node=score_node)).score(cycle, pod, racks.take([1]))
     capacity = {"cpu": 4000, "memory": 8 << 30, "ephemeral-storage": 0, "pods": 10}
     used = {"cpu": 500, "memory": 0, "ephemeral-storage": 0, "pods": 1}
     assert seen == {"n1": ("n1", {"rack": "b"}, ["there"], capacity, used)}
@@ -104,14 +122,14 @@ def test_what_a_node_shows(cycle, pod, racks):
 def test_only_nodes_still_in_play_are_shown(cycle, pod, racks):
     shown = []
     first = Plugin(name="A", filter=lambda c, p, nodes: [unschedulable(nodes.rows < 2, "r")])
-    second = adapted(Plugin(name="B", filter_node=lambda c, p, node: shown.append(node.name)))
+    second = Shown(Plugin(name="B", filter_node=lambda c, p, node: shown.append(node.name)))
     Filtering("p", Metrics(), [first, second]).run_filter(cycle, pod, racks)
     assert shown == ["n2", "n3"]
 
 
 def test_several_reasons_for_one_node(cycle, pod, racks):
     status = Status(rejected("x").code, ("x", "y"))
-    plugin = adapted(Plugin(name="A", filter_node=lambda *_: status))
+    plugin = Shown(Plugin(name="A", filter_node=lambda *_: status))
     _, charges = verdicts(plugin, cycle, pod, racks)
     assert [reason for reason, _, rows in charges if rows == [0, 1, 2, 3]] == ["x", "y"]
 

@@ -3,8 +3,8 @@
 import time
 
 from kscheduler.framework import Code
+from kscheduler.runtime.out_of_tree.guard import TimeoutBackoff
 from kscheduler.runtime.out_of_tree.health import Limits
-from kscheduler.runtime.out_of_tree.rests import Rests
 
 
 class Clock:
@@ -14,46 +14,44 @@ class Clock:
         return self.now
 
 
-def test_three_late_answers_in_a_row_make_a_rest():
-    rests = Rests(5.0, clock := Clock())
+def test_three_timeouts_in_a_row_make_a_backoff():
+    backoff = TimeoutBackoff(5.0, clock := Clock())
     for _ in range(2):
-        rests.late("Score")
-        assert rests.refusal("Score") is None
-    rests.late("Score")
-    assert str(rests.refusal("Score")) == "timed out 3 times in a row and is not asked for 1m0s"
-    assert rests.refusal("Filter") is None
+        backoff.timed_out("Score")
+        assert backoff.refusal("Score") is None
+    backoff.timed_out("Score")
+    assert str(backoff.refusal("Score")) == "timed out 3 times in a row and is not asked for 1m0s"
+    assert backoff.refusal("Filter") is None
     clock.now = 60.0
-    assert rests.refusal("Score") is None
+    assert backoff.refusal("Score") is None
 
 
-def test_after_a_rest_one_late_answer_is_enough_for_the_next():
-    rests = Rests(5.0, clock := Clock())
+def test_after_a_backoff_one_timeout_is_enough_for_the_next():
+    backoff = TimeoutBackoff(5.0, clock := Clock())
     for _ in range(3):
-        rests.late("Score")
+        backoff.timed_out("Score")
     clock.now = 60.0
-    rests.late("Score")
-    assert str(rests.refusal("Score")) == "timed out 4 times in a row and is not asked for 1m0s"
+    backoff.timed_out("Score")
+    assert str(backoff.refusal("Score")) == "timed out 4 times in a row and is not asked for 1m0s"
 
 
-def test_who_takes_more_to_be_ended_rests_longer():
-    rests = Rests(5.0, Clock())
+def test_the_backoff_grows_with_the_interruptions_it_took():
+    backoff = TimeoutBackoff(5.0, Clock())
     for _ in range(3):
-        rests.late("Score", interruptions=4)
-    assert str(rests.refusal("Score")) == "timed out 3 times in a row and is not asked for 4m0s"
+        backoff.timed_out("Score", interruptions=4)
+    assert str(backoff.refusal("Score")) == "timed out 3 times in a row and is not asked for 4m0s"
 
 
-def test_an_answer_in_time_makes_all_good_again():
-    rests = Rests(5.0, Clock())
+def test_an_answer_in_time_ends_the_backoff():
+    backoff = TimeoutBackoff(5.0, Clock())
     for _ in range(3):
-        rests.late("Score")
-    rests.in_time("Score")
-    assert not rests
-    assert rests.refusal("Score") is None
+        backoff.timed_out("Score")
+    backoff.answered("Score")
+    assert not backoff
+    assert backoff.refusal("Score") is None
 
 
-def test_while_it_rests_pods_fail_at_once_and_are_counted(
-    guarded, make_framework, cycle, pod, faults
-):
+def test_in_backoff_pods_fail_at_once_and_are_counted(guarded, make_framework, cycle, pod, faults):
     limits = Limits(call_seconds=0.05, max_failures=4)
     asked = []
 
