@@ -71,12 +71,6 @@ class PodIndex(ABC):
         """How many terms of this kind over this topology key pods carry, whomever they mean."""
 
     @abstractmethod
-    def add(self, pod: PodInfo, row: int) -> None: ...
-
-    @abstractmethod
-    def remove(self, pod: PodInfo, row: int) -> None: ...
-
-    @abstractmethod
     def _matching(self, conditions: tuple[Condition, ...], *, terminating: bool) -> Counts: ...
 
 

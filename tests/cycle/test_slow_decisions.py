@@ -314,7 +314,7 @@ class TestBounds:
 
 class TestWatch:
     def test_it_looks_from_a_thread_of_its_own(self, make_rig, scripted, monkeypatch):
-        monkeypatch.setattr(slow_decisions, "LOOK_SECONDS", 0.001)
+        monkeypatch.setattr(slow_decisions, "SAMPLE_SECONDS", 0.001)
 
         def work(cycle, pod, nodes):
             while not rig.loop.slow.watch._samples:

@@ -19,8 +19,8 @@ from kscheduler.api.core import (
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.row_memo import MAX_BYTES, MAX_ONE_BY_ONE, RowMemo
 from kscheduler.state.cache import Cache
-from kscheduler.state.fork import fork
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.what_if import WhatIf
 
 
 def node(number, **allocatable):
@@ -124,8 +124,8 @@ def test_a_what_if_is_answered_on_its_own_and_leaves_no_trace(memo):
     cache = make_cache(3)
     memo("cpu", cache.snapshot())
     memo("cpu", cache.snapshot())
-    overlay = fork(cache.snapshot())
-    overlay.add(pod("p", "n2", cpu="1"), 2)
+    overlay = WhatIf(cache.snapshot())
+    overlay.add_pod(pod("p", "n2", cpu="1"), 2)
     assert memo("cpu", overlay.nodes).tolist() == [4000, 4000, 3000]
     assert memo("cpu", cache.snapshot()).tolist() == [4000] * 3
 
