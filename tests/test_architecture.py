@@ -117,15 +117,8 @@ class TestShippedFiles:
     @pytest.mark.parametrize("path", sorted(ROOT.glob("config/*")), ids=lambda path: path.name)
     def test_configurations_are_accepted(self, path):
         gates = FeatureGates.defaults()
-        assert (
-            validate(
-                load_config_file(str(path), catalog(), gates=gates),
-                catalog(),
-                catalog(),
-                gates,
-            )
-            == []
-        )
+        config = load_config_file(str(path), catalog(), gates=gates)
+        assert validate(config, catalog(), gates) == []
 
     def test_manifests_are_objects(self):
         for path in MANIFESTS:

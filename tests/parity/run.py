@@ -14,7 +14,7 @@ preemption would evict on which node, and which volumes are reserved.
 Among equally good nodes the recording takes the first by name. The replay puts each pod where the
 recording put it, and evicts and nominates whom it did, so one difference does not cause others.
 
-Plugins that are not built (`kscheduler.plugins.NOT_BUILT`) do not run and their part of the
+Plugins that are not built (`kscheduler.plugins.not_built`) do not run and their part of the
 recording is not compared:
 
 - Where one of them rejected a node, ours must reject it as the recording says the remaining plugins

@@ -1,6 +1,6 @@
 """What must equal what: an observed attempt against the recorded one.
 
-What `NOT_BUILT` plugins said is left out, and so is what follows from it; see the runner for the
+What plugins that are not built said is left out, and so is what follows from it; see the runner for the
 rule.
 """
 

@@ -1,6 +1,6 @@
 """A difference from the recording, and which parts of a recording can differ at all.
 
-`NOT_BUILT` plugins take no part in the replay; what they said is theirs.
+Plugins that are not built take no part in the replay; what they said is theirs.
 """
 
 from collections.abc import Iterator
