@@ -1,7 +1,7 @@
 """What must equal what: an observed attempt against the recorded one.
 
-What plugins that are not built said is left out, and so is what follows from it; see the runner for the
-rule.
+What plugins that are not built said is left out, and so is what follows from it; see the runner for
+the rule.
 """
 
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.framework.status import Code
-from kscheduler.plugins.node_resources.shortages import (
+from kscheduler.plugins.node_resources.fit import (
     MAX_RESOURCES,
     rejections,
     shortages,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.plugins.node_resources.scores import (
-    balance_gain,
+from kscheduler.plugins.node_resources.balanced_allocation import balance_gain
+from kscheduler.plugins.node_resources.resource_allocation import (
     least_allocated,
     most_allocated,
     requested_to_capacity_ratio,

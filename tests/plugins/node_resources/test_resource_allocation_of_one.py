@@ -4,11 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.plugins.node_resources.scores import balance_gain, least_allocated, most_allocated
-from kscheduler.plugins.node_resources.scores_of_one import (
+from kscheduler.plugins.node_resources.balanced_allocation import balance_gain, balance_gain_of_one
+from kscheduler.plugins.node_resources.resource_allocation import (
     LARGEST,
-    balance_gain_of_one,
+    least_allocated,
     least_allocated_of_one,
+    most_allocated,
     most_allocated_of_one,
 )
 
