@@ -38,9 +38,9 @@ from kscheduler.event_handlers import EventHandlers
 from kscheduler.framework.handle import Factory
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import resources_read
-from kscheduler.queue.backoff import Backoff
-from kscheduler.queue.nominated import Nominator
-from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.queue.backoff_queue import Backoff
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.runtime.background import Background
 from kscheduler.runtime.extenders.extender import Extender
 from kscheduler.runtime.extenders.extenders import Extenders

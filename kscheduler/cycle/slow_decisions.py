@@ -37,8 +37,8 @@ from kscheduler import logs
 from kscheduler.cycle.failure import Recorder
 from kscheduler.gotext.duration import SECOND, format_duration
 from kscheduler.metrics import Metrics
-from kscheduler.queue.backoff import Backoff, backoff_nanoseconds
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.backoff_queue import Backoff, backoff_nanoseconds
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.plugin_in_stack import PluginCall, plugin_in_stack
 from kscheduler.state.pod_info import PodInfo
 
@@ -164,7 +164,7 @@ class SlowDecisions:
         self._postponed.inc()
         return until
 
-    def decided(self, queued: QueuedPod, seconds: float, *, found: bool, now: float) -> None:
+    def decided(self, queued: QueuedPodInfo, seconds: float, *, found: bool, now: float) -> None:
         """Record a decision that took so long; a slow one that found no node postpones the pod."""
         samples = self.watch.take() if seconds >= SAMPLE_SECONDS else None
         if seconds < SLOW_SECONDS:
@@ -206,7 +206,7 @@ class SlowDecisions:
 
     def _report(
         self,
-        queued: QueuedPod,
+        queued: QueuedPodInfo,
         call: PluginCall,
         seconds: float,
         times: int,

@@ -23,7 +23,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.status import SKIP, Code, Rejection, Status, unresolvable
-from kscheduler.state.declared_features import KNOWN_FEATURES, feature_bits
+from kscheduler.state.nodes import KNOWN_FEATURES, feature_bits
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 

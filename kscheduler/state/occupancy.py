@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kscheduler.state.change_log import ChangeLog
+from kscheduler.state.change_log import ChangeLog, next_generation
 from kscheduler.state.columns import Column, Matrix
 from kscheduler.state.disks import Disks
-from kscheduler.state.generations import next_generation
 from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.pod_index import LivePodIndex, PodIndex
 from kscheduler.state.pod_info import PodInfo
@@ -18,7 +17,7 @@ from kscheduler.state.resources import Resources
 
 
 class Occupancy(ABC):
-    """Which pods are on which rows, and what they take there."""
+    """Pods on rows, and what they take there."""
 
     requested: Matrix
     nonzero_requested: Matrix
@@ -35,7 +34,7 @@ class Occupancy(ABC):
 
     @abstractmethod
     def claim_users(self, claim: str) -> int:
-        """How often pods on any row name the claim `namespace/name`."""
+        """Number of times that pods on any row name the claim `namespace/name`."""
 
 
 class LiveOccupancy(Occupancy):

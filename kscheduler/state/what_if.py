@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from kscheduler.state.affinity_term import TermKind
 from kscheduler.state.carried_terms import CarriedOver, NodeLabels
+from kscheduler.state.change_log import next_generation
 from kscheduler.state.columns import Column, Matrix, read_only, wrap_int64
 from kscheduler.state.disks import Disks
-from kscheduler.state.generations import next_generation
 from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.occupancy import Occupancy, take_out
@@ -196,10 +196,13 @@ class NominatedPods(PodBatch):
         # pod may name thousands of resources, of which nodes have few.
         self._requests: dict[str, dict[int, int]] = {}
         self._columns: dict[str, Amounts] = {}
+        # The columns that `requests` was asked for last, and its answer, until a row changes.
+        self._laid_out: tuple[Columns, Amounts] | None = None
 
     def put(self, row: int, pods: Sequence[PodInfo]) -> None:
         """From now on these, and no others, are nominated to the row."""
         self.__dict__.pop("rows", None)
+        self._laid_out = None
         if row in self.pods:
             self._clear(row)
         if not pods:
@@ -238,6 +241,8 @@ class NominatedPods(PodBatch):
         return self.marked.nonzero()[0]
 
     def requests(self, columns: Columns, width: int) -> Amounts:
+        if self._laid_out is not None and self._laid_out[0] == columns:
+            return self._laid_out[1]
         amounts = np.zeros((width, len(self.rows)), np.int64)
         for name in columns.keys() & self._requests.keys():
             column = self._columns.get(name)
@@ -246,6 +251,7 @@ class NominatedPods(PodBatch):
                 column = self._columns[name] = np.zeros(self._length, np.int64)
                 column[list(by_row)] = list(by_row.values())
             amounts[columns[name]] = column.take(self.rows)
+        self._laid_out = dict(columns), amounts
         return amounts
 
     @property

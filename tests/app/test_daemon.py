@@ -133,7 +133,7 @@ class TestEnds:
             def broken(now):
                 raise ValueError("a bug")
 
-            daemon.scheduler.queue.flush_backoff = broken
+            daemon.scheduler.queue.flush_backoff_completed = broken
             with pytest.raises(ExceptionGroup) as raised:
                 await code_of(task)
         assert raised.group_contains(ValueError, match="a bug")

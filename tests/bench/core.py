@@ -42,7 +42,7 @@ from kscheduler.framework.handle import Factory
 from kscheduler.framework.listers import FixedListers, Listers
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import catalog, factories
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
@@ -107,7 +107,7 @@ class Cluster:
         """What is measured: one pod from its struct to its node."""
         info = PodInfo(pod)
         cycle = CycleState(sampled=self._rng.random() < SAMPLED)
-        queued = QueuedPod(info, timestamp=0.0)
+        queued = QueuedPodInfo(info, timestamp=0.0)
         attempt = Attempt(queued, self.framework, cycle, self.cache.snapshot())
         outcome = at_once(self.algorithm.schedule_pod(attempt))
         assert isinstance(outcome, Placement), outcome

@@ -41,7 +41,7 @@ from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.status import Rejection, Scores, Status, rejected, unschedulable
 from kscheduler.gotext.duration import Duration
 from kscheduler.metrics import Metrics
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.extenders.extender import Extender
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.state.nodes_view import Nodes
@@ -131,7 +131,7 @@ class Asked:
 
     async def _place(self, pod: Pod) -> PodInfo:
         info, nodes = PodInfo(pod), self._cluster.cache.snapshot()
-        queued, framework = QueuedPod(info, timestamp=0.0), self._cluster.framework
+        queued, framework = QueuedPodInfo(info, timestamp=0.0), self._cluster.framework
         attempt = Attempt(queued, framework, CycleState(), nodes, extended=True)
         outcome = await self._algorithm.schedule_pod(attempt)
         assert isinstance(outcome, Placement), outcome

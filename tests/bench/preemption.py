@@ -38,7 +38,7 @@ from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.status import Diagnosis
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import catalog, factories
-from kscheduler.queue.nominated import Nominator
+from kscheduler.queue.nominator import Nominator
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.preemption.evaluator import Candidates, Evaluator
 from kscheduler.runtime.profile import build_frameworks

@@ -24,7 +24,7 @@ from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.status import unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
-from kscheduler.queue.nominated import Nominator
+from kscheduler.queue.nominator import Nominator
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind

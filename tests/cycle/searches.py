@@ -22,8 +22,8 @@ from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import Code, Rejection, unresolvable, unschedulable
 from kscheduler.metrics import Metrics
-from kscheduler.queue.nominated import Nominator
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.extenders.extender import Passed
 from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
 from kscheduler.runtime.framework import Framework
@@ -260,7 +260,7 @@ def told(found):
 
 
 def make_attempt(framework, pod, nodes, *, extended=False):
-    queued = QueuedPod(pod, timestamp=0.0)
+    queued = QueuedPodInfo(pod, timestamp=0.0)
     return Attempt(queued, framework, CycleState(), nodes, extended=extended)
 
 

@@ -17,7 +17,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import catalog, factories
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
@@ -78,7 +78,7 @@ class Cluster:
 
     def place(self, pod, *, skip=0):
         self.number += 1 + skip
-        queued = QueuedPod(pod, timestamp=0.0, signature=self.framework.sign(pod))
+        queued = QueuedPodInfo(pod, timestamp=0.0, signature=self.framework.sign(pod))
         nodes = self.cache.snapshot()
         attempt = Attempt(queued, self.framework, CycleState(), nodes, self.number)
         outcome = at_once(self.algorithm.schedule_pod(attempt))

@@ -276,13 +276,13 @@ class TestFailure:
         rig.add("w")
         rig.schedule()
         moved = []
-        move_all = rig.queue.move_all
+        move_all = rig.queue.move_all_to_active_or_backoff_queue
 
         def watched(event, old, new, now, pre_check=None):
             moved.append((event.label, old.name, rig.where))
             move_all(event, old, new, now, pre_check)
 
-        rig.queue.move_all = watched
+        rig.queue.move_all_to_active_or_backoff_queue = watched
         await rig.placed()
         assert moved == [("AssignedPodDelete", "p", {"unschedulable": ["w"]})]
         assert sorted(rig.where["backoff"]) == ["p", "w"]
@@ -294,14 +294,14 @@ class TestFailure:
         rig.add("w")
         rig.schedule()
         moved = []
-        move_all = rig.queue.move_all
+        move_all = rig.queue.move_all_to_active_or_backoff_queue
 
         def watched(event, old, new, now, pre_check=None):
             waiting = [queued.pod for queued in rig.queue.pending().unschedulable]
             moved.append([pod.name for pod in waiting if pre_check(pod)])
             move_all(event, old, new, now, pre_check)
 
-        rig.queue.move_all = watched
+        rig.queue.move_all_to_active_or_backoff_queue = watched
         await rig.placed()
         assert moved == [["w"]]  # the pod itself waits as well, but its own room is no news to it
         assert rig.where == {"backoff": ["w"], "unschedulable": ["p"]}
@@ -312,7 +312,7 @@ class TestFailure:
         attempt = rig.schedule()
         bound = rig.change(pod, spec={"node_name": "n1"})
         rig.cache.add_pod(attempt.pod)
-        rig.queue.move_all = None
+        rig.queue.move_all_to_active_or_backoff_queue = None
         await rig.bind(attempt)
         assert rig.cache.pod_count == 1
         assert rig.where == {}

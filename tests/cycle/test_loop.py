@@ -190,7 +190,9 @@ class TestOneCycle:
     )
     def test_reserve_and_permit_may_say_no(self, make_rig, scripted, point, answer, note, place):
         rig = make_rig(scripted("R", reserve=None), scripted("X", **{point: answer}))
-        rig.queue.move_all = None  # room that was only just taken is no news to anybody
+        rig.queue.move_all_to_active_or_backoff_queue = (
+            None  # room that was only just taken is no news to anybody
+        )
         pod = rig.add()
         assert rig.schedule() is None
         assert rig.told[-1][2] == note.format(point.capitalize())

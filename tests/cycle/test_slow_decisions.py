@@ -15,7 +15,7 @@ from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import rejected, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import Backoff
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.plugin_in_stack import PluginCall
 from kscheduler.state.pod_info import PodInfo
 
@@ -161,7 +161,7 @@ class TestRest:
         assert (popped.attempts, len(rig.queue.in_flight)) == (1, 0)
         assert rig.queue.pop() is None  # nor does it leave early because nobody else is there
         rig.now += 2
-        rig.queue.flush_backoff(rig.now)
+        rig.queue.flush_backoff_completed(rig.now)
         assert rig.where == {"active": ["p"]}
         assert rig.loop.slow.postponed_until(popped.pod, rig.now) == 0
 
@@ -174,10 +174,10 @@ class TestRest:
         rig.add()
         rig.schedule()
         rig.now += 29
-        rig.queue.flush_backoff(rig.now)
+        rig.queue.flush_backoff_completed(rig.now)
         assert rig.where == {"backoff": ["p"]}
         rig.now += 2
-        rig.queue.flush_backoff(rig.now)
+        rig.queue.flush_backoff_completed(rig.now)
         assert rig.where == {"active": ["p"]}
 
     @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ class TestPodsLikeIt:
         assert len(rig.where["backoff"]) == 199
         for _ in range(10):
             rig.now += 3600
-            rig.queue.flush_backoff(rig.now)
+            rig.queue.flush_backoff_completed(rig.now)
             await until(lambda: not rig.where.get("active"))
         assert attempts(rig) == 11
         assert rig.metrics.kscheduler_postponed_attempts_total.value > 1000
@@ -285,7 +285,7 @@ class TestPodsLikeIt:
 
 class TestBounds:
     def decide(self, slow, pod, *, seconds=2.0, now=NOW):
-        slow.decided(QueuedPod(PodInfo(pod), now), seconds, found=True, now=now)
+        slow.decided(QueuedPodInfo(PodInfo(pod), now), seconds, found=True, now=now)
 
     @pytest.fixture
     def slow(self, make_rig):
@@ -339,7 +339,7 @@ class TestWatch:
 
     def test_waiting_for_others_is_not_deciding(self, make_rig):
         rig = make_rig()
-        slow, queued = rig.loop.slow, QueuedPod(PodInfo(rig.add()), NOW)
+        slow, queued = rig.loop.slow, QueuedPodInfo(PodInfo(rig.add()), NOW)
         slow.watch.begin(1.0)
         slow.watch.end()
         slow.decided(queued, slow.watch.seconds_in_plugins, found=True, now=NOW)

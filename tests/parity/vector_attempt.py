@@ -16,7 +16,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Charge, Code, Status
 from kscheduler.plugins import not_built
 from kscheduler.plugins.volume_binding.plugin import VolumeBindingState
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.pre_filter import PreFilterOutcome
 from kscheduler.runtime.score import ScoreBoard
@@ -88,7 +88,7 @@ class Attempt:
 
     def _attempt(self, cycle: CycleState) -> attempt.Attempt:
         assert self.framework is not None
-        queued = QueuedPod(self.pod, timestamp=0.0)
+        queued = QueuedPodInfo(self.pod, timestamp=0.0)
         return attempt.Attempt(queued, self.framework, cycle, self.nodes)
 
     def filter(self) -> Filtered:

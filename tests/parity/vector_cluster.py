@@ -25,8 +25,8 @@ from kscheduler.errors import ConfigError
 from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import catalog, factories, not_built
-from kscheduler.queue.nominated import Nominator
-from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache

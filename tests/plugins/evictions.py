@@ -23,7 +23,7 @@ from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
 from kscheduler.plugins.node_resources.fit import NodeResourcesFit
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
@@ -184,7 +184,7 @@ class Stage:
         self.listers.pods.setdefault(pod.key, pod)
         cycle = CycleState()
         algorithm = SchedulingAlgorithm(Metrics(), rng=Random(0), percentage_of_nodes_to_score=100)
-        queued = QueuedPod(PodInfo(pod), timestamp=0.0)
+        queued = QueuedPodInfo(PodInfo(pod), timestamp=0.0)
         attempt = Attempt(queued, self.framework, cycle, self.cache.snapshot())
         found = at_once(algorithm.find_nodes_that_fit_pod(attempt))
         assert isinstance(found, Unschedulable)

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kscheduler.api.core import Node, Pod, PodSpec, PodStatus
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.metrics import Metrics
-from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.runtime.filter_with_nominated import NominatedBesidePriority
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo

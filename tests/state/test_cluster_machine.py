@@ -45,7 +45,7 @@ from kscheduler.state.affinity_term import AffinityTerm, TermKind
 from kscheduler.state.cache import Cache
 from kscheduler.state.disks import DiskUse
 from kscheduler.state.host_ports import HostPort
-from kscheduler.state.node_order import zone_key
+from kscheduler.state.nodes import zone_key
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.what_if import PodsByRow, WhatIf
 

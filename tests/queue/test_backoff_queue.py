@@ -1,7 +1,7 @@
 import pytest
 
-from kscheduler.queue.backoff import Backoff, BackoffQueue, backoff_nanoseconds
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.backoff_queue import Backoff, BackoffQueue, backoff_nanoseconds
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 
 NOW = 1_700_000_000.0
 MAX_INT64 = 2**63 - 1
@@ -13,7 +13,7 @@ def rank(queued):
 
 
 def failed(pod, timestamp=NOW, *, rejections=0, errors=0, by=("fit",)):
-    return QueuedPod(
+    return QueuedPodInfo(
         pod,
         timestamp=timestamp,
         unschedulable_count=rejections,

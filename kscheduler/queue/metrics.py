@@ -3,18 +3,18 @@
 from collections.abc import Iterable
 
 from kscheduler.metrics import Metrics
-from kscheduler.queue.hints import Verdict
+from kscheduler.queue.queueing_hints import QueueingStrategy
 
 POD = "pod"
 
 _PLACE_OF_VERDICT = {
-    Verdict.SKIP: "unschedulable",
-    Verdict.AFTER_BACKOFF: "backoff",
-    Verdict.IMMEDIATELY: "active",
+    QueueingStrategy.SKIP: "unschedulable",
+    QueueingStrategy.AFTER_BACKOFF: "backoff",
+    QueueingStrategy.IMMEDIATELY: "active",
 }
 
 
-class QueueRecorder:
+class QueueMetrics:
     def __init__(self, metrics: Metrics) -> None:
         self._incoming_pods = metrics.queue_incoming_pods_total
         self._incoming_entities = metrics.queue_incoming_entities_total
@@ -26,7 +26,7 @@ class QueueRecorder:
         self._sizes: dict[str, int] = {}
         self._dropped = metrics.kscheduler_inflight_events_dropped_total
 
-    def incoming(self, place: str, event: str, verdict: Verdict | None) -> None:
+    def incoming(self, place: str, event: str, verdict: QueueingStrategy | None) -> None:
         """A pod entered a place.
 
         As upstream, it is no new entity there if the place is the one its verdict speaks of: a

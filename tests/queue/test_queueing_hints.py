@@ -15,8 +15,8 @@ from kscheduler.framework.cluster_event import (
     EventWithHint,
     Hint,
 )
-from kscheduler.queue.hints import QueueingHints, Rejector, Verdict
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.queue.queueing_hints import QueueingHints, QueueingStrategy, Rejector
 
 PROFILE = "default-scheduler"
 LABEL = ClusterEvent(NODE, Action.UPDATE_NODE_LABEL)
@@ -62,7 +62,7 @@ def hints_of(observed):
 def waiting(make_pod):
     def build(*, by=(), pending=(), profile=PROFILE):
         pod = make_pod(profile=profile)
-        return QueuedPod(
+        return QueuedPodInfo(
             pod, timestamp=0, unschedulable_plugins=set(by), pending_plugins=set(pending)
         )
 
@@ -72,41 +72,55 @@ def waiting(make_pod):
 @pytest.mark.parametrize(
     ("registrations", "by", "pending", "want"),
     [
-        pytest.param({}, [], [], Verdict.AFTER_BACKOFF, id="rejected by nobody"),
-        pytest.param({"a": [(LABEL, queue)]}, ["a"], [], Verdict.AFTER_BACKOFF, id="queue"),
-        pytest.param({"a": [(LABEL, queue)]}, [], ["a"], Verdict.IMMEDIATELY, id="pending queue"),
-        pytest.param({"a": [(LABEL, skip)]}, ["a"], [], Verdict.SKIP, id="skip"),
-        pytest.param({"a": [(LABEL, None)]}, ["a"], [], Verdict.AFTER_BACKOFF, id="no function"),
-        pytest.param({"a": [(LABEL, broken)]}, ["a"], [], Verdict.AFTER_BACKOFF, id="error"),
-        pytest.param({"a": [(LABEL, broken)]}, [], ["a"], Verdict.IMMEDIATELY, id="pending error"),
-        pytest.param({"a": [(NODE_ADDED, queue)]}, ["a"], [], Verdict.SKIP, id="another event"),
-        pytest.param({"b": [(LABEL, queue)]}, ["a"], [], Verdict.SKIP, id="another plugin"),
+        pytest.param({}, [], [], QueueingStrategy.AFTER_BACKOFF, id="rejected by nobody"),
+        pytest.param(
+            {"a": [(LABEL, queue)]}, ["a"], [], QueueingStrategy.AFTER_BACKOFF, id="queue"
+        ),
+        pytest.param(
+            {"a": [(LABEL, queue)]}, [], ["a"], QueueingStrategy.IMMEDIATELY, id="pending queue"
+        ),
+        pytest.param({"a": [(LABEL, skip)]}, ["a"], [], QueueingStrategy.SKIP, id="skip"),
+        pytest.param(
+            {"a": [(LABEL, None)]}, ["a"], [], QueueingStrategy.AFTER_BACKOFF, id="no function"
+        ),
+        pytest.param(
+            {"a": [(LABEL, broken)]}, ["a"], [], QueueingStrategy.AFTER_BACKOFF, id="error"
+        ),
+        pytest.param(
+            {"a": [(LABEL, broken)]}, [], ["a"], QueueingStrategy.IMMEDIATELY, id="pending error"
+        ),
+        pytest.param(
+            {"a": [(NODE_ADDED, queue)]}, ["a"], [], QueueingStrategy.SKIP, id="another event"
+        ),
+        pytest.param(
+            {"b": [(LABEL, queue)]}, ["a"], [], QueueingStrategy.SKIP, id="another plugin"
+        ),
         pytest.param(
             {"a": [(LABEL, queue)], "b": [(LABEL, queue)]},
             ["a"],
             ["b"],
-            Verdict.IMMEDIATELY,
+            QueueingStrategy.IMMEDIATELY,
             id="both say queue: pending wins",
         ),
         pytest.param(
             {"a": [(LABEL, queue)], "b": [(LABEL, skip)]},
             ["a"],
             ["b"],
-            Verdict.AFTER_BACKOFF,
+            QueueingStrategy.AFTER_BACKOFF,
             id="pending skips, the other queues",
         ),
         pytest.param(
             {"a": [(LABEL, skip), (ClusterEvent(NODE, Action.UPDATE), queue)]},
             ["a"],
             [],
-            Verdict.AFTER_BACKOFF,
+            QueueingStrategy.AFTER_BACKOFF,
             id="one of two registrations queues",
         ),
     ],
 )
 def test_verdict_of_a_label_change(hints_of, waiting, registrations, by, pending, want):
     pod = waiting(by=by, pending=pending)
-    assert hints_of(registrations).judge(pod, LABEL, "old", "new") is want
+    assert hints_of(registrations).is_pod_worth_requeuing(pod, LABEL, "old", "new") is want
 
 
 def test_a_hint_of_a_plugin_that_did_not_reject_the_pod_is_never_called(hints_of, waiting):
@@ -117,14 +131,14 @@ def test_a_hint_of_a_plugin_that_did_not_reject_the_pod_is_never_called(hints_of
         return Hint.SKIP
 
     hints = hints_of({"rejector": [(LABEL, remember)], "other": [(LABEL, broken)]})
-    hints.judge(waiting(by=["rejector"]), LABEL, "old", "new")
+    hints.is_pod_worth_requeuing(waiting(by=["rejector"]), LABEL, "old", "new")
     assert asked == [("p", "old", "new")]
 
 
 def test_each_call_is_observed_with_its_answer(hints_of, waiting, observed):
     hints = hints_of({"a": [(LABEL, skip)], "b": [(LABEL, broken)], "c": [(LABEL, queue)]})
     pod = waiting(by=["a", "b", "c"], pending=["never"])
-    hints.judge(pod, LABEL, None, None)
+    hints.is_pod_worth_requeuing(pod, LABEL, None, None)
     label = "NodeUpdateNodeLabel"
     assert observed == [("a", label, "QueueSkip"), ("b", label, "Error"), ("c", label, "Queue")]
 
@@ -154,33 +168,44 @@ def test_each_call_is_observed_with_its_answer(hints_of, waiting, observed):
 )
 def test_which_registration_wants_which_event(hints_of, registered, incoming, want):
     hints = hints_of({"a": [(registered, queue)]})
-    assert hints.concerns_anyone(incoming) is want
+    assert hints.is_event_of_interest(incoming) is want
     assert hints.interest(incoming).rejectors == ((Rejector(PROFILE, "a"),) if want else ())
 
 
 def test_a_wildcard_wakes_everyone_without_asking(hints_of, waiting):
     hints = hints_of({"a": [(ANY_CHANGE, broken)]})
-    assert hints.judge(waiting(by=["a"]), ANY_CHANGE, None, None) is Verdict.AFTER_BACKOFF
+    assert (
+        hints.is_pod_worth_requeuing(waiting(by=["a"]), ANY_CHANGE, None, None)
+        is QueueingStrategy.AFTER_BACKOFF
+    )
 
 
 def test_a_wildcard_for_one_pod_wakes_no_other(hints_of, waiting, make_pod):
     hints = hints_of({})
     for_me, for_another = make_pod("p"), make_pod("q")
     pod = waiting(by=["a"])
-    assert hints.judge(pod, FORCE_ACTIVATE, None, for_me) is Verdict.AFTER_BACKOFF
-    assert hints.judge(pod, FORCE_ACTIVATE, None, for_another) is Verdict.SKIP
+    assert (
+        hints.is_pod_worth_requeuing(pod, FORCE_ACTIVATE, None, for_me)
+        is QueueingStrategy.AFTER_BACKOFF
+    )
+    assert (
+        hints.is_pod_worth_requeuing(pod, FORCE_ACTIVATE, None, for_another)
+        is QueueingStrategy.SKIP
+    )
 
 
 def test_hints_of_another_profile_are_not_asked(observed, waiting):
     hints = QueueingHints({"other": {"a": [EventWithHint(LABEL, queue)]}, PROFILE: {}}, observed)
     assert hints.interest(LABEL).rejectors == (Rejector("other", "a"),)
-    assert hints.judge(waiting(by=["a"]), LABEL, None, None) is Verdict.SKIP
+    assert (
+        hints.is_pod_worth_requeuing(waiting(by=["a"]), LABEL, None, None) is QueueingStrategy.SKIP
+    )
 
 
 def test_a_pod_of_an_unknown_profile_is_tried_again(hints_of, waiting):
     hints = hints_of({"a": [(LABEL, skip)]})
     pod = waiting(by=["a"], profile="gone")
-    assert hints.judge(pod, LABEL, None, None) is Verdict.AFTER_BACKOFF
+    assert hints.is_pod_worth_requeuing(pod, LABEL, None, None) is QueueingStrategy.AFTER_BACKOFF
 
 
 def test_resources_are_the_union_of_what_plugins_registered(hints_of):

@@ -1,4 +1,4 @@
-"""Moves of many waiting pods, done in slices.
+"""MoveRequests of many waiting pods, done in slices.
 
 A cluster event is put to each pod that it may help, some 10 µs a pod. With 100,000 pods waiting
 that would hold up the event loop for a second. So the first `SLICE_PODS` pods are visited at once
@@ -19,7 +19,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kscheduler import logs
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 
 log = logs.logger(__name__)
 
@@ -32,11 +32,11 @@ Step = Callable[[], None]
 
 
 class _Move(NamedTuple):
-    pods: Iterator[QueuedPod]
-    visit: Callable[[QueuedPod], None]
+    pods: Iterator[QueuedPodInfo]
+    visit: Callable[[QueuedPodInfo], None]
 
 
-class Moves:
+class MoveRequests:
     """The moves of one queue; `settle` is called after each slice.
 
     `later` calls a function in the next turn of the event loop. Without it every move is made in
@@ -49,7 +49,7 @@ class Moves:
         later: Callable[[Step], object] | None = None,
         hold: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._settle = settle
+        self._after_change = settle
         self._later = later
         self._hold = hold
         self._under_way: deque[_Move] = deque()
@@ -58,21 +58,21 @@ class Moves:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def start(self, pods: Iterable[QueuedPod], visit: Callable[[QueuedPod], None]) -> None:
+    def start(self, pods: Iterable[QueuedPodInfo], visit: Callable[[QueuedPodInfo], None]) -> None:
         """Visits each pod, the first ones before this returns."""
         move = _Move(iter(pods), visit)
         done = self._advance(move, None if self._later is None else SLICE_PODS)
-        self._settle()
+        self._after_change()
         if done or self._later is None:
             return
         if not self._under_way:
             self._held.enter_context(self._hold())
-            self._later(self._go_on)
+            self._later(self._next_slice)
         elif len(self._under_way) >= MAX_MOVES:
             self._advance(self._under_way.popleft(), None)
         self._under_way.append(move)
 
-    def _go_on(self) -> None:
+    def _next_slice(self) -> None:
         """The next slice of the oldest move."""
         assert self._later is not None
         try:
@@ -82,10 +82,10 @@ class Moves:
             stack = traceback.format_exc()
             log.error(error, "Moving a pod to another queue failed", stack=stack)
         if self._under_way:
-            self._later(self._go_on)
+            self._later(self._next_slice)
         else:
             self._held.close()
-        self._settle()
+        self._after_change()
 
     @staticmethod
     def _advance(move: _Move, most: int | None) -> bool:

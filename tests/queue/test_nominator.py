@@ -1,6 +1,6 @@
 import pytest
 
-from kscheduler.queue.nominated import Nominator
+from kscheduler.queue.nominator import Nominator
 
 
 @pytest.fixture

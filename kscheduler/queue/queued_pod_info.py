@@ -21,7 +21,7 @@ def shared_names(names: frozenset[str]) -> frozenset[str]:
 
 
 @dataclass(slots=True, eq=False)
-class QueuedPod:
+class QueuedPodInfo:
     """Times are seconds since the epoch; None where the thing has not happened."""
 
     pod: PodInfo

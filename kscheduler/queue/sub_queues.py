@@ -9,18 +9,18 @@ from typing import Any, Protocol
 from kscheduler import logs
 from kscheduler.framework.cluster_event import POP_FROM_BACKOFF_Q
 from kscheduler.framework.status import Code, Status
-from kscheduler.queue.backoff import Backoff, BackoffQueue
+from kscheduler.queue.backoff_queue import Backoff, BackoffQueue
 from kscheduler.queue.heap import PodHeap
-from kscheduler.queue.hints import Registrations, Verdict
-from kscheduler.queue.queued_pod import QueuedPod, shared_names
-from kscheduler.queue.recorder import POD, QueueRecorder
+from kscheduler.queue.metrics import POD, QueueMetrics
+from kscheduler.queue.queued_pod_info import QueuedPodInfo, shared_names
+from kscheduler.queue.queueing_hints import QueueingStrategy, Registrations
 from kscheduler.queue.unschedulable import UnschedulablePods
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
 
 
-class Place(Enum):
+class QueueName(Enum):
     """Where a pod waits, by the name logs use."""
 
     ACTIVE = "Active"
@@ -34,7 +34,7 @@ class Profile(Protocol):
     @property
     def events(self) -> Registrations: ...
 
-    def sort_key(self, queued: QueuedPod, /) -> Any: ...
+    def sort_key(self, queued: QueuedPodInfo, /) -> Any: ...
 
     def run_pre_enqueue(self, pod: PodInfo, first: str, /) -> Status | None:
         """The first refusal, if any; the plugin called `first` is asked before the others."""
@@ -45,14 +45,14 @@ class Profile(Protocol):
     def sign(self, pod: PodInfo, /) -> bytes | None: ...
 
 
-class Places:
+class SubQueues:
     """Active, backoff and unschedulable; moving a pod takes it from where it was."""
 
     def __init__(
         self,
         profiles: Mapping[str, Profile],
         backoff: Backoff,
-        recorder: QueueRecorder,
+        recorder: QueueMetrics,
         is_reporting: Callable[[], bool],
     ) -> None:
         sort_key = next(iter(profiles.values())).sort_key
@@ -65,30 +65,30 @@ class Places:
         self.unschedulable = UnschedulablePods(profiles)
 
     @property
-    def someone_is_next(self) -> bool:
+    def has_next(self) -> bool:
         return bool(self.active) or (self.backoff.rejected_count > 0 and self._may_pop_early())
 
-    def get(self, key: str) -> QueuedPod | None:
+    def get(self, key: str) -> QueuedPodInfo | None:
         return self.active.get(key) or self.backoff.get(key) or self.unschedulable.get(key)
 
-    def place_of(self, key: str) -> Place | None:
+    def queue_of(self, key: str) -> QueueName | None:
         if key in self.active:
-            return Place.ACTIVE
+            return QueueName.ACTIVE
         if key in self.backoff:
-            return Place.BACKOFF
-        return Place.UNSCHEDULABLE if key in self.unschedulable else None
+            return QueueName.BACKOFF
+        return QueueName.UNSCHEDULABLE if key in self.unschedulable else None
 
-    def remove(self, key: str) -> QueuedPod | None:
+    def remove(self, key: str) -> QueuedPodInfo | None:
         return self.active.remove(key) or self.backoff.remove(key) or self.unschedulable.remove(key)
 
-    def reorder(self, queued: QueuedPod) -> None:
+    def reorder(self, queued: QueuedPodInfo) -> None:
         """The pod itself changed, and with it perhaps its rank."""
         if queued.key in self.active:
             self.active.put(queued)
         elif queued.key in self.backoff:
             self.backoff.put(queued)
 
-    def next(self) -> QueuedPod | None:
+    def next(self) -> QueuedPodInfo | None:
         """Takes out the pod to try next: when nobody is active, one that is backing off."""
         queued = self.active.pop()
         if queued is None and self._may_pop_early():
@@ -103,68 +103,78 @@ class Places:
         """
         return self._times.windows and not self._is_reporting()
 
-    def requeue(self, queued: QueuedPod, verdict: Verdict, event: str, now: float) -> Place:
-        if verdict is Verdict.SKIP:
-            self._park(queued, event, verdict)
-            return Place.UNSCHEDULABLE
-        if verdict is Verdict.AFTER_BACKOFF and self._times.waiting(queued, now):
-            return self._to_backoff(queued, event, verdict)
-        return self.to_active(queued, event, now, verdict=verdict)
+    def requeue(
+        self, queued: QueuedPodInfo, verdict: QueueingStrategy, event: str, now: float
+    ) -> QueueName:
+        if verdict is QueueingStrategy.SKIP:
+            self._put_unschedulable(queued, event, verdict)
+            return QueueName.UNSCHEDULABLE
+        if verdict is QueueingStrategy.AFTER_BACKOFF and self._times.waiting(queued, now):
+            return self._move_to_backoff_queue(queued, event, verdict)
+        return self.move_to_active_queue(queued, event, now, verdict=verdict)
 
-    def is_held(self, queued: QueuedPod) -> bool:
+    def is_still_gated(self, queued: QueuedPodInfo) -> bool:
         """Whether the gate that the pod waits at is still closed."""
         profile = self._profiles.get(queued.profile)
         return profile is not None and profile.still_gates(queued.pod, queued.gating_plugin)
 
-    def to_active(
+    def move_to_active_queue(
         self,
-        queued: QueuedPod,
+        queued: QueuedPodInfo,
         event: str,
         now: float,
         *,
-        verdict: Verdict | None = None,
+        verdict: QueueingStrategy | None = None,
         from_backoff: bool = False,
-    ) -> Place:
+    ) -> QueueName:
         """Lets the pod be tried, unless it is gated; without a verdict it counts as new there."""
         asked_before = from_backoff and self._times.windows
-        if not asked_before and not self._passes_gate(queued):
-            return self._gate(queued, event, verdict)
+        if not asked_before and not self._run_pre_enqueue(queued):
+            return self._put_gated(queued, event, verdict)
         if queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = now
         self.unschedulable.remove(queued.key)
         self.active.put(queued)
-        self._moved(queued, Place.ACTIVE, event, verdict)
-        return Place.ACTIVE
+        self._moved(queued, QueueName.ACTIVE, event, verdict)
+        return QueueName.ACTIVE
 
-    def _to_backoff(self, queued: QueuedPod, event: str, verdict: Verdict) -> Place:
+    def _move_to_backoff_queue(
+        self, queued: QueuedPodInfo, event: str, verdict: QueueingStrategy
+    ) -> QueueName:
         # A pod may be popped from here directly, hence the gate.
-        if self._times.windows and not self._passes_gate(queued):
-            return self._gate(queued, event, verdict)
+        if self._times.windows and not self._run_pre_enqueue(queued):
+            return self._put_gated(queued, event, verdict)
         self.unschedulable.remove(queued.key)
         self.backoff.put(queued)
-        self._moved(queued, Place.BACKOFF, event, verdict)
-        return Place.BACKOFF
+        self._moved(queued, QueueName.BACKOFF, event, verdict)
+        return QueueName.BACKOFF
 
-    def _gate(self, queued: QueuedPod, event: str, verdict: Verdict | None) -> Place:
+    def _put_gated(
+        self, queued: QueuedPodInfo, event: str, verdict: QueueingStrategy | None
+    ) -> QueueName:
         if queued.key not in self.unschedulable:
             log.v(5).info(
                 "Entity moved to an internal scheduling queue, because it is gated",
                 type=POD,
                 entity=logs.ref(queued.pod.pod),
                 event=event,
-                queue=Place.UNSCHEDULABLE.value,
+                queue=QueueName.UNSCHEDULABLE.value,
             )
         # Otherwise the next event that wakes it would pass for the timeout.
         queued.was_flushed_from_unschedulable = False
-        self._park(queued, event, verdict)
-        return Place.UNSCHEDULABLE
+        self._put_unschedulable(queued, event, verdict)
+        return QueueName.UNSCHEDULABLE
 
-    def _park(self, queued: QueuedPod, event: str, verdict: Verdict | None) -> None:
+    def _put_unschedulable(
+        self, queued: QueuedPodInfo, event: str, verdict: QueueingStrategy | None
+    ) -> None:
         if queued.key not in self.unschedulable:
             self._recorder.incoming("unschedulable", event, verdict)
         self.unschedulable.put(queued)
 
-    def _moved(self, queued: QueuedPod, place: Place, event: str, verdict: Verdict | None) -> None:
+    def _moved(
+        self, queued: QueuedPodInfo, place: QueueName, event: str, verdict: QueueingStrategy | None
+    ) -> None:
         self._recorder.incoming(place.value.lower(), event, verdict)
         log.v(5).info(
             "Entity moved to an internal scheduling queue",
@@ -174,7 +184,7 @@ class Places:
             queue=place.value,
         )
 
-    def _passes_gate(self, queued: QueuedPod) -> bool:
+    def _run_pre_enqueue(self, queued: QueuedPodInfo) -> bool:
         profile = self._profiles.get(queued.profile)
         refusal = profile and profile.run_pre_enqueue(queued.pod, queued.gating_plugin)
         if not refusal:
@@ -189,7 +199,7 @@ class Places:
         return False
 
 
-def _log_refusal(queued: QueuedPod, refusal: Status) -> None:
+def _log_refusal(queued: QueuedPodInfo, refusal: Status) -> None:
     pod = logs.ref(queued.pod.pod)
     if refusal.code is Code.ERROR:
         log.unhandled(

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from kscheduler.queue.heap import PodHeap
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 
 NANOSECONDS = 1_000_000_000
 
@@ -35,12 +35,12 @@ class Backoff:
     max_seconds: float = 10
     windows: bool = True
 
-    def expiry(self, queued: QueuedPod) -> float:
+    def expiry(self, queued: QueuedPodInfo) -> float:
         """When the wait ends; remembered in the pod until its next failure."""
         usual = self._usual_expiry(queued)
         return max(usual, queued.not_before) if queued.not_before else usual
 
-    def _usual_expiry(self, queued: QueuedPod) -> float:
+    def _usual_expiry(self, queued: QueuedPodInfo) -> float:
         count = queued.consecutive_errors_count or queued.unschedulable_count
         if not self.max_seconds or not count:
             return LONG_AGO
@@ -51,7 +51,7 @@ class Backoff:
             queued.backoff_expiration = self._aligned(queued.timestamp + wait / NANOSECONDS)
         return queued.backoff_expiration
 
-    def waiting(self, queued: QueuedPod, now: float) -> bool:
+    def waiting(self, queued: QueuedPodInfo, now: float) -> bool:
         """A wait that ends within the present second is not over before that second is."""
         return self.expiry(queued) >= self._aligned(now)
 
@@ -67,8 +67,8 @@ class BackoffQueue:
     those of the errors.
     """
 
-    def __init__(self, backoff: Backoff, sort_key: Callable[[QueuedPod], Any]) -> None:
-        def window_and_rank(queued: QueuedPod) -> tuple[float, Any]:
+    def __init__(self, backoff: Backoff, sort_key: Callable[[QueuedPodInfo], Any]) -> None:
+        def window_and_rank(queued: QueuedPodInfo) -> tuple[float, Any]:
             return backoff.expiry(queued), sort_key(queued)
 
         self._backoff = backoff
@@ -81,17 +81,17 @@ class BackoffQueue:
     def __contains__(self, key: str) -> bool:
         return key in self._rejected or key in self._failed
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
         return chain(self._rejected, self._failed)
 
     @property
     def rejected_count(self) -> int:
         return len(self._rejected)
 
-    def get(self, key: str) -> QueuedPod | None:
+    def get(self, key: str) -> QueuedPodInfo | None:
         return self._rejected.get(key) or self._failed.get(key)
 
-    def put(self, queued: QueuedPod) -> None:
+    def put(self, queued: QueuedPodInfo) -> None:
         """Adds the pod; one that is here already stays in its heap, at its new place."""
         rejected = bool(queued.rejectors) and not queued.not_before
         if queued.key in self._failed or not (rejected or queued.key in self._rejected):
@@ -99,14 +99,14 @@ class BackoffQueue:
         else:
             self._rejected.put(queued)
 
-    def remove(self, key: str) -> QueuedPod | None:
+    def remove(self, key: str) -> QueuedPodInfo | None:
         return self._rejected.remove(key) or self._failed.remove(key)
 
-    def pop_early(self) -> QueuedPod | None:
+    def pop_early(self) -> QueuedPodInfo | None:
         """The rejected pod whose wait ends first, ended or not."""
         return self._rejected.pop()
 
-    def pop_completed(self, now: float) -> Iterator[QueuedPod]:
+    def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
         """Every pod whose wait is over, taken out one at a time."""
         for heap in (self._rejected, self._failed):
             while (head := heap.peek()) is not None and not self._backoff.waiting(head, now):

@@ -22,7 +22,7 @@ from kscheduler.framework.cluster_event import (
     EventWithHint,
     Hint,
 )
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 
 log = logs.logger(__name__)
 
@@ -33,7 +33,7 @@ ObserveHint = Callable[[str, str, str, float], None]
 HINT_FAILED = "Error"
 
 
-class Verdict(IntEnum):
+class QueueingStrategy(IntEnum):
     """What to do with a waiting pod; the greater wins."""
 
     SKIP = 0
@@ -48,7 +48,7 @@ class Rejector(NamedTuple):
     plugin: str
 
 
-class _Asked(NamedTuple):
+class _RegisteredHint(NamedTuple):
     plugin: str
     hint: Callable[[Any, Any, Any], Hint]
 
@@ -58,11 +58,11 @@ def _always(pod: Any, old: Any, new: Any) -> Hint:
 
 
 @dataclass(frozen=True)
-class Interest:
+class InterestedPlugins:
     """Who wants to hear of one event."""
 
     label: str
-    by_profile: Mapping[str, tuple[_Asked, ...]]
+    by_profile: Mapping[str, tuple[_RegisteredHint, ...]]
 
     @cached_property
     def rejectors(self) -> tuple[Rejector, ...]:
@@ -87,29 +87,29 @@ class QueueingHints:
         self._observe = observe
         self._registered = {
             profile: [
-                (event, _Asked(plugin, registration.hint or _always))
+                (event, _RegisteredHint(plugin, registration.hint or _always))
                 for plugin, events in by_plugin.items()
                 for registration in events
                 for event in _unrolled(registration.event)
             ]
             for profile, by_plugin in registrations.items()
         }
-        self._interests: dict[ClusterEvent, Interest] = {}
+        self._interests: dict[ClusterEvent, InterestedPlugins] = {}
 
     def knows(self, profile: str) -> bool:
         return profile in self._registered
 
-    def interest(self, event: ClusterEvent) -> Interest:
+    def interest(self, event: ClusterEvent) -> InterestedPlugins:
         found = self._interests.get(event)
         if found is None:
             by_profile = {
                 profile: tuple(asked for wanted, asked in registered if wanted.matches(event))
                 for profile, registered in self._registered.items()
             }
-            found = self._interests[event] = Interest(event.label, by_profile)
+            found = self._interests[event] = InterestedPlugins(event.label, by_profile)
         return found
 
-    def concerns_anyone(self, event: ClusterEvent) -> bool:
+    def is_event_of_interest(self, event: ClusterEvent) -> bool:
         return event.is_wildcard or bool(self.interest(event).rejectors)
 
     def resources(self) -> dict[str, Action]:
@@ -120,13 +120,15 @@ class QueueingHints:
                 union[event.resource] = union.get(event.resource, Action.NONE) | event.action
         return union
 
-    def judge(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Verdict:
+    def is_pod_worth_requeuing(
+        self, queued: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any
+    ) -> QueueingStrategy:
         rejectors = queued.rejectors
         if not rejectors:
-            return Verdict.AFTER_BACKOFF
+            return QueueingStrategy.AFTER_BACKOFF
         if event.is_wildcard:
             elsewhere = new is not None and new.uid != queued.uid
-            return Verdict.SKIP if elsewhere else Verdict.AFTER_BACKOFF
+            return QueueingStrategy.SKIP if elsewhere else QueueingStrategy.AFTER_BACKOFF
         if not self.knows(queued.profile):
             log.unhandled(
                 None,
@@ -134,23 +136,30 @@ class QueueingHints:
                 profile=queued.profile,
                 pod=logs.ref(queued.pod.pod),
             )
-            return Verdict.AFTER_BACKOFF
+            return QueueingStrategy.AFTER_BACKOFF
         return self._ask(queued, rejectors, self.interest(event), old, new)
 
     def _ask(
-        self, queued: QueuedPod, rejectors: Set[str], interest: Interest, old: Any, new: Any
-    ) -> Verdict:
-        verdict = Verdict.SKIP
+        self,
+        queued: QueuedPodInfo,
+        rejectors: Set[str],
+        interest: InterestedPlugins,
+        old: Any,
+        new: Any,
+    ) -> QueueingStrategy:
+        verdict = QueueingStrategy.SKIP
         for asked in interest.by_profile[queued.profile]:
             if asked.plugin in rejectors and self._helps(asked, queued, interest.label, old, new):
                 if asked.plugin in queued.pending_plugins:
-                    return Verdict.IMMEDIATELY
+                    return QueueingStrategy.IMMEDIATELY
                 if not queued.pending_plugins:
-                    return Verdict.AFTER_BACKOFF
-                verdict = Verdict.AFTER_BACKOFF
+                    return QueueingStrategy.AFTER_BACKOFF
+                verdict = QueueingStrategy.AFTER_BACKOFF
         return verdict
 
-    def _helps(self, asked: _Asked, queued: QueuedPod, label: str, old: Any, new: Any) -> bool:
+    def _helps(
+        self, asked: _RegisteredHint, queued: QueuedPodInfo, label: str, old: Any, new: Any
+    ) -> bool:
         start = time.perf_counter()
         try:
             hint = asked.hint(queued.pod, old, new)

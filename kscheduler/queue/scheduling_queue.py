@@ -23,15 +23,15 @@ from kscheduler.framework.cluster_event import (
     ClusterEvent,
 )
 from kscheduler.metrics import Metrics
-from kscheduler.queue.backoff import Backoff
-from kscheduler.queue.changes import pod_events
-from kscheduler.queue.hints import QueueingHints, Verdict
-from kscheduler.queue.in_flight import MAX_EVENTS, Happening, InFlight
-from kscheduler.queue.moves import Moves, Step
-from kscheduler.queue.nominated import Nominator
-from kscheduler.queue.places import Place, Places, Profile
-from kscheduler.queue.queued_pod import QueuedPod
-from kscheduler.queue.recorder import QueueRecorder
+from kscheduler.queue.backoff_queue import Backoff
+from kscheduler.queue.events import pod_scheduling_properties_change
+from kscheduler.queue.in_flight import MAX_EVENTS, InFlight, InFlightEvent
+from kscheduler.queue.metrics import QueueMetrics
+from kscheduler.queue.move_requests import MoveRequests, Step
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.queue.queueing_hints import QueueingHints, QueueingStrategy
+from kscheduler.queue.sub_queues import Profile, QueueName, SubQueues
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
@@ -45,9 +45,9 @@ POSTPONED = "SlowScheduling"
 PreCheck = Callable[[PodInfo], bool]
 
 _PLACE_IN_WORDS = {
-    Place.UNSCHEDULABLE: "unschedulable queue",
-    Place.ACTIVE: "the active queue",
-    Place.BACKOFF: "the backoff queue",
+    QueueName.UNSCHEDULABLE: "unschedulable queue",
+    QueueName.ACTIVE: "the active queue",
+    QueueName.BACKOFF: "the backoff queue",
 }
 
 
@@ -62,12 +62,12 @@ class Identified(Protocol):
 class Pending:
     """Who waits where, for people who look."""
 
-    active: Sequence[QueuedPod]
-    backoff: Sequence[QueuedPod]
-    unschedulable: Sequence[QueuedPod]
+    active: Sequence[QueuedPodInfo]
+    backoff: Sequence[QueuedPodInfo]
+    unschedulable: Sequence[QueuedPodInfo]
 
     @property
-    def pods(self) -> list[QueuedPod]:
+    def pods(self) -> list[QueuedPodInfo]:
         return [*self.active, *self.backoff, *self.unschedulable]
 
     @property
@@ -83,7 +83,7 @@ class SchedulingQueue:
 
     `profiles` is in the order of the configuration: the first one's sort key orders all pods.
     Whoever pops may set `on_ready`; it is called when there is someone to pop. `later` and `hold`
-    let moves of many pods be made in slices, see `Moves`.
+    let moves of many pods be made in slices, see `MoveRequests`.
 
     While `is_reporting`, no pod is popped before its backoff ends. Upstream's loop waits for the
     write of each failure before it pops again; ours does not, and without this rule a crowd of
@@ -106,51 +106,51 @@ class SchedulingQueue:
     ) -> None:
         self._profiles = profiles
         self._max_unschedulable_seconds = max_unschedulable_seconds
-        self._recorder = QueueRecorder(metrics)
-        self._places = Places(profiles, backoff, self._recorder, is_reporting)
+        self._recorder = QueueMetrics(metrics)
+        self._sub_queues = SubQueues(profiles, backoff, self._recorder, is_reporting)
         self.hints = QueueingHints(
             {name: profile.events for name, profile in profiles.items()}, self._recorder.hint
         )
         self.in_flight = InFlight(self._recorder, max_events=max_in_flight_events)
         self.nominator = nominator or Nominator(self.pod_info, None)
-        self._moves = Moves(self._settle, later, hold)
+        self._moves = MoveRequests(self._after_change, later, hold)
         self.scheduling_cycle = 0
         self.on_ready: Callable[[], None] = lambda: None
 
     @property
     def ready(self) -> bool:
         """Whether there is someone to pop."""
-        return self._places.someone_is_next
+        return self._sub_queues.has_next
 
-    def get(self, key: str) -> QueuedPod | None:
+    def get(self, key: str) -> QueuedPodInfo | None:
         """A waiting pod; one that is being tried is not found."""
-        return self._places.get(key)
+        return self._sub_queues.get(key)
 
     def pod_info(self, key: str) -> PodInfo | None:
         """A waiting pod as the queue has it; the nominator looks its pods up here."""
-        queued = self._places.get(key)
+        queued = self._sub_queues.get(key)
         return queued.pod if queued else None
 
     def pending(self) -> Pending:
-        places = self._places
+        places = self._sub_queues
         return Pending(list(places.active), list(places.backoff), list(places.unschedulable))
 
     def add(self, pod: PodInfo, now: float) -> None:
-        self._discard(self._places.remove(pod.key))
-        queued = QueuedPod(pod, timestamp=now, signature=self._signature(pod))
+        self._stop_waiting(self._sub_queues.remove(pod.key))
+        queued = QueuedPodInfo(pod, timestamp=now, signature=self._signature(pod))
         # Before the pod can be popped, and for gated pods as well.
         self.nominator.add(pod)
-        self._places.to_active(queued, UNSCHEDULED_POD_ADD, now)
-        self._settle()
+        self._sub_queues.move_to_active_queue(queued, UNSCHEDULED_POD_ADD, now)
+        self._after_change()
 
     def update(self, old: PodInfo, new: PodInfo, now: float) -> None:
-        events = pod_events(old, new, TARGET_POD)
+        events = pod_scheduling_properties_change(old, new, TARGET_POD)
         if new.uid in self.in_flight:
             # Should the attempt fail, the latest version is queued, and this may be what helps it.
             for event in events:
-                self._remember(event, old, new)
+                self._record_in_flight_event(event, old, new)
             return
-        queued = self._places.get(new.key)
+        queued = self._sub_queues.get(new.key)
         if queued is None or queued.uid != new.uid:
             self.nominator.remove(old.uid)
             self.add(new, now)
@@ -158,26 +158,26 @@ class SchedulingQueue:
         queued.pod = new
         queued.signature = self._signature(new)
         self.nominator.update(old, new)
-        if self._places.place_of(new.key) is Place.UNSCHEDULABLE:
-            self._wake_by_own_update(queued, events, old, now)
+        if self._sub_queues.queue_of(new.key) is QueueName.UNSCHEDULABLE:
+            self._requeue_after_own_update(queued, events, old, now)
         else:
-            self._places.reorder(queued)
-        self._settle()
+            self._sub_queues.reorder(queued)
+        self._after_change()
 
     def delete(self, pod: Identified) -> None:
         """Forgets the pod; if it is being tried, the attempt goes on."""
         self.nominator.remove(pod.uid)
-        queued = self._places.get(pod.key)
+        queued = self._sub_queues.get(pod.key)
         if queued is not None and queued.uid == pod.uid:
-            self._discard(self._places.remove(pod.key))
-            self._settle()
+            self._stop_waiting(self._sub_queues.remove(pod.key))
+            self._after_change()
 
-    def pop(self) -> QueuedPod | None:
+    def pop(self) -> QueuedPodInfo | None:
         """The pod to try next; `done` or `add_unschedulable_if_not_present` must follow."""
-        while (queued := self._places.next()) is not None:
+        while (queued := self._sub_queues.next()) is not None:
             queued.attempts += 1
             queued.not_before = 0.0
-            self._discard(queued)
+            self._stop_waiting(queued)
             if queued.uid not in self.in_flight:
                 break
             log.unhandled(
@@ -189,7 +189,7 @@ class SchedulingQueue:
         if queued is not None:
             self.in_flight.start(queued.uid)
             self.scheduling_cycle += 1
-        self._settle()
+        self._after_change()
         return queued
 
     def reported(self) -> None:
@@ -197,38 +197,38 @@ class SchedulingQueue:
         if self.ready:
             self.on_ready()
 
-    def postpone(self, queued: QueuedPod, until: float, now: float) -> None:
+    def postpone(self, queued: QueuedPodInfo, until: float, now: float) -> None:
         """Takes back a pod that was popped and is not tried before `until`: that was no attempt."""
         queued.attempts -= 1
         queued.not_before = until
         self._recorder.rejected(queued.rejectors, queued.profile)
-        self._places.requeue(queued, Verdict.AFTER_BACKOFF, POSTPONED, now)
+        self._sub_queues.requeue(queued, QueueingStrategy.AFTER_BACKOFF, POSTPONED, now)
         self.nominator.moved(queued.uid)
         self.in_flight.done(queued.uid)
-        self._settle()
+        self._after_change()
 
     def done(self, uid: str) -> None:
         self.in_flight.done(uid)
 
-    def add_unschedulable_if_not_present(self, queued: QueuedPod, now: float) -> None:
+    def add_unschedulable_if_not_present(self, queued: QueuedPodInfo, now: float) -> None:
         """Takes back a pod whose attempt failed; whatever happens, the attempt is over."""
         try:
-            place = self._places.place_of(queued.key)
+            place = self._sub_queues.queue_of(queued.key)
             if place is not None:
                 where = _PLACE_IN_WORDS[place]
                 log.unhandled(f"Pod {queued.key} is already present in {where}", "Error occurred")
                 return
             queued.returned(now)
             self._recorder.rejected(queued.rejectors, queued.profile)
-            verdict = self._verdict_after_attempt(queued)
-            place = self._places.requeue(queued, verdict, SCHEDULE_ATTEMPT_FAILURE, now)
+            verdict = self._strategy_for_in_flight_pod(queued)
+            place = self._sub_queues.requeue(queued, verdict, SCHEDULE_ATTEMPT_FAILURE, now)
             self.nominator.moved(queued.uid)
             self._log_return(queued, verdict, place)
         finally:
             self.in_flight.done(queued.uid)
-        self._settle()
+        self._after_change()
 
-    def move_all(
+    def move_all_to_active_or_backoff_queue(
         self,
         event: ClusterEvent,
         old: Any,
@@ -240,41 +240,45 @@ class SchedulingQueue:
 
         Pods come as PodInfo, everything else as it was received.
         """
-        if not self.hints.concerns_anyone(event):
+        if not self.hints.is_event_of_interest(event):
             log.v(6).info(
                 "receive an event that isn't interested by any enabled plugins", event=event.label
             )
             return
         if event.is_wildcard:
-            self._move(list(self._places.unschedulable), event, old, new, now, pre_check)
+            self._move(list(self._sub_queues.unschedulable), event, old, new, now, pre_check)
         else:
             # Of many pods that wait for their victims to go each is looked at when any goes.
-            waiting = self._places.unschedulable.rejected_by(self.hints.interest(event).rejectors)
+            waiting = self._sub_queues.unschedulable.rejected_by(
+                self.hints.interest(event).rejectors
+            )
             self._move(waiting, event, old, new, now, pre_check)
 
     def activate(self, pods: Iterable[Identified], now: float) -> None:
         """Lets these pods be tried at once, backing off or not."""
         for pod in pods:
-            if (queued := self._places.unschedulable.get(pod.key)) is not None:
-                self._places.to_active(queued, FORCE_ACTIVATE.label, now)
-            elif (queued := self._places.backoff.remove(pod.key)) is not None:
-                self._places.to_active(queued, FORCE_ACTIVATE.label, now, from_backoff=True)
+            if (queued := self._sub_queues.unschedulable.get(pod.key)) is not None:
+                self._sub_queues.move_to_active_queue(queued, FORCE_ACTIVATE.label, now)
+            elif (queued := self._sub_queues.backoff.remove(pod.key)) is not None:
+                self._sub_queues.move_to_active_queue(
+                    queued, FORCE_ACTIVATE.label, now, from_backoff=True
+                )
             elif pod.uid in self.in_flight:
-                self._remember(FORCE_ACTIVATE, None, pod)
-        self._settle()
+                self._record_in_flight_event(FORCE_ACTIVATE, None, pod)
+        self._after_change()
 
-    def flush_backoff(self, now: float) -> None:
+    def flush_backoff_completed(self, now: float) -> None:
         """To be called every second, on the second."""
 
-        def visit(queued: QueuedPod) -> None:
-            self._places.to_active(queued, BACKOFF_COMPLETE, now, from_backoff=True)
+        def visit(queued: QueuedPodInfo) -> None:
+            self._sub_queues.move_to_active_queue(queued, BACKOFF_COMPLETE, now, from_backoff=True)
 
-        self._moves.start(self._places.backoff.pop_completed(now), visit)
+        self._moves.start(self._sub_queues.backoff.pop_completed(now), visit)
 
-    def flush_unschedulable(self, now: float) -> None:
+    def flush_unschedulable_leftover(self, now: float) -> None:
         """To be called every half minute: pods that waited too long are tried without an event."""
         overdue = []
-        for queued in self._places.unschedulable:
+        for queued in self._sub_queues.unschedulable:
             since = max(queued.timestamp, queued.flush_timestamp or queued.timestamp)
             if now - since > self._max_unschedulable_seconds:
                 queued.was_flushed_from_unschedulable = True
@@ -291,7 +295,7 @@ class SchedulingQueue:
 
     def _move(
         self,
-        pods: Iterable[QueuedPod],
+        pods: Iterable[QueuedPodInfo],
         event: ClusterEvent,
         old: Any,
         new: Any,
@@ -299,10 +303,10 @@ class SchedulingQueue:
         pre_check: PreCheck | None = None,
     ) -> None:
         """Puts the event to these pods of the unschedulable ones, the first of them at once."""
-        places, judge = self._places, self.hints.judge
+        places, is_pod_worth_requeuing = self._sub_queues, self.hints.is_pod_worth_requeuing
         awaited_by = frozenset() if event.is_wildcard else self.hints.interest(event).plugins
 
-        def visit(queued: QueuedPod) -> None:
+        def visit(queued: QueuedPodInfo) -> None:
             # A late visit: the pod has left since, or its attempt after the event has failed.
             if places.unschedulable.get(queued.key) is not queued or queued.timestamp > now:
                 return
@@ -312,24 +316,24 @@ class SchedulingQueue:
             if (
                 gate
                 and not event.is_wildcard
-                and (gate not in awaited_by or places.is_held(queued))
+                and (gate not in awaited_by or places.is_still_gated(queued))
             ):
                 return
-            verdict = judge(queued, event, old, new)
-            if verdict is not Verdict.SKIP:
+            verdict = is_pod_worth_requeuing(queued, event, old, new)
+            if verdict is not QueueingStrategy.SKIP:
                 places.unschedulable.remove(queued.key)
                 places.requeue(queued, verdict, event.label, now)
 
-        self._remember(event, old, new)
+        self._record_in_flight_event(event, old, new)
         self._moves.start(pods, visit)
 
-    def _wake_by_own_update(
-        self, queued: QueuedPod, events: Iterable[ClusterEvent], old: PodInfo, now: float
+    def _requeue_after_own_update(
+        self, queued: QueuedPodInfo, events: Iterable[ClusterEvent], old: PodInfo, now: float
     ) -> None:
         for event in events:
-            verdict = self.hints.judge(queued, event, old, queued.pod)
-            place = self._places.requeue(queued, verdict, event.label, now)
-            if place is not Place.UNSCHEDULABLE:
+            verdict = self.hints.is_pod_worth_requeuing(queued, event, old, queued.pod)
+            place = self._sub_queues.requeue(queued, verdict, event.label, now)
+            if place is not QueueName.UNSCHEDULABLE:
                 log.v(5).info(
                     "Entity moved to an internal scheduling queue because the Pod is updated",
                     type="pod",
@@ -340,10 +344,10 @@ class SchedulingQueue:
                 )
                 return
 
-    def _verdict_after_attempt(self, queued: QueuedPod) -> Verdict:
+    def _strategy_for_in_flight_pod(self, queued: QueuedPodInfo) -> QueueingStrategy:
         """What the events since the pod was popped mean for it."""
         if not queued.rejectors:
-            return Verdict.AFTER_BACKOFF
+            return QueueingStrategy.AFTER_BACKOFF
         if queued.uid not in self.in_flight:
             log.unhandled(
                 "in flight entity isn't found in the scheduling queue. "
@@ -351,22 +355,28 @@ class SchedulingQueue:
                 "Error getting cluster events for pod",
                 pod=logs.ref(queued.pod.pod),
             )
-            return Verdict.AFTER_BACKOFF
+            return QueueingStrategy.AFTER_BACKOFF
         # Only a pending plugin can improve on the backoff.
-        enough = Verdict.IMMEDIATELY if queued.pending_plugins else Verdict.AFTER_BACKOFF
+        enough = (
+            QueueingStrategy.IMMEDIATELY
+            if queued.pending_plugins
+            else QueueingStrategy.AFTER_BACKOFF
+        )
         missed = self.in_flight.missed_events(queued.uid)
-        verdict = Verdict.AFTER_BACKOFF if missed else Verdict.SKIP
+        verdict = QueueingStrategy.AFTER_BACKOFF if missed else QueueingStrategy.SKIP
         for happened in self.in_flight.events_since(queued.uid):
             if verdict >= enough:
                 break
-            answer = self.hints.judge(queued, happened.event, happened.old, happened.new)
+            answer = self.hints.is_pod_worth_requeuing(
+                queued, happened.event, happened.old, happened.new
+            )
             verdict = max(verdict, answer)
         return verdict
 
-    def _remember(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        self.in_flight.record(Happening(event, old, new))
+    def _record_in_flight_event(self, event: ClusterEvent, old: Any, new: Any) -> None:
+        self.in_flight.record(InFlightEvent(event, old, new))
 
-    def _discard(self, queued: QueuedPod | None) -> None:
+    def _stop_waiting(self, queued: QueuedPodInfo | None) -> None:
         """The pod no longer waits, so it no longer counts against its rejectors."""
         if queued is not None:
             self.nominator.moved(queued.uid)
@@ -376,9 +386,9 @@ class SchedulingQueue:
         profile = self._profiles.get(pod.pod.spec.scheduler_name)
         return profile.sign(pod) if profile else None
 
-    def _settle(self) -> None:
+    def _after_change(self) -> None:
         """Every change ends here: the gauges follow, and whoever waits for a pod hears of one."""
-        places = self._places
+        places = self._sub_queues
         gated = places.unschedulable.gated_count
         self._recorder.waiting(
             active=len(places.active),
@@ -389,7 +399,9 @@ class SchedulingQueue:
         if self.ready:
             self.on_ready()
 
-    def _log_return(self, queued: QueuedPod, verdict: Verdict, place: Place) -> None:
+    def _log_return(
+        self, queued: QueuedPodInfo, verdict: QueueingStrategy, place: QueueName
+    ) -> None:
         if chatty := log.v(3):
             chatty.info(
                 "Pod moved to an internal scheduling queue",

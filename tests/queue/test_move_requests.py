@@ -1,4 +1,4 @@
-"""Moves of many pods: in slices, with nobody lost and nobody woken by what is long past."""
+"""MoveRequests of many pods: in slices, with nobody lost and nobody woken by what is long past."""
 
 from contextlib import contextmanager
 
@@ -12,9 +12,10 @@ from kscheduler.framework.cluster_event import (
     EventWithHint,
     Hint,
 )
-from kscheduler.queue import Backoff, moves
+from kscheduler.queue import Backoff
+from kscheduler.queue import move_requests as moves
 from kscheduler.queue.heap import PodHeap
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 
 NOW = 1_700_000_000.0
 NODE_ADDED = ClusterEvent(NODE, Action.ADD)
@@ -89,7 +90,7 @@ def names(*numbers):
 
 def test_no_more_than_a_slice_is_visited_in_one_turn(waiting, turns):
     h, hint = waiting(25)
-    h.queue.move_all(NODE_ADDED, None, "node", NOW + 5)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW + 5)
     assert hint.take() == names(*range(10))
     turns.turn()
     assert hint.take() == names(*range(10, 20))
@@ -102,8 +103,8 @@ def test_no_more_than_a_slice_is_visited_in_one_turn(waiting, turns):
 
 def test_deliveries_are_held_until_everyone_was_visited(waiting, turns):
     h, _ = waiting(25)
-    h.queue.move_all(NODE_ADDED, None, "a", NOW + 5)
-    h.queue.move_all(NODE_ADDED, None, "b", NOW + 5)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "a", NOW + 5)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "b", NOW + 5)
     assert turns.held == 1
     turns.run()
     assert turns.held == 0
@@ -111,15 +112,15 @@ def test_deliveries_are_held_until_everyone_was_visited(waiting, turns):
 
 def test_few_pods_are_moved_at_once(waiting, turns):
     h, _ = waiting(9)
-    h.queue.move_all(NODE_ADDED, None, "node", NOW + 5)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW + 5)
     assert h.where() == {"active": set(names(*range(9)))}
     assert (turns.steps, turns.held) == ([], 0)
 
 
 def test_events_are_put_to_pods_in_their_order(waiting, turns):
     h, hint = waiting(15, Hint.SKIP)
-    h.queue.move_all(NODE_ADDED, None, "first", NOW + 5)
-    h.queue.move_all(NODE_ADDED, None, "second", NOW + 5)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "first", NOW + 5)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "second", NOW + 5)
     turns.run()
     asked = [new for name, new in hint.pods if name == "p12"]
     assert asked == ["first", "second"]
@@ -127,7 +128,7 @@ def test_events_are_put_to_pods_in_their_order(waiting, turns):
 
 def test_a_pod_that_left_meanwhile_is_not_visited(waiting, turns, make_pod):
     h, hint = waiting(20)
-    h.queue.move_all(NODE_ADDED, None, "node", NOW + 5)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW + 5)
     hint.take()
     h.queue.delete(make_pod("p12"))
     h.queue.delete(make_pod("p13"))
@@ -138,7 +139,7 @@ def test_a_pod_that_left_meanwhile_is_not_visited(waiting, turns, make_pod):
 
 def test_a_pod_that_was_tried_since_the_event_is_not_visited(waiting, turns, make_pod):
     h, hint = waiting(20, Hint.SKIP)
-    h.queue.move_all(NODE_ADDED, None, "node", NOW + 5)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW + 5)
     h.queue.activate([make_pod("p15")], NOW + 5)
     h.fail(h.pop("p15"), by=["fit"], now=NOW + 6)
     hint.take()
@@ -150,7 +151,7 @@ def test_a_pod_in_flight_hears_of_an_event_that_is_still_under_way(waiting, turn
     h, _ = waiting(20)
     h.queue.add(make_pod("late"), NOW + 4)
     tried = h.pop("late")
-    h.queue.move_all(NODE_ADDED, None, "node", NOW + 5)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW + 5)
     h.fail(tried, by=["fit"], now=NOW + 5)
     assert "late" in h.where()["backoff"]
     turns.run()
@@ -160,7 +161,7 @@ def test_too_many_moves_end_the_oldest_at_once(waiting, turns, monkeypatch):
     monkeypatch.setattr(moves, "MAX_MOVES", 3)
     h, hint = waiting(30, Hint.SKIP)
     for number in range(6):
-        h.queue.move_all(NODE_ADDED, None, number, NOW + 5)
+        h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, number, NOW + 5)
     assert len(h.queue._moves) == 3
     turns.run()
     assert len(hint.pods) == 6 * 30
@@ -168,7 +169,7 @@ def test_too_many_moves_end_the_oldest_at_once(waiting, turns, monkeypatch):
 
 def test_pods_that_waited_too_long_leave_in_slices(waiting, turns):
     h, _ = waiting(25)
-    h.queue.flush_unschedulable(NOW + 301)
+    h.queue.flush_unschedulable_leftover(NOW + 301)
     assert len(h.where()["active"]) == 10
     turns.run()
     assert len(h.where()["active"]) == 25
@@ -176,10 +177,10 @@ def test_pods_that_waited_too_long_leave_in_slices(waiting, turns):
 
 def test_pods_whose_backoff_is_over_leave_in_slices(waiting, turns):
     h, _ = waiting(25, backoff=Backoff(initial_seconds=10, max_seconds=10))
-    h.queue.move_all(ANY_CHANGE, None, None, NOW + 1)
+    h.queue.move_all_to_active_or_backoff_queue(ANY_CHANGE, None, None, NOW + 1)
     turns.run()
     assert len(h.where()["backoff"]) == 25
-    h.queue.flush_backoff(NOW + 30)
+    h.queue.flush_backoff_completed(NOW + 30)
     assert {place: len(pods) for place, pods in h.where().items()} == {"active": 10, "backoff": 15}
     turns.run()
     assert len(h.where()["active"]) == 25
@@ -195,7 +196,7 @@ def test_a_visit_that_fails_costs_nobody_else(waiting, turns, log_text):
             raise ValueError("boom")
         return True
 
-    h.queue.move_all(NODE_ADDED, None, "node", NOW + 5, check)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW + 5, check)
     turns.run()
     assert wanted == names(*range(30))
     assert h.where()["unschedulable"] == {"p15"}
@@ -206,7 +207,7 @@ def test_a_visit_that_fails_costs_nobody_else(waiting, turns, log_text):
 def test_dead_entries_on_top_of_a_heap_are_not_taken_off_one_by_one(make_pod):
     heap = PodHeap(lambda queued: queued.timestamp)
     for number in range(4000):
-        heap.put(QueuedPod(make_pod(f"p{number:04d}"), timestamp=number))
+        heap.put(QueuedPodInfo(make_pod(f"p{number:04d}"), timestamp=number))
     for number in range(1900):
         heap.remove(f"ns/p{number:04d}")
     rebuilt = []

@@ -14,14 +14,16 @@ from kscheduler.framework.cluster_event import ASSIGNED_POD, NODE, Action, Clust
 from kscheduler.state.pod_info import PodInfo
 
 
-def pod_events(old: PodInfo, new: PodInfo, resource: str) -> list[ClusterEvent]:
+def pod_scheduling_properties_change(
+    old: PodInfo, new: PodInfo, resource: str
+) -> list[ClusterEvent]:
     """One event per kind of change, or a general update; a pod with a node is an AssignedPod."""
     kind = ASSIGNED_POD if new.node_name else resource
     changes = list(_pod_changes(old, new)) or [Action.UPDATE]
     return [ClusterEvent(kind, change) for change in changes]
 
 
-def node_events(old: Node, new: Node) -> list[ClusterEvent]:
+def node_scheduling_properties_change(old: Node, new: Node) -> list[ClusterEvent]:
     """One event per kind of change; none if only heartbeats or images changed."""
     return [ClusterEvent(NODE, change) for change in _node_changes(old, new)]
 

@@ -16,7 +16,10 @@ from kscheduler.api.core import (
 )
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.cluster_event import TARGET_POD, UNSCHEDULED_POD
-from kscheduler.queue.changes import node_events, pod_events
+from kscheduler.queue.events import (
+    node_scheduling_properties_change,
+    pod_scheduling_properties_change,
+)
 
 
 def labels(events):
@@ -110,7 +113,7 @@ def claims(*names):
     ],
 )
 def test_what_changed_about_a_pod(make_pod, old, new, want):
-    events = pod_events(make_pod(**old), make_pod(**new), TARGET_POD)
+    events = pod_scheduling_properties_change(make_pod(**old), make_pod(**new), TARGET_POD)
     assert labels(events) == [f"TargetPod{change}" for change in want]
 
 
@@ -125,7 +128,9 @@ def test_what_changed_about_a_pod(make_pod, old, new, want):
 def test_a_pod_with_a_node_is_an_assigned_pod_even_if_it_is_the_target(
     make_pod, node, resource, want
 ):
-    assert labels(pod_events(make_pod(), make_pod(node=node), resource)) == [want]
+    assert labels(pod_scheduling_properties_change(make_pod(), make_pod(node=node), resource)) == [
+        want
+    ]
 
 
 def test_what_the_kubelet_still_holds_counts_as_requested(make_pod):
@@ -136,7 +141,7 @@ def test_what_the_kubelet_still_holds_counts_as_requested(make_pod):
             requests={"cpu": "1"}, node="n1", status=PodStatus(container_statuses=(status,))
         )
 
-    events = pod_events(shrinking("2"), shrinking("1"), UNSCHEDULED_POD)
+    events = pod_scheduling_properties_change(shrinking("2"), shrinking("1"), UNSCHEDULED_POD)
     assert labels(events) == ["AssignedPodUpdatePodScaleDown"]
 
 
@@ -213,7 +218,7 @@ def conditions(**statuses):
     ],
 )
 def test_what_changed_about_a_node(old, new, want):
-    events = node_events(node(**old), node(**new))
+    events = node_scheduling_properties_change(node(**old), node(**new))
     assert labels(events) == [f"Node{change}" for change in want]
 
 
@@ -222,4 +227,9 @@ def test_a_heartbeat_changes_nothing():
         condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": time}
         return msgspec.convert({"status": {"conditions": [condition]}}, Node)
 
-    assert node_events(beating("2026-01-01T00:00:00Z"), beating("2026-01-01T00:05:00Z")) == []
+    assert (
+        node_scheduling_properties_change(
+            beating("2026-01-01T00:00:00Z"), beating("2026-01-01T00:05:00Z")
+        )
+        == []
+    )
