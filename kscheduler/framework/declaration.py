@@ -22,7 +22,7 @@ from kscheduler.extension_points import Point, points_of
 if TYPE_CHECKING:
     from kscheduler.api.resources import Resource
     from kscheduler.config.plugin_args import PluginArgs
-    from kscheduler.framework.plugin import Plugin
+    from kscheduler.framework.in_tree import Plugin
 
 C = TypeVar("C", bound="type[Plugin]")
 

@@ -6,7 +6,7 @@ Mirrors pkg/scheduler/framework/plugins/queuesort. Differs: nothing.
 from __future__ import annotations
 
 from kscheduler.framework.declaration import plugin
-from kscheduler.framework.plugin import QueuedEntity
+from kscheduler.framework.in_tree import QueuedEntity
 
 
 @plugin()

@@ -8,7 +8,7 @@ from time import perf_counter
 from kscheduler.extension_points import REJECTING_POINTS, points_of
 from kscheduler.framework import cluster_event
 from kscheduler.framework.cluster_event import WAKING_KINDS, Action, ClusterEvent, EventWithHint
-from kscheduler.framework.plugin import EnqueueExtensions, Plugin, PreEnqueuePlugin
+from kscheduler.framework.in_tree import EnqueueExtensions, Plugin, PreEnqueuePlugin
 from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.extension_point import ExtensionPoint

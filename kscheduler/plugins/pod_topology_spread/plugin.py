@@ -28,7 +28,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin import UpdatePods
+from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import (
     SKIP,
     Code,

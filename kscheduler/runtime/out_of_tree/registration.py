@@ -29,7 +29,7 @@ from kscheduler import logs
 from kscheduler.config.field_errors import Path as FieldPath
 from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.extension_points import METHOD_OF_POINT, METHODS, Method, Point, points_of
-from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.in_tree import Plugin
 from kscheduler.framework.views import Views
 from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.handle import RuntimeHandle
