@@ -1,8 +1,7 @@
 """In-tree plugins, under the names they have in kube-scheduler: a module or a package each.
 
 In: compiled pods and columns of nodes. Out: masks, scores and hints. A plugin knows neither the
-queue nor the network and no other plugin; what several need lives in `framework` or below, or in a
-module beside them (`topology`, `domain_counts`, `listed_objects`).
+queue nor the network and no other plugin; what several need lives in `helper` or below.
 
 A plugin declares itself beside its class (`framework.declaration`): arguments, what it reads, the
 gate and weight it has by default. Here it is one line of `REGISTRY`; everything else that knows of

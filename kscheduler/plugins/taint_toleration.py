@@ -21,7 +21,6 @@ from kscheduler.api.taints import (
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.errors import KschedulerError
 from kscheduler.extension_points import Point
-from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     NODE,
     TARGET_POD,
@@ -33,8 +32,9 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.normalize import share_of_best
 from kscheduler.framework.status import MAX_NODE_SCORE, Rejection, Scores, Status, unresolvable
+from kscheduler.plugins.helper import signers
+from kscheduler.plugins.helper.normalize_score import share_of_best
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -120,7 +120,7 @@ class TaintToleration:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
-        return fragments.tolerations(pod)
+        return signers.tolerations(pod)
 
     def _verdicts(self, pod: PodInfo, nodes: Nodes) -> Verdicts:
         tolerations, taint_sets = pod.pod.spec.tolerations, nodes.taint_sets

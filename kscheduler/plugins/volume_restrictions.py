@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from kscheduler.api.core import PersistentVolumeClaim
 from kscheduler.api.requests import is_resize_deferred
 from kscheduler.api.resources import PERSISTENT_VOLUME_CLAIMS
-from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -40,6 +39,7 @@ from kscheduler.framework.status import (
     unschedulable,
 )
 from kscheduler.logs import quote
+from kscheduler.plugins.helper import signers
 from kscheduler.state.disks import any_disks_conflict
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -149,7 +149,7 @@ class VolumeRestrictions:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
-        return fragments.volumes(pod)
+        return signers.volumes(pod)
 
 
 def _name(claim: str) -> str:

@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import click
 from rich.console import Console
@@ -34,11 +35,13 @@ from kscheduler.plugins import catalog, factories
 from kscheduler.serving.metrics_page import MetricsPage
 from kscheduler.serving.pod_resources import ResourcesPage
 from tests.bench import workloads
+from tests.kit import polling
 
 KIND = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 CHUNK_BYTES = 64 * 1024
 TARGET_SECONDS = 0.25
 PATIENCE_SECONDS = 300
+until = partial(polling.until, seconds=PATIENCE_SECONDS)
 GONE = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410, "message": "old"}
 
 
@@ -164,13 +167,6 @@ async def play(steps: Steps, nodes: int, pods: int, pending: int) -> None:
     broadcaster = EventBroadcaster(client)
     scheduler = assembled(client, broadcaster, metrics)
     queue, known = scheduler.queue, scheduler.informers.pods
-
-    async def until(condition) -> None:
-        for _ in range(PATIENCE_SECONDS * 50):
-            if condition():
-                return
-            await asyncio.sleep(0.02)
-        raise click.ClickException(f"nothing came of it: {steps.stage}")
 
     async with asyncio.TaskGroup() as tasks:
         steps.stage = "first sync"

@@ -9,7 +9,7 @@ import pytest
 from kscheduler.config.options import CertKey, Options
 from kscheduler.errors import ConfigError
 from kscheduler.serving.secure_port import generate_certificate, listen, open_port
-from tests import ports
+from tests.kit import ports
 
 
 @pytest.fixture

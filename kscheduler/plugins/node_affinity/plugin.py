@@ -27,7 +27,6 @@ from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, Event
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.normalize import share_of_best
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import (
     SKIP,
@@ -38,6 +37,7 @@ from kscheduler.framework.status import (
     rejected_for_good,
     unresolvable,
 )
+from kscheduler.plugins.helper.normalize_score import share_of_best
 from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

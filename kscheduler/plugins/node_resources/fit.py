@@ -18,7 +18,6 @@ from kscheduler.api.quantity import MAX_INT64, MIN_INT64, nano_value
 from kscheduler.api.requests import NON_ZERO_DEFAULTS, Counting, in_units, pod_requests
 from kscheduler.api.resource_names import CPU, MEMORY, PODS, is_extended, is_scalar
 from kscheduler.extension_points import Point
-from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -31,7 +30,6 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.row_memo import RowMemo
 from kscheduler.framework.status import (
     Code,
     Rejection,
@@ -40,6 +38,8 @@ from kscheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
+from kscheduler.plugins.helper import signers
+from kscheduler.plugins.helper.row_memo import RowMemo
 from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
 from kscheduler.plugins.node_resources.resource_allocation import (
     Matrix,
@@ -188,7 +188,7 @@ class NodeResourcesFit:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
-        return fragments.requests(pod)
+        return signers.requests(pod)
 
     def _score_request(self, pod: PodInfo) -> PreScoreState:
         amounts = _counted_in_scoring(pod)

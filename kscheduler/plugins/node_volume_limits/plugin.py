@@ -24,7 +24,6 @@ from kscheduler.api.resources import (
     VOLUME_ATTACHMENTS,
 )
 from kscheduler.api.storage import CSIDriver, CSINode, VolumeAttachment
-from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     CSI_NODE,
@@ -39,6 +38,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import SKIP, Code, Mask, Rejection, Status, unschedulable
+from kscheduler.plugins.helper import signers
 from kscheduler.plugins.node_volume_limits.attached import Attached, RowVolumes
 from kscheduler.plugins.node_volume_limits.volumes import (
     Attachable,
@@ -196,7 +196,7 @@ class NodeVolumeLimits:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
-        return fragments.volumes(pod)
+        return signers.volumes(pod)
 
 
 def _at(nodes: Nodes, column: Mask) -> Mask:

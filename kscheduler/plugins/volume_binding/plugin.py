@@ -31,7 +31,6 @@ from kscheduler.config.internal_json import internal_json
 from kscheduler.config.plugin_args import Gates, PluginArgs, UtilizationShapePoint, shape_errors
 from kscheduler.config.wire import OMIT_EMPTY, Int64
 from kscheduler.errors import KschedulerError
-from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     CSI_DRIVER,
     CSI_NODE,
@@ -51,6 +50,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.status import SKIP, Code, Rejection, Scores, Status, failed
 from kscheduler.logs import quote
+from kscheduler.plugins.helper import signers
 from kscheduler.plugins.volume_binding.assume_cache import PVAssumeCache, PVCAssumeCache
 from kscheduler.plugins.volume_binding.binder import AssumedPodVolumes, VolumeBinder, claims_of
 from kscheduler.plugins.volume_binding.capacity import Capacities, limit_of
@@ -241,7 +241,7 @@ class VolumeBinding:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
-        return fragments.volumes(pod)
+        return signers.volumes(pod)
 
     def _found(self, state: VolumeBindingState, nodes: Nodes) -> PodVolumesByRow:
         """Worked out once per attempt, unless nodes come, go or change their labels under it."""
