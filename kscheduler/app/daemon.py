@@ -28,7 +28,7 @@ from kscheduler.app.signals import dump_on_signal, stop_on_signals
 from kscheduler.config.dump import to_json
 from kscheduler.errors import KschedulerError
 from kscheduler.leader_election import LeaderElector
-from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins import not_built
 from kscheduler.serving.access_metrics import SERVING_CERTIFICATE, AccessObserver, Upkeep
 from kscheduler.serving.health import PING, Check, ping
 
@@ -58,8 +58,9 @@ async def run(daemon: Daemon) -> int:
 
 def warn_of_missing_plugins(cc: CompletedConfig) -> None:
     """Nobody should find out from a misplaced pod what this version cannot do yet."""
-    for name in sorted(plugin_names(cc.completed) & NOT_BUILT.keys()):
-        log.text_warning(f"Plugin {name} is not available in this version: {NOT_BUILT[name]}")
+    missing = not_built()
+    for name in sorted(plugin_names(cc.completed) & missing.keys()):
+        log.text_warning(f"Plugin {name} is not available in this version: {missing[name]}")
 
 
 class Daemon:

@@ -16,7 +16,7 @@ from kscheduler.config.model import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
 )
-from kscheduler.config.plugin_args import NodeResourcesFitArgs
+from kscheduler.config.plugin_args import PluginArgs
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
 from kscheduler.gotext.duration import Duration
@@ -55,7 +55,7 @@ def _ignoring(profile: KubeSchedulerProfile, resources: tuple[str, ...]) -> Kube
     entries = list(profile.plugin_config)
     for i, entry in enumerate(entries):
         if entry.name == "NodeResourcesFit":
-            assert isinstance(entry.args, NodeResourcesFitArgs)
+            assert isinstance(entry.args, PluginArgs)
             entries[i] = changed(entry, args=changed(entry.args, ignored_resources=resources))
             return changed(profile, plugin_config=tuple(entries))
     raise ConfigError("can't find NodeResourcesFitArgs in plugin config")

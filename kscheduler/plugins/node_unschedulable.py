@@ -11,6 +11,7 @@ import numpy as np
 
 from kscheduler.api.core import Node
 from kscheduler.api.taints import UNSCHEDULABLE_TAINT, is_tolerated
+from kscheduler.extension_points import Point
 from kscheduler.framework.cluster_event import (
     NODE,
     TARGET_POD,
@@ -20,6 +21,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import Rejection, Status, unresolvable
 from kscheduler.plugins.helper import signers
@@ -29,6 +31,7 @@ from kscheduler.state.pod_info import PodInfo
 REASON = "node(s) were unschedulable"
 
 
+@plugin(also_at=(Point.PRE_FILTER,))
 class NodeUnschedulable:
     name = "NodeUnschedulable"
     local = True

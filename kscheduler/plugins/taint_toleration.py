@@ -20,6 +20,7 @@ from kscheduler.api.taints import (
 )
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.errors import KschedulerError
+from kscheduler.extension_points import Point
 from kscheduler.framework.cluster_event import (
     NODE,
     TARGET_POD,
@@ -29,6 +30,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import MAX_NODE_SCORE, Rejection, Scores, Status, unresolvable
 from kscheduler.plugins.helper import signers
@@ -68,6 +70,7 @@ class Verdicts:
         return self._taint_sets is taint_sets and len(taint_sets) == len(self.forbidding)
 
 
+@plugin(weight=3, also_at=(Point.PRE_FILTER,))
 class TaintToleration:
     name = "TaintToleration"
     local = True

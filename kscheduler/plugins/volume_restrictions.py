@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import PersistentVolumeClaim
 from kscheduler.api.requests import is_resize_deferred
+from kscheduler.api.resources import PERSISTENT_VOLUME_CLAIMS
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -23,6 +24,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import (
@@ -86,6 +88,7 @@ class ExclusiveClaims:
         return self.in_use + self.own.take(nodes.rows) > 0
 
 
+@plugin(reads=(PERSISTENT_VOLUME_CLAIMS,))
 class VolumeRestrictions:
     name = "VolumeRestrictions"
 

@@ -15,6 +15,14 @@ import numpy as np
 from kscheduler.api.core import PersistentVolumeClaim
 from kscheduler.api.csi_translation import TranslationError, inline_handle, migration_of
 from kscheduler.api.requests import is_resize_deferred
+from kscheduler.api.resources import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+)
 from kscheduler.api.storage import CSIDriver, CSINode, VolumeAttachment
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
@@ -27,6 +35,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import SKIP, Code, Mask, Rejection, Status, unschedulable
 from kscheduler.plugins.helper import signers
@@ -57,6 +66,16 @@ class NewVolumes(NamedTuple):
     there: Occupancy
 
 
+@plugin(
+    reads=(
+        CSI_NODES,
+        CSI_DRIVERS,
+        PERSISTENT_VOLUMES,
+        PERSISTENT_VOLUME_CLAIMS,
+        STORAGE_CLASSES,
+        VOLUME_ATTACHMENTS,
+    )
+)
 class NodeVolumeLimits:
     name = "NodeVolumeLimits"
 

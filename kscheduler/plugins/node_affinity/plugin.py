@@ -22,10 +22,10 @@ from kscheduler.api.node_selector import (
     compile_preferred,
 )
 from kscheduler.caches import BoundedCache, size_of
-from kscheduler.config.plugin_args import NodeAffinityArgs
 from kscheduler.errors import ConfigError
 from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, EventWithHint, Hint
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import (
@@ -38,6 +38,7 @@ from kscheduler.framework.status import (
     unresolvable,
 )
 from kscheduler.plugins.helper.normalize_score import share_of_best
+from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_masks import Weights
@@ -57,6 +58,7 @@ class Preferred(NamedTuple):
     terms: PreferredTerms
 
 
+@plugin(args=NodeAffinityArgs, weight=2)
 class NodeAffinity:
     name = "NodeAffinity"
     local = True
