@@ -10,17 +10,17 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from kscheduler.cli.flags import GROUPS, Flag
-from kscheduler.config import plugin_args
 from kscheduler.config.model import KubeSchedulerConfiguration
+from kscheduler.config.plugin_args import CoreModel
 from kscheduler.config.wire import NOT_WIRED
 from kscheduler.metrics import Metrics
+from kscheduler.plugins import catalog
 
 HERE = Path(__file__).parent
 MEANINGS: dict[str, dict[str, str]] = yaml.safe_load((HERE / "meanings.yaml").read_text())
 MADE = "<!-- Made by docs/reference/generate.py; `make docs` writes it anew. -->"
 
-# Types of the core API; their fields are documented there.
-CORE = (plugin_args.LabelSelector, plugin_args.NodeAffinity)
+ARGS = [kind for _, kind in sorted(catalog().kinds.items())]
 
 
 def flags() -> Iterator[str]:
@@ -44,8 +44,7 @@ def configuration() -> Iterator[str]:
         "`kscheduler config print-defaults` prints an empty file completed, "
         "`kscheduler config validate FILE` every mistake in one."
     )
-    args = [kind for kind in plugin_args.PluginArgs.__subclasses__() if kind.__name__ in MEANINGS]
-    for kind in types_of(KubeSchedulerConfiguration, *args):
+    for kind in types_of(KubeSchedulerConfiguration, *ARGS):
         yield f"## {kind.__name__}"
         meanings = MEANINGS[kind.__name__]
         rows = [("field", "type", "default", "meaning"), ("---",) * 4]
@@ -75,8 +74,7 @@ def types_of(*roots: type[BaseModel]) -> list[type[BaseModel]]:
 
 
 def models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    if is_model and annotation not in CORE:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in typing.get_args(annotation):
         yield from models_in(inner)
@@ -89,8 +87,8 @@ def type_name(field: FieldInfo) -> str:
         name = f"[{inner.__name__}](#{inner.__name__.lower()})"
     elif "PluginArgs" in text:
         name = "object"
-    elif core := next((kind for kind in CORE if kind.__name__ in text), None):
-        name = core.__name__
+    elif inner is not None and issubclass(inner, CoreModel):
+        name = inner.__name__  # a type of the core API, where its fields are documented
     else:
         name = next(word for key, word in WORDS.items() if key in text)
     return f"list of {name}" if text.startswith("tuple") else name

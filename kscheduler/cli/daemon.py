@@ -1,5 +1,6 @@
 """The scheduler itself: from the command line to the exit code."""
 
+import gc
 import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -62,6 +63,8 @@ def _configure_logging(options: Options, gates: FeatureGates) -> int:
 
 
 def _run(options: Options, gates: FeatureGates, plugins: Mapping[str, Any]) -> int:
+    # Modules are no garbage. The app lets the collector run when there is something for it.
+    gc.disable()
     from kscheduler import app
 
     return app.main(options, gates, plugins=plugins)

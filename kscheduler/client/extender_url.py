@@ -20,7 +20,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.S)
 _PORT = re.compile(r"(?::[0-9]*)?")
 _USERINFO = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
-_NOT_IN_HOST = re.compile(r"[^A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"\x80-\U0010ffff]")
+# Only ASCII is looked at: naming all other characters would take 8 ms to compile.
+_NOT_IN_HOST = re.compile(r"(?=[\x00-\x7f])[^A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"]")
 # What may stand in a path as it is, and what does when the path has to be written anew.
 _PATH = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=@!'()*\[\]%]*")
 _KEPT_IN_PATH = "$&+,/:;=@"

@@ -14,7 +14,8 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)?:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.DOTALL)
 _ASCII_ESCAPE = re.compile(r"%(?!25)[0-7].", re.DOTALL)
-_NO_HOST_CHARACTER = re.compile(r"[^%A-Za-z0-9._~!$&'()*+,;=:\[\]<>\"\u0080-\U0010ffff-]")
+# Only ASCII is looked at: naming all other characters would take 8 ms to compile.
+_NO_HOST_CHARACTER = re.compile(r"(?=[\x00-\x7f])[^%A-Za-z0-9._~!$&'()*+,;=:\[\]<>\"-]")
 _USER = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
 _PORT = re.compile(r"(:[0-9]*)?")
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import BindPlugin, PostBindPlugin, PreBindPlugin, PreFlight
+from kscheduler.framework.in_tree import BindPlugin, PostBindPlugin, PreBindPlugin
+from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.status import SKIP, Code, Status
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.extension_point import ExtensionPoint

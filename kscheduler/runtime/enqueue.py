@@ -7,27 +7,12 @@ from time import perf_counter
 
 from kscheduler.extension_points import REJECTING_POINTS, points_of
 from kscheduler.framework import cluster_event
-from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint
-from kscheduler.framework.plugin import EnqueueExtensions, Plugin, PreEnqueuePlugin
+from kscheduler.framework.cluster_event import WAKING_KINDS, Action, ClusterEvent, EventWithHint
+from kscheduler.framework.in_tree import EnqueueExtensions, Plugin, PreEnqueuePlugin
 from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.extension_point import ExtensionPoint
 from kscheduler.state.pod_info import PodInfo
-
-_ANY_KIND = (
-    cluster_event.ASSIGNED_POD,
-    cluster_event.UNSCHEDULED_POD,
-    cluster_event.TARGET_POD,
-    cluster_event.NODE,
-    cluster_event.PERSISTENT_VOLUME,
-    cluster_event.PERSISTENT_VOLUME_CLAIM,
-    cluster_event.CSI_NODE,
-    cluster_event.CSI_DRIVER,
-    cluster_event.CSI_STORAGE_CAPACITY,
-    cluster_event.STORAGE_CLASS,
-    cluster_event.RESOURCE_CLAIM,
-    cluster_event.DEVICE_CLASS,
-)
 
 
 class PreEnqueueing:
@@ -87,7 +72,7 @@ def events_by_plugin(
 
 
 def any_change(*, pod_groups: bool) -> list[EventWithHint]:
-    kinds = (*_ANY_KIND, cluster_event.POD_GROUP) if pod_groups else _ANY_KIND
+    kinds = (*WAKING_KINDS, cluster_event.POD_GROUP) if pod_groups else WAKING_KINDS
     return [EventWithHint(ClusterEvent(kind, Action.ALL)) for kind in kinds]
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import FilterPlugin
+from kscheduler.framework.in_tree import FilterPlugin
 from kscheduler.framework.status import Charge, Code, Mask, Rejection, Rows, Status
 from kscheduler.metrics import Counter, Metrics
 from kscheduler.runtime.extension_point import ExtensionPoint

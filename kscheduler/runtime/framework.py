@@ -15,7 +15,7 @@ from typing import Any
 from kscheduler.caches import Cache
 from kscheduler.extension_points import JUDGING_POINTS, Point
 from kscheduler.framework.cluster_event import EventWithHint
-from kscheduler.framework.plugin import Plugin, QueuedEntity
+from kscheduler.framework.in_tree import Plugin, QueuedEntity
 from kscheduler.framework.status import Status
 from kscheduler.runtime.bind import Binding
 from kscheduler.runtime.enqueue import PreEnqueueing, any_change, events_by_plugin

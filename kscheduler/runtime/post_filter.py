@@ -8,7 +8,8 @@ from functools import partial
 from time import perf_counter
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
+from kscheduler.framework.in_tree import PostFilterPlugin
+from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import Code, Diagnosis, Status
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.extension_point import ExtensionPoint

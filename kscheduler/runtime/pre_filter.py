@@ -13,13 +13,13 @@ from time import perf_counter
 from typing import NamedTuple
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import (
-    NodeNames,
+from kscheduler.framework.in_tree import (
     PreFilterExtensions,
     PreFilterPlugin,
     TracksPodsByRow,
     UpdatePods,
 )
+from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import SKIP, Code, Rows, Status
 from kscheduler.metrics import Counter, Metrics
 from kscheduler.runtime.extension_point import ExtensionPoint

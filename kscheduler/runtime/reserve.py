@@ -8,7 +8,8 @@ from time import perf_counter
 
 from kscheduler import logs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import PermitPlugin, ReservePlugin, Wait
+from kscheduler.framework.in_tree import PermitPlugin, ReservePlugin
+from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.extension_point import ExtensionPoint

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import NormalizeScore, PreScorePlugin, ScorePlugin
+from kscheduler.framework.in_tree import NormalizeScore, PreScorePlugin, ScorePlugin
 from kscheduler.framework.status import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,

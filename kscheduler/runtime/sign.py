@@ -12,7 +12,7 @@ from time import perf_counter
 import msgspec
 
 from kscheduler import logs
-from kscheduler.framework.plugin import Plugin, SignPlugin
+from kscheduler.framework.in_tree import Plugin, SignPlugin
 from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.extension_point import ExtensionPoint

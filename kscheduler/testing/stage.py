@@ -14,8 +14,9 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.errors import KschedulerError
 from kscheduler.extension_points import METHOD_OF_POINT, METHODS, Point
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.in_tree import QueuedEntity
 from kscheduler.framework.listers import FixedListers, Lister
-from kscheduler.framework.plugin import QueuedEntity, Wait
+from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import Code, Rows, Status
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.framework import Framework

@@ -8,7 +8,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 import urllib.request
 
 import pytest
@@ -16,7 +15,8 @@ import yaml
 
 from tests.controlplane import binaries, down
 from tests.controlplane.plane import alive
-from tests.ports import free_port
+from tests.kit.polling import block_until
+from tests.kit.ports import free_port
 
 UP = "tests.controlplane.up"
 DOWN = "tests.controlplane.down"
@@ -75,10 +75,7 @@ def pids(folder):
 
 
 def all_end(pids):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(alive(pid) for pid in pids):
-        assert time.monotonic() < deadline, "they have not ended"
-        time.sleep(0.02)
+    block_until(lambda: not any(alive(pid) for pid in pids), "all processes have ended")
 
 
 def test_it_says_that_it_is_ready_and_stays_until_it_is_asked_to_end(environ, folder):

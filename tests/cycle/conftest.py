@@ -322,20 +322,6 @@ def _new_pod():
     return make_pod
 
 
-@pytest.fixture(scope="session")
-def until():
-    """Waits for a condition that work under way brings about, a minute at most."""
-
-    async def wait(condition, patience=6000):
-        for turn in range(patience):
-            if condition():
-                return
-            await asyncio.sleep(0 if turn < 100 else 0.01)
-        raise AssertionError("it never came about")
-
-    return wait
-
-
 @pytest.fixture
 def log_text():
     lines = io.BytesIO()

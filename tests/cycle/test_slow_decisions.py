@@ -18,6 +18,7 @@ from kscheduler.queue import Backoff
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.plugin_in_stack import PluginCall
 from kscheduler.state.pod_info import PodInfo
+from tests.kit.polling import until
 
 NOW = 1_700_000_000.0
 
@@ -224,7 +225,7 @@ class TestRest:
 
 
 class TestPodsLikeIt:
-    async def test_many_replicas_cost_no_more_than_one(self, slow_rig, running, until):
+    async def test_many_replicas_cost_no_more_than_one(self, slow_rig, running):
         rig = slow_rig(seconds=10.0, finds=True)
         for number in range(200):
             rig.add(f"p{number}")
@@ -239,7 +240,7 @@ class TestPodsLikeIt:
         assert attempts(rig) == 11
         assert rig.metrics.kscheduler_postponed_attempts_total.value > 1000
 
-    async def test_others_are_tried_meanwhile(self, slow_rig, running, until, new_pod):
+    async def test_others_are_tried_meanwhile(self, slow_rig, running, new_pod):
         rig = slow_rig(finds=True)
         for number in range(5):
             rig.add(f"p{number}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.fixtures import control_plane, locked, run_folder
-from tests.e2e.api import RefusedError, eventually
+from tests.e2e.api import RefusedError, until
 from tests.e2e.cluster import Cluster, open_cluster
 from tests.e2e.objects import pod
 
@@ -81,7 +81,7 @@ async def priorities(cluster) -> AsyncIterator[dict[str, dict[str, str]]]:
         return True
 
     # A server learns of classes in the order of their making, but not at once.
-    await eventually(admitted, "the last class is known")
+    await until(admitted, "the last class is known")
     yield fields
     for name in names.values():
         await cluster.api.delete("priorityclasses", name)

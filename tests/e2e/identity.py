@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.e2e.api import Api, Json, RefusedError, eventually
+from tests.e2e.api import Api, Json, RefusedError, until
 
 RULES_VARIABLE = "KSCHEDULER_E2E_RULES"
 WITHOUT_VARIABLE = "KSCHEDULER_E2E_WITHOUT_RULE"
@@ -65,7 +65,7 @@ async def becomes_allowed(api: Api, question: Json) -> None:
         where = "apis/authorization.k8s.io/v1/subjectaccessreviews"
         return bool((await api.send("POST", where, {"spec": question}))["status"]["allowed"])
 
-    await eventually(allowed, f"it is allowed: {question}")
+    await until(allowed, f"it is allowed: {question}")
 
 
 def _question(role: Json) -> Json:

@@ -29,9 +29,9 @@ import yaml
 
 from kscheduler import app, cli
 from kscheduler.cli import daemon
+from tests.kit.ports import free_port
 from tests.parity import config_api_server
 from tests.parity import config_output as output
-from tests.ports import free_port
 
 PRELOADED = (app, daemon)
 

@@ -36,7 +36,7 @@ from kscheduler.cli.flags import GROUPS, OWN
 from kscheduler.errors import KschedulerError
 from kscheduler.sandbox import ApiServer, User
 from kscheduler.sandbox.access.certificates import Authority, KeyPair
-from tests.ports import free_port
+from tests.kit.ports import free_port
 
 CASES = Path(__file__).parent / "cases" / "endpoints.jsonl.gz"
 PATIENCE_SECONDS = 30.0

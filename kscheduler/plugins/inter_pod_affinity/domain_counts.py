@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from kscheduler.framework.plugin import UpdatePods
+from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import Mask
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.row_counts import Counts, Sums

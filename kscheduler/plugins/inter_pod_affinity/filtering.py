@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kscheduler.api.meta import EMPTY
-from kscheduler.framework.plugin import UpdatePods
+from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import Mask, Rejection, Rows, unresolvable, unschedulable
 from kscheduler.plugins.inter_pod_affinity.domain_counts import DomainCounts
 from kscheduler.state.affinity_term import NO_TERMS, AffinityTerm, AffinityTerms

@@ -16,8 +16,8 @@ from kscheduler.api.labels import (
 from kscheduler.api.meta import LabelSelector, OwnerReference
 from kscheduler.api.small_groups import ReplicaSet, StatefulSet
 from kscheduler.caches import BoundedCache
-from kscheduler.framework.lister_memo import NamespaceMemo
 from kscheduler.framework.listers import Listers
+from kscheduler.plugins.helper.lister_memo import NamespaceMemo
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_lookup import bytes_of_selector
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kscheduler.api.labels import NOTHING, Selector
-from kscheduler.framework.plugin import UpdatePods
+from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import Mask, Rejection, Rows, unresolvable, unschedulable
 from kscheduler.plugins.pod_topology_spread.constraints import Constraint
 from kscheduler.plugins.pod_topology_spread.domains import SpreadDomains, SpreadTopology

@@ -14,7 +14,7 @@ from kscheduler.api import core
 from kscheduler.api.core import Node
 from kscheduler.api.labels import SelectorError
 from kscheduler.api.requests import is_resize_deferred
-from kscheduler.config.plugin_args import PodTopologySpreadArgs
+from kscheduler.api.resources import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
@@ -26,8 +26,9 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin import UpdatePods
+from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import (
     SKIP,
     Code,
@@ -38,6 +39,7 @@ from kscheduler.framework.status import (
     failed,
     rejected,
 )
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.constraints import (
     SYSTEM_DEFAULTS,
     Constraint,
@@ -54,6 +56,11 @@ NO_PRE_FILTER = 'reading "PreFilterPodTopologySpread" from cycleState: not found
 NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not found'
 
 
+@plugin(
+    args=PodTopologySpreadArgs,
+    weight=2,
+    reads=(SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),
+)
 class PodTopologySpread:
     name = "PodTopologySpread"
 

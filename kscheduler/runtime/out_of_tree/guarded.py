@@ -22,7 +22,8 @@ from kscheduler.errors import ConfigError
 from kscheduler.extension_points import EXTENSION_POINTS, METHODS, PLUGIN_METHODS, Point
 from kscheduler.framework.cluster_event import EventWithHint, Hint
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import PostFilterResult, QueuedEntity, Wait
+from kscheduler.framework.in_tree import QueuedEntity
+from kscheduler.framework.plugin import PostFilterResult, Wait
 from kscheduler.framework.status import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,

@@ -22,7 +22,7 @@ import numpy as np
 
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import UpdatePods
+from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import Charge, Code, Mask, Rows, Status
 from kscheduler.gotext.strconv import quote
 from kscheduler.runtime.filter import Filtered

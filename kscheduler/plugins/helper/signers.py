@@ -20,9 +20,9 @@ def requests(pod: PodInfo) -> Mapping[str, object]:
 
 
 def volumes(pod: PodInfo) -> Mapping[str, object] | Status:
-    """What is mounted, but for what only the kubelet looks into.
+    """Mounted volumes, without ConfigMaps and Secrets, which only the kubelet reads.
 
-    The claims of ephemeral volumes are made for one pod each, so such a pod is like no other.
+    The claims of ephemeral volumes are made for one pod each, so such a pod equals no other.
     """
     mounted = []
     for volume in pod.pod.spec.volumes:

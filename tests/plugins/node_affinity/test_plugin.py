@@ -3,11 +3,11 @@
 import pytest
 
 from kscheduler.api.labels import SelectorError
-from kscheduler.config.plugin_args import NodeAffinityArgs
 from kscheduler.errors import ConfigError
 from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.plugins.node_affinity import NodeAffinity
+from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
+from kscheduler.plugins.node_affinity.plugin import NodeAffinity
 from tests.plugins.machines import (
     UNRESOLVABLE,
     hint,

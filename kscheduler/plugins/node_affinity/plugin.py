@@ -22,12 +22,11 @@ from kscheduler.api.node_selector import (
     compile_preferred,
 )
 from kscheduler.caches import BoundedCache, size_of
-from kscheduler.config.plugin_args import NodeAffinityArgs
 from kscheduler.errors import ConfigError
 from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, EventWithHint, Hint
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.normalize import share_of_best
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import (
     SKIP,
@@ -38,6 +37,8 @@ from kscheduler.framework.status import (
     rejected_for_good,
     unresolvable,
 )
+from kscheduler.plugins.helper.normalize_score import share_of_best
+from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_masks import Weights
@@ -57,6 +58,7 @@ class Preferred(NamedTuple):
     terms: PreferredTerms
 
 
+@plugin(args=NodeAffinityArgs, weight=2)
 class NodeAffinity:
     name = "NodeAffinity"
     local = True

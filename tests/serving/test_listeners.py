@@ -1,4 +1,4 @@
-"""The secure port: certificates made or read, sockets bound or refused."""
+"""Listeners: certificates made or read, sockets bound or refused; plain ones for reading only."""
 
 import os
 import socket
@@ -8,8 +8,17 @@ import pytest
 
 from kscheduler.config.options import CertKey, Options
 from kscheduler.errors import ConfigError
-from kscheduler.serving.secure_port import generate_certificate, listen, open_port
-from tests import ports
+from kscheduler.serving import endpoints, gate
+from kscheduler.serving.gate import read_only
+from kscheduler.serving.health import PING
+from kscheduler.serving.listeners import (
+    generate_certificate,
+    listen,
+    open_listeners,
+    open_port,
+    split_address,
+)
+from tests.kit import ports
 
 
 @pytest.fixture
@@ -31,7 +40,7 @@ def test_a_port_switched_off_needs_nothing(capfd):
 def test_a_certificate_is_made_in_memory(capfd):
     options, pair = generate_certificate(Options())
     assert options == Options()
-    assert pair[0].startswith(b"-----BEGIN CERTIFICATE-----")
+    assert pair()[0].startswith(b"-----BEGIN CERTIFICATE-----")
     assert lines(capfd) == ["Generated self-signed cert in-memory"]
 
 
@@ -88,7 +97,7 @@ def test_the_port_is_bound_and_listening(free_port):
     options, pair = generate_certificate(Options(bind_address="127.0.0.1", secure_port=free_port))
     port = open_port(options, pair)
     with port.listener, socket.create_connection(("127.0.0.1", free_port)):
-        assert port.pair == pair
+        assert port.pair == pair() == pair()
         assert port.listener.getsockname() == ("127.0.0.1", free_port)
 
 
@@ -140,3 +149,76 @@ def test_bad_tls_flags_release_the_port(free_port, values, why):
         open_port(options, pair)
     assert str(refused.value) == why
     socket.create_server(("127.0.0.1", free_port)).close()
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("10251", ("127.0.0.1", 10251)),
+        (":10251", ("127.0.0.1", 10251)),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("0.0.0.0:10251", ("0.0.0.0", 10251)),
+        ("[::1]:10251", ("::1", 10251)),
+    ],
+)
+def test_addresses(text, where):
+    assert split_address(text) == where
+
+
+@pytest.mark.parametrize("text", ["x", "127.0.0.1", "localhost:1", "127.0.0.1:70000", "1.2.3.4:-1"])
+def test_what_is_no_address_is_refused(text):
+    with pytest.raises(ConfigError, match=r"^--health-listen "):
+        open_listeners(Options(health_listen=text))
+
+
+def test_they_are_off_unless_asked_for():
+    listeners = open_listeners(Options())
+    assert listeners.health is listeners.metrics is None
+
+
+def test_a_port_in_use_is_told_as_upstream_tells_it():
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        with pytest.raises(ConfigError) as refused:
+            open_listeners(Options(health_listen="0", metrics_listen=str(port)))
+    assert str(refused.value) == (
+        f"failed to create listener: failed to listen on 127.0.0.1:{port}: "
+        f"listen tcp 127.0.0.1:{port}: bind: address already in use"
+    )
+
+
+SOURCES = endpoints.Sources(
+    checks={"healthz": [PING], "livez": [PING], "readyz": [PING]},
+    collect=list,
+    reset=lambda: pytest.fail("nobody may reset"),
+    configz=lambda: b"{}",
+    pods=list,
+    leads=lambda: True,
+    flags={"v": "0"},
+    emulated=(1, 37),
+    profiles=True,
+)
+HEALTH = ("/healthz", "/livez", "/readyz", "/readyz/ping", "/healthz?verbose")
+METRICS = ("/metrics", "/metrics/resources", "/metrics/slis")
+OTHERS = ("/configz", "/flagz", "/statusz", "/debug/pprof/", "/debug/flags/v", "/")
+
+
+@pytest.mark.parametrize(
+    ("made", "there"),
+    [(endpoints.health_pages, HEALTH), (endpoints.metrics_pages, METRICS)],
+    ids=["health", "metrics"],
+)
+async def test_nothing_else_is_on_them(serving, made, there):
+    handler = gate.presented(read_only(made(SOURCES)))
+    async with serving(handler) as client:
+        for path in (*HEALTH, *METRICS, *OTHERS):
+            status, _, _ = await client.ask(path)
+            assert status == (200 if path in there else 404), path
+            for method in ("PUT", "POST", "DELETE"):
+                assert (await client.ask(path, method))[0] == 405
+
+
+async def test_the_secure_port_has_all_of_them(serving):
+    async with serving(gate.presented(endpoints.all_pages(SOURCES))) as client:
+        for path in (*HEALTH, *METRICS, *OTHERS[:4]):
+            assert (await client.ask(path))[0] == 200, path

@@ -17,7 +17,7 @@ from kscheduler.api.core import (
     ResourceRequirements,
 )
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.framework.row_memo import MAX_BYTES, MAX_ONE_BY_ONE, RowMemo
+from kscheduler.plugins.helper.row_memo import MAX_BYTES, MAX_ONE_BY_ONE, RowMemo
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.what_if import WhatIf

@@ -1,6 +1,6 @@
 from kscheduler.api.core import Service
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.framework.lister_memo import ListerMemo, NamespaceMemo
+from kscheduler.plugins.helper.lister_memo import ListerMemo, NamespaceMemo
 
 
 class Counted:

@@ -3,15 +3,15 @@
 import pytest
 
 from kscheduler.gotext.json_text import MAX_EXPLAINED_BYTES, is_finished
-from kscheduler.runtime.extenders.answers import (
-    ChosenVictims,
+from kscheduler.runtime.extenders.messages import (
     ExtenderAnswerError,
-    FilterAnswer,
+    ExtenderFilterResult,
+    MetaVictims,
     UnfinishedAnswerError,
-    check_binding,
-    chosen_victims,
-    filter_answer,
-    priorities,
+    check_binding_result,
+    filter_result,
+    host_priority_list,
+    preemption_result,
 )
 
 IN_FILTER = "into Go struct field ExtenderFilterResult."
@@ -20,45 +20,47 @@ IN_FILTER = "into Go struct field ExtenderFilterResult."
 @pytest.mark.parametrize(
     ("answer", "read"),
     [
-        pytest.param(b"{}", FilterAnswer(None, None, {}, {}), id="nothing"),
-        pytest.param(b"null", FilterAnswer(None, None, {}, {}), id="null"),
+        pytest.param(b"{}", ExtenderFilterResult(None, None, {}, {}), id="nothing"),
+        pytest.param(b"null", ExtenderFilterResult(None, None, {}, {}), id="null"),
         pytest.param(
             b'{"NodeNames":["a"],"FailedNodes":{"b":"no"},"FailedAndUnresolvableNodes":{"c":"x"}}',
-            FilterAnswer(["a"], None, {"b": "no"}, {"c": "x"}),
+            ExtenderFilterResult(["a"], None, {"b": "no"}, {"c": "x"}),
             id="names",
         ),
         pytest.param(
             b'{"nodes":{"items":[{"metadata":{"name":"a"},"spec":{}}]},"ERROR":""}',
-            FilterAnswer(None, ["a"], {}, {}),
+            ExtenderFilterResult(None, ["a"], {}, {}),
             id="objects, in any case",
         ),
         pytest.param(
             b'{"Nodes":{"Items":[{"Metadata":{"NAME":"a"}},{}]}}',
-            FilterAnswer(None, ["a", ""], {}, {}),
+            ExtenderFilterResult(None, ["a", ""], {}, {}),
             id="any case, all the way down",
         ),
         pytest.param(
             b'{"Nodes":null,"NodeNames":null,"FailedNodes":null,"Error":null}',
-            FilterAnswer(None, None, {}, {}),
+            ExtenderFilterResult(None, None, {}, {}),
             id="nulls",
         ),
         pytest.param(
             b'{"FailedNodes":{"\\ud83d\\ude00":"\\ud800!","b":null}}',
-            FilterAnswer(None, None, {"\U0001f600": "\ufffd!", "b": ""}, {}),
+            ExtenderFilterResult(None, None, {"\U0001f600": "\ufffd!", "b": ""}, {}),
             id="half a character",
         ),
         pytest.param(
             b'{"Nodes":{"items":[null,{"metadata":null}]}}',
-            FilterAnswer(None, ["", ""], {}, {}),
+            ExtenderFilterResult(None, ["", ""], {}, {}),
             id="nodes that are nothing",
         ),
         pytest.param(
-            b' {"NodeNames":[null]} trailing', FilterAnswer([""], None, {}, {}), id="what follows"
+            b' {"NodeNames":[null]} trailing',
+            ExtenderFilterResult([""], None, {}, {}),
+            id="what follows",
         ),
     ],
 )
 def test_filter(answer, read):
-    assert filter_answer(answer) == read
+    assert filter_result(answer) == read
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_filter(answer, read):
 )
 def test_filter_in_vain(answer, told):
     with pytest.raises(ExtenderAnswerError) as refused:
-        filter_answer(answer)
+        filter_result(answer)
     assert str(refused.value) == told
 
 
@@ -139,7 +141,7 @@ def test_filter_in_vain(answer, told):
 )
 def test_what_ends_too_early_is_told_from_what_is_wrong(answer):
     with pytest.raises(UnfinishedAnswerError):
-        filter_answer(answer)
+        filter_result(answer)
     assert not is_finished(answer)
 
 
@@ -149,12 +151,12 @@ def test_what_is_finished_is_so_whatever_follows(answer):
 
 
 def test_priorities():
-    assert priorities(b'[{"Host":"a","Score":7},{"host":"b","SCORE":-1},{}]') == [
+    assert host_priority_list(b'[{"Host":"a","Score":7},{"host":"b","SCORE":-1},{}]') == [
         ("a", 7),
         ("b", -1),
         ("", 0),
     ]
-    assert priorities(b"null") == []
+    assert host_priority_list(b"null") == []
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_priorities():
 )
 def test_priorities_in_vain(answer, told):
     with pytest.raises(ExtenderAnswerError) as refused:
-        priorities(answer)
+        host_priority_list(answer)
     assert str(refused.value) == told
 
 
@@ -200,11 +202,11 @@ def test_chosen_victims():
     answer = (
         b'{"nodeNameToMetaVictims":{"n1":{"pods":[{"uid":"u"}],"numPDBViolations":2},"n2":null}}'
     )
-    assert chosen_victims(answer) == {
-        "n1": ChosenVictims(["u"], 2),
-        "n2": ChosenVictims([], 0),
+    assert preemption_result(answer) == {
+        "n1": MetaVictims(["u"], 2),
+        "n2": MetaVictims([], 0),
     }
-    assert chosen_victims(b"{}") == {}
+    assert preemption_result(b"{}") == {}
 
 
 @pytest.mark.parametrize(
@@ -231,18 +233,20 @@ def test_chosen_victims():
 )
 def test_chosen_victims_in_vain(victims, told):
     with pytest.raises(ExtenderAnswerError) as refused:
-        chosen_victims(b'{"NodeNameToMetaVictims":{"n1":%b}}' % victims)
+        preemption_result(b'{"NodeNameToMetaVictims":{"n1":%b}}' % victims)
     assert str(refused.value) == f"json: cannot unmarshal {told}"
 
 
 def test_a_binding_fails_only_if_told_so():
-    check_binding(b"{}")
-    check_binding(b'{"Error":""}')
+    check_binding_result(b"{}")
+    check_binding_result(b'{"Error":""}')
     with pytest.raises(ExtenderAnswerError, match="not now"):
-        check_binding(b'{"error":"not now"}')
+        check_binding_result(b'{"error":"not now"}')
 
 
-@pytest.mark.parametrize("read", [filter_answer, priorities, chosen_victims, check_binding])
+@pytest.mark.parametrize(
+    "read", [filter_result, host_priority_list, preemption_result, check_binding_result]
+)
 def test_nesting_beyond_all_bounds_is_an_error_like_others(read):
     with pytest.raises(ExtenderAnswerError):
         read(b'[{"Error":' + b"[" * 100_000 + b"]" * 100_000 + b"}]")
