@@ -21,13 +21,13 @@ test: $(INSTALLED) ## all tests; on a real API server, too, with KSCHEDULER_BUIL
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 controlplane: $(INSTALLED) ## build etcd, kube-apiserver, kubectl and kube-scheduler for the tests, once
-	$(BIN)/python tests/controlplane/build.py
+	$(BIN)/python -m tests.controlplane.build
 
 e2e: controlplane ## the daemon on a real API server and on the embedded one
 	KSCHEDULER_BUILD_CONTROLPLANE=1 $(BIN)/python -m pytest -n 2 tests/controlplane tests/e2e $(ARGS)
 
 adversary: $(INSTALLED) ## hostile objects, beside kube-scheduler on a real API server (ARGS=--small, --rows, …)
-	$(BIN)/python tests/adversary/beside.py $(ARGS)
+	$(BIN)/python -m tests.adversary.beside $(ARGS)
 
 lint: $(INSTALLED) ## ruff, format check, mypy strict, import contracts
 	$(BIN)/ruff check .
@@ -43,19 +43,19 @@ docs: $(INSTALLED) ## write the reference pages anew from the code
 	$(BIN)/python docs/reference/generate.py
 
 bench: $(INSTALLED) ## kscheduler beside kube-scheduler on a real API server (ARGS=--targets, --small, …)
-	$(BIN)/python tests/bench/beside.py $(ARGS)
+	$(BIN)/python -m tests.bench.beside $(ARGS)
 
 bench-sync: $(INSTALLED) ## list, sync and placement cost on the embedded cluster
-	$(BIN)/python tests/bench/run.py $(ARGS)
+	$(BIN)/python -m tests.bench.run $(ARGS)
 
 bench-plugins: $(INSTALLED) ## a rule of one's own: over columns, node by node, as an extender
-	$(BIN)/python tests/bench/outside.py $(ARGS)
+	$(BIN)/python -m tests.bench.outside $(ARGS)
 
 bench-core: $(INSTALLED) ## CPU per decision by workload and cluster size, in process
-	$(BIN)/python tests/bench/core.py $(ARGS)
+	$(BIN)/python -m tests.bench.core $(ARGS)
 
 bench-stalls: $(INSTALLED) ## the longest step of any task at start, on relist, when many pods wake
-	$(BIN)/python tests/bench/stalls.py $(ARGS)
+	$(BIN)/python -m tests.bench.stalls $(ARGS)
 
 clean: ## remove everything that was made
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

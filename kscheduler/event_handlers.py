@@ -28,7 +28,10 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
-from kscheduler.queue.changes import node_events, pod_events
+from kscheduler.queue.events import (
+    node_scheduling_properties_change,
+    pod_scheduling_properties_change,
+)
 from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache, CacheError
 from kscheduler.state.pod_info import PodInfo
@@ -47,21 +50,6 @@ PENDING_POD_DELETED = ClusterEvent(UNSCHEDULED_POD, Action.DELETE)
 
 # Kinds that have their own handlers here, or none.
 _HANDLED = frozenset({NODE, cluster_event.POD, *cluster_event.POD_KINDS, cluster_event.POD_GROUP})
-# Kinds we have structs for; any other must be named `plural.version.group`.
-_TYPED = frozenset(
-    {
-        cluster_event.PERSISTENT_VOLUME,
-        cluster_event.PERSISTENT_VOLUME_CLAIM,
-        cluster_event.CSI_NODE,
-        cluster_event.CSI_DRIVER,
-        cluster_event.CSI_STORAGE_CAPACITY,
-        cluster_event.STORAGE_CLASS,
-        cluster_event.VOLUME_ATTACHMENT,
-        cluster_event.RESOURCE_CLAIM,
-        cluster_event.RESOURCE_SLICE,
-        cluster_event.DEVICE_CLASS,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +123,20 @@ class EventHandlers:
         start = time.perf_counter()
         log.v(3).info("Add event for node", node=logs.ref(node))
         self._cache.add_node(node)
-        self._queue.move_all(NODE_ADDED, None, node, self._clock())
+        self._queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, node, self._clock())
         self._took(NODE_ADDED, start)
 
     def node_updated(self, old: Node, new: Node) -> None:
         start = time.perf_counter()
         log.v(4).info("Update event for node", node=logs.ref(new))
         self._cache.update_node(new)
-        self._tell_each(node_events(old, new), old, new, time.perf_counter() - start)
+        self._tell_each(
+            node_scheduling_properties_change(old, new), old, new, time.perf_counter() - start
+        )
 
     def node_deleted(self, node: Node) -> None:
         start = time.perf_counter()
-        self._queue.move_all(NODE_DELETED, node, None, self._clock())
+        self._queue.move_all_to_active_or_backoff_queue(NODE_DELETED, node, None, self._clock())
         log.v(3).info("Delete event for node", node=logs.ref(node))
         try:
             self._cache.remove_node(node)
@@ -192,7 +182,7 @@ class EventHandlers:
         if self._wanted.get(resource, Action.NONE) & action:
             start = time.perf_counter()
             event = ClusterEvent(resource, action)
-            self._queue.move_all(event, old, new, self._clock())
+            self._queue.move_all_to_active_or_backoff_queue(event, old, new, self._clock())
             self._took(event, start)
 
     def _assigned_pod_added(self, pod: PodInfo) -> None:
@@ -203,7 +193,7 @@ class EventHandlers:
         except CacheError as error:
             log.unhandled(error, "Scheduler cache AddPod failed", pod=logs.ref(pod.pod))
             self._cache.update_pod(pod, pod)
-        self._queue.move_all(POD_ASSIGNED, None, pod, self._clock())
+        self._queue.move_all_to_active_or_backoff_queue(POD_ASSIGNED, None, pod, self._clock())
         self._took(POD_ASSIGNED, start)
 
     def _assigned_pod_updated(self, old: Pod, new: Pod) -> None:
@@ -215,7 +205,7 @@ class EventHandlers:
         except CacheError as error:
             log.unhandled(error, "Scheduler cache UpdatePod failed", pod=logs.ref(old))
             self._cache.add_pod(after)
-        events = pod_events(before, after, UNSCHEDULED_POD)
+        events = pod_scheduling_properties_change(before, after, UNSCHEDULED_POD)
         self._tell_each(events, before, after, time.perf_counter() - start)
         self._took(POD_UPDATED, start)
 
@@ -226,7 +216,7 @@ class EventHandlers:
             self._cache.remove_pod(pod)
         except CacheError as error:
             log.unhandled(error, "Scheduler cache RemovePod failed", pod=logs.ref(pod.pod))
-        self._queue.move_all(POD_GONE, pod, None, self._clock())
+        self._queue.move_all_to_active_or_backoff_queue(POD_GONE, pod, None, self._clock())
         self._took(POD_GONE, start)
 
     def _pod_bound(self, old: Pod, new: Pod) -> None:
@@ -257,7 +247,10 @@ class EventHandlers:
             promised = old.status.nominated_node_name
             if promised and promised != new.status.nominated_node_name:
                 self._promise_ended(before)
-        for event in {PENDING_POD_UPDATED, *pod_events(before, after, UNSCHEDULED_POD)}:
+        for event in {
+            PENDING_POD_UPDATED,
+            *pod_scheduling_properties_change(before, after, UNSCHEDULED_POD),
+        }:
             self._took(event, start)
 
     def _pending_pod_deleted(self, pod: PodInfo) -> None:
@@ -276,12 +269,12 @@ class EventHandlers:
         # One that waits for permission is cleaned up by its own attempt, which ends now.
         if not self._waiting_pods.reject(assumed.uid):
             self._cache.forget(assumed)
-        self._queue.move_all(POD_GONE, assumed, None, self._clock())
+        self._queue.move_all_to_active_or_backoff_queue(POD_GONE, assumed, None, self._clock())
 
     def _promise_ended(self, pod: PodInfo) -> None:
         """Pods of its priority or less had to treat it as if it were on the node."""
         priority = pod.priority
-        self._queue.move_all(
+        self._queue.move_all_to_active_or_backoff_queue(
             POD_GONE, pod, None, self._clock(), lambda waiting: waiting.priority <= priority
         )
 
@@ -290,7 +283,7 @@ class EventHandlers:
     ) -> None:
         for event in events:
             start = time.perf_counter() - taken_before
-            self._queue.move_all(event, old, new, self._clock())
+            self._queue.move_all_to_active_or_backoff_queue(event, old, new, self._clock())
             self._took(event, start)
 
     def _took(self, event: ClusterEvent, start: float) -> None:
@@ -321,7 +314,7 @@ def _needed(registered: dict[str, Action]) -> dict[str, Action]:
     for resource, actions in registered.items():
         if resource in _HANDLED:
             continue
-        if resource not in _TYPED and resource.count(".") < 2:
+        if resource not in cluster_event.OTHER_KINDS and resource.count(".") < 2:
             log.unhandled(None, "Incorrect event registration", gvk=resource)
             continue
         needed[resource] = actions

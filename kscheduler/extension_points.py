@@ -73,7 +73,7 @@ class ExtensionPoint:
     """One point: a plugin extends it by having `method`, or `per_node` in its place."""
 
     method: Method
-    # Asked node by node, by an adapter that has `method` (`runtime.per_node`).
+    # Asked node by node, by an adapter that has `method` (`runtime.out_of_tree.per_node`).
     per_node: Method | None = None
     # Called of every plugin that extends the point; out-of-tree plugins may leave it out.
     companion: Method | None = None

@@ -37,16 +37,16 @@ from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
 from kscheduler.framework.handle import Factory
 from kscheduler.metrics import Metrics
-from kscheduler.queue.backoff import Backoff
-from kscheduler.queue.nominated import Nominator
-from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.plugins import resources_read
+from kscheduler.queue.backoff_queue import Backoff
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.runtime.background import Background
 from kscheduler.runtime.extenders.extender import Extender
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.handle import OutOfTreeServices, RuntimeHandle
 from kscheduler.runtime.out_of_tree.health import Limits
-from kscheduler.runtime.out_of_tree.support import Support
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.runtime.waiting_pods import WaitingPods
@@ -82,7 +82,7 @@ class Scheduler:
     loop: SchedulingLoop
     writer: StatusWriter
     background: Background
-    outside: Support
+    outside: OutOfTreeServices
     extender_connections: Sequence[ExtenderHttp]
     handlers: Sequence[Registration[Any]]
 
@@ -145,14 +145,14 @@ def new_scheduler(
         observer=InformerObserver(metrics, INFORMERS),
     )
     names = plugin_names(completed)
-    informers = Informers(factory, names)
+    informers = Informers(factory, resources_read(names))
     extender_connections = [connection_to(one, client.fence) for one in config.extenders]
-    extenders = Extenders(map(Extender, config.extenders, extender_connections), world=factory)
+    extenders = Extenders(map(Extender, config.extenders, extender_connections), informers=factory)
     cache = Cache()
     recorders = {name: PodRecorder(broadcaster.recorder(name)) for name in completed.plugins}
     waiting_pods, in_pre_bind = WaitingPods(), PodsInPreBind()
     background = Background()
-    outside = Support(limits=limits or Limits(), follow=informers.follow)
+    outside = OutOfTreeServices(limits=limits or Limits(), follow=informers.follow)
 
     # Three knots, each tied by a name that is bound further down and looked up only once pods are
     # being scheduled: plugins nominate and activate pods of the queue, which sorts pods by a
@@ -178,7 +178,7 @@ def new_scheduler(
             background=background,
             extenders=extenders,
             rng=rng,
-            outside=outside,
+            out_of_tree=outside,
         )
 
     frameworks = build_frameworks(without(completed, names - registry.keys()), registry, handle_for)

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.api.quantity import parse
-from kscheduler.config.duration import Duration, parse_duration
 from kscheduler.config.emulation import BINARY, parse_semantic_version
 from kscheduler.config.options import ANY_ADDRESS, CertKey
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.comma_list import read_list, write_list
+from kscheduler.gotext.duration import Duration, parse_duration
 from kscheduler.gotext.strconv import (
     format_float,
     parse_bool,
     parse_float32,
     parse_int,
     parse_uint,
+    quote,
 )
-from kscheduler.logs import quote
 from kscheduler.version import KUBERNETES_VERSION
 
 

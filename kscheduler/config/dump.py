@@ -13,14 +13,15 @@ from typing import Any
 
 import yaml
 
-from kscheduler.config.duration import Duration
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.plugin_args import RawArgs
-from kscheduler.config.wire import V1, ListOf, Model, Optional, Scalar, WireField, wire_fields
+from kscheduler.config.wire import V1, Model, WireField, wire_fields
 from kscheduler.errors import ConfigError
-from kscheduler.gotext.json_text import parse_json, plain
-from kscheduler.gotext.values import general_float, json_float32, json_text
-from kscheduler.gotext.yaml_scalars import LONG_TAG, reads_as_text
+from kscheduler.gotext.duration import Duration
+from kscheduler.gotext.json_text import json_float32, marshal, parse_json, plain
+from kscheduler.gotext.strconv import format_float
+from kscheduler.gotext.unmarshal import ListOf, Pointer, Scalar
+from kscheduler.gotext.yaml_text import LONG_TAG, reads_as_text
 
 
 def to_yaml(config: KubeSchedulerConfiguration) -> str:
@@ -28,7 +29,7 @@ def to_yaml(config: KubeSchedulerConfiguration) -> str:
 
 
 def to_json(config: KubeSchedulerConfiguration) -> str:
-    return json_text(to_tree(config))
+    return marshal(to_tree(config))
 
 
 def to_tree(model: Model) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def to_tree(model: Model) -> dict[str, Any]:
 
 def _is_empty(value: object, field: WireField) -> bool:
     """A pointer is empty when it is nil, whatever it points at; a list also when it has none."""
-    if isinstance(field.type, Optional) and not isinstance(field.type.inner, ListOf):
+    if isinstance(field.type, Pointer) and not isinstance(field.type.inner, ListOf):
         return value is None
     return not value
 
@@ -103,9 +104,9 @@ def _scalar(dumper: yaml.SafeDumper, value: object) -> yaml.ScalarNode:
         if UNPRINTABLE.search(value):
             raise ConfigError("yaml: control characters are not allowed")
         style = "|" if "\n" in value else None if reads_as_text(value) else '"'
-    text = general_float(value) if isinstance(value, float) else str(value)
+    text = format_float(value) if isinstance(value, float) else str(value)
     if value is None or isinstance(value, bool):
-        text = json_text(value)
+        text = marshal(value)
     return dumper.represent_scalar(TAGS[yaml.ScalarNode], text, style)
 
 

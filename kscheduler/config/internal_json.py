@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
-from kscheduler.config.duration import Duration
 from kscheduler.config.plugin_args import RawArgs
-from kscheduler.config.wire import ListOf, Model, wire_fields
+from kscheduler.config.wire import Model, wire_fields
+from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import parse_json, plain
+from kscheduler.gotext.unmarshal import ListOf
 
 
 def internal_json(value: object) -> object:

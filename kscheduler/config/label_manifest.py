@@ -2,8 +2,8 @@
 
 import yaml
 
-from kscheduler.config.files import read_file
 from kscheduler.errors import ConfigError
+from kscheduler.gotext import files
 from kscheduler.gotext.yaml_text import YamlError, yaml_to_json
 
 SHOWN_CHARACTERS = 10
@@ -15,7 +15,7 @@ class ManifestError(ConfigError):
 
 def read_manifest(path: str) -> dict[str, str]:
     try:
-        text = read_file(path)
+        text = files.read(path)
     except ConfigError as err:
         raise ManifestError(f"read allow list manifest: {err}") from None
     try:

@@ -10,12 +10,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, InstanceOf
 
-from kscheduler.config.duration import Duration
 from kscheduler.config.plugin_args import PluginArgs, RawArgs
 from kscheduler.config.wire import (
     NOT_WIRED,
     OMIT_EMPTY,
-    RAW,
     V1,
     Embedded,
     Float32,
@@ -23,8 +21,12 @@ from kscheduler.config.wire import (
     Int64,
     Model,
 )
+from kscheduler.gotext.duration import Duration
+from kscheduler.gotext.unmarshal import Raw
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
+# Arguments stay text until it is known which plugin they are for.
+RAW_ARGS = Raw(lambda node: RawArgs(text=node.raw))
 
 
 class ComponentBaseModel(Model):
@@ -88,7 +90,7 @@ class PluginConfig(Model):
     """Arguments for one plugin: typed where it has a kind of its own, raw otherwise."""
 
     name: str = ""
-    args: Annotated[InstanceOf[PluginArgs] | InstanceOf[RawArgs] | None, RAW] = None
+    args: Annotated[InstanceOf[PluginArgs] | InstanceOf[RawArgs] | None, RAW_ARGS] = None
 
 
 class KubeSchedulerProfile(Model):

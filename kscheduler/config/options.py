@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from kscheduler import logs
 from kscheduler.api.quantity import Amount
-from kscheduler.config.duration import Duration
 from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.gotext.duration import Duration
 from kscheduler.version import KUBERNETES_VERSION
 
 if TYPE_CHECKING:  # building these models costs --help a tenth of a second

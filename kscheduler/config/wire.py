@@ -15,16 +15,42 @@ import types
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from kscheduler.config.duration import Duration
+from kscheduler.gotext.duration import Duration, parse_duration
+from kscheduler.gotext.json_text import Node
+from kscheduler.gotext.unmarshal import (
+    BOOL,
+    INT64,
+    STRING,
+    Bytes,
+    GoType,
+    Interface,
+    ListOf,
+    MapOf,
+    Pointer,
+    Raw,
+    Scalar,
+    Struct,
+    StructField,
+    Text,
+    unmarshal,
+)
+
+M = TypeVar("M", bound="Model")
 
 GROUP = "kubescheduler.config.k8s.io"
 V1 = f"{GROUP}/v1"
 
+SIMPLE: Mapping[type, GoType] = {
+    str: STRING,
+    bool: BOOL,
+    bytes: Bytes(),
+    Duration: Text(parse_duration, Duration(0)),
+}
 INITIALISMS = {"url": "URL", "tls": "TLS", "http": "HTTP", "ca": "CA", "qps": "QPS"}
 
 
@@ -43,18 +69,6 @@ class Model(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
-    """A string, number or bool; `name` is its Go type, which may be a named string.
-
-    `internal` is the name of the type in upstream's internal package, where that differs.
-    """
-
-    kind: str
-    name: str
-    internal: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Embedded:
     """The field lives in an embedded Go struct of this name, which type errors mention."""
 
@@ -68,36 +82,10 @@ class Marker:
 
 OMIT_EMPTY = Marker("left out of dumps when empty")
 NOT_WIRED = Marker("no field of the file")
-RAW = Marker("any JSON, kept as it is")
 
 Int32 = Annotated[int, Scalar("int32", "int32"), Field(ge=-(1 << 31), lt=1 << 31)]
-Int64 = Annotated[int, Scalar("int64", "int64"), Field(ge=-(1 << 63), lt=1 << 63)]
+Int64 = Annotated[int, INT64, Field(ge=-(1 << 63), lt=1 << 63)]
 Float32 = Annotated[float, Scalar("float32", "float32")]
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf:
-    item: WireType
-
-
-@dataclass(frozen=True, slots=True)
-class MapOf:
-    value: WireType
-
-
-@dataclass(frozen=True, slots=True)
-class Struct:
-    model: type[Model]
-
-
-@dataclass(frozen=True, slots=True)
-class Optional:
-    """A Go pointer: null and absent are the same, and told apart from empty."""
-
-    inner: WireType
-
-
-WireType = Scalar | ListOf | MapOf | Struct | Optional | Marker | type[Duration] | type[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +95,14 @@ class WireField:
     attr: str
     json: str
     internal: str
-    type: WireType
+    type: GoType
+    internal_type: GoType
     embedded: str = ""
     omit_empty: bool = False
 
-    def name(self, *, internal: bool) -> str:
-        return self.internal if internal else self.json
 
-
-STRING = Scalar("string", "string")
 TYPE_META = tuple(
-    WireField("", name, name, STRING, embedded="TypeMeta", omit_empty=True)
+    WireField("", name, name, STRING, STRING, embedded="TypeMeta", omit_empty=True)
     for name in ("kind", "apiVersion")
 )
 
@@ -140,7 +125,8 @@ def _wire_field(model: type[Model], attr: str, json: str, hint: Any) -> WireFiel
         attr,
         json,
         json if model.core_type else _go_name(json),
-        _wire_type(hint),
+        _go_type(hint, internal=False),
+        _go_type(hint, internal=True),
         next((m.struct for m in markers if isinstance(m, Embedded)), ""),
         OMIT_EMPTY in markers,
     )
@@ -150,25 +136,37 @@ def _markers(hint: Any) -> tuple[Any, ...]:
     return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
 
 
-def _wire_type(hint: Any) -> WireType:
+def _go_type(hint: Any, *, internal: bool) -> GoType:
     if get_origin(hint) is Annotated:
-        markers = _markers(hint)
-        named = next((m for m in markers if isinstance(m, Scalar) or m is RAW), None)
-        return named or _wire_type(get_args(hint)[0])
+        for marker in _markers(hint):
+            if isinstance(marker, Scalar):
+                named = marker.internal or marker.name if internal else marker.name
+                return Scalar(marker.kind, named)
+            if isinstance(marker, Raw):
+                return Interface("runtime.Object") if internal else marker
+        hint = get_args(hint)[0]
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         (inner,) = (a for a in args if a is not type(None))
-        return Optional(_wire_type(inner))
+        return Pointer(_go_type(inner, internal=internal))
     if origin is tuple:
-        return ListOf(_wire_type(args[0]))
+        return ListOf(_go_type(args[0], internal=internal))
     if origin is Mapping:
-        return MapOf(_wire_type(args[1]))
-    if hint in (Duration, bytes):
-        return hint
-    if hint in (str, bool):
-        return STRING if hint is str else Scalar("bool", "bool")
-    assert issubclass(hint, Model), hint
-    return Struct(hint)
+        return MapOf(_go_type(args[1], internal=internal))
+    return SIMPLE.get(hint) or go_struct(hint, internal=internal)
+
+
+@cache
+def go_struct(model: type[Model], *, internal: bool) -> Struct:
+    """The Go struct that a model stands for: the v1 one, or the one of the internal package."""
+    fields = tuple(
+        StructField(one.internal, one.internal_type, one.attr, one.embedded)
+        if internal
+        else StructField(one.json, one.type, one.attr, one.embedded)
+        for one in wire_fields(model)
+    )
+    package = "config" if internal and not model.core_type else model.go_package
+    return Struct(f"{package}.{model.__name__}", fields)
 
 
 def _go_name(json: str) -> str:
@@ -177,21 +175,11 @@ def _go_name(json: str) -> str:
     return INITIALISMS.get(word, word.capitalize()) + json[len(word) :]
 
 
-def go_type(wire: WireType, *, internal: bool) -> str:
-    """The type as Go's reflection prints it; pointers never show."""
-    match wire:
-        case Scalar():
-            return wire.internal or wire.name if internal else wire.name
-        case ListOf(item=item):
-            return f"[]{go_type(item, internal=internal)}"
-        case MapOf(value=value):
-            return f"map[string]{go_type(value, internal=internal)}"
-        case Optional(inner=inner):
-            return go_type(inner, internal=internal)
-        case Struct(model=model):
-            package = "config" if internal and not model.core_type else model.go_package
-            return f"{package}.{model.__name__}"
-        case Marker():
-            return "runtime.Object"
-        case _:
-            return "[]uint8" if wire is bytes else "string"
+def decode(node: Node, model: type[M], *, internal: bool = False) -> tuple[M, list[str]]:
+    """The model a JSON object describes, and the complaints about unknown or repeated fields.
+
+    `internal` reads upstream's internal spelling, in which absent fields are zero.
+    """
+    kind = go_struct(model, internal=internal)
+    tree, complaints = unmarshal(node, kind, zeroes=internal)
+    return model.model_validate(tree or {}), complaints

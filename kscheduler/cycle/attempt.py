@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Diagnosis, Rows, Status, fit_error
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Attempt:
     """A pod on its way from the queue to a node."""
 
-    queued: QueuedPod
+    queued: QueuedPodInfo
     framework: Framework
     cycle: CycleState
     # All nodes, so that a position is a row. The arrays are live: good until the cycle ends.

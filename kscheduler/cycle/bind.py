@@ -36,7 +36,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent
 from kscheduler.framework.status import SKIP, Code, Diagnosis, Status, failed, fit_error
 from kscheduler.metrics import Metrics
-from kscheduler.queue.queue import SchedulingQueue
+from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.cache import Cache, CacheError
@@ -251,12 +251,12 @@ class Binder:
         pod, now = attempt.pod, self._clock()
         is_forgotten = self.unreserve_and_forget(attempt)
         if is_forgotten and not failure.rejected:
-            self._queue.move_all(ASSIGNED_POD_DELETE, pod, None, now=now)
+            self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, now=now)
         self._failures.handle_scheduling_failure(
             attempt.queued, failure, started=attempt.started, now=now
         )
         if is_forgotten and failure.rejected:
-            self._queue.move_all(
+            self._queue.move_all_to_active_or_backoff_queue(
                 ASSIGNED_POD_DELETE,
                 pod,
                 None,

@@ -19,8 +19,8 @@ from kscheduler.cycle.schedule import NO_NODES_AVAILABLE
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
 from kscheduler.framework.status import Status
 from kscheduler.metrics import Metrics
-from kscheduler.queue.queue import SchedulingQueue
-from kscheduler.queue.queued_pod import QueuedPod, shared_names
+from kscheduler.queue.queued_pod_info import QueuedPodInfo, shared_names
+from kscheduler.queue.scheduling_queue import SchedulingQueue
 
 log = logs.logger(__name__)
 
@@ -82,7 +82,7 @@ class FailureHandler:
         self._wall_clock = wall_clock
 
     def handle_scheduling_failure(
-        self, queued: QueuedPod, failure: Failure, *, started: float, now: float
+        self, queued: QueuedPodInfo, failure: Failure, *, started: float, now: float
     ) -> None:
         """Take the pod back into the queue and report. `started` is a reading of perf_counter()."""
         pod = queued.pod
@@ -120,20 +120,20 @@ class FailureHandler:
             self._queue.nominator.add(queued.pod, failure.nominated_node)
         self._record_event_and_condition(queued, failure)
 
-    def report(self, queued: QueuedPod, failure: Failure, *, started: float) -> None:
+    def report(self, queued: QueuedPodInfo, failure: Failure, *, started: float) -> None:
         """Log, count and report a failed attempt at a pod that is not given up: it does not go
         back into the queue.
         """
         self._log_and_count(queued, failure, started)
         self._record_event_and_condition(queued, failure)
 
-    def refresh(self, queued: QueuedPod) -> None:
+    def refresh(self, queued: QueuedPodInfo) -> None:
         """Take the pod's latest version, as for a pod that leaves the queue once more."""
         current = self._pods.get(queued.key)
         if current is not None and current.uid == queued.uid and current is not queued.pod.pod:
             queued.pod = queued.pod.renewed(current)
 
-    def _log_and_count(self, queued: QueuedPod, failure: Failure, started: float) -> None:
+    def _log_and_count(self, queued: QueuedPodInfo, failure: Failure, started: float) -> None:
         pod, message = logs.ref(queued.pod.pod), failure.status.message
         if failure.status == NO_NODES_AVAILABLE:
             what = "Unable to schedule pod; no nodes are registered to the cluster; waiting"
@@ -148,7 +148,7 @@ class FailureHandler:
         seconds = time.perf_counter() - started
         metrics.scheduling_attempt_duration_seconds.labels(*labels).observe(seconds)
 
-    def _record_event_and_condition(self, queued: QueuedPod, failure: Failure) -> None:
+    def _record_event_and_condition(self, queued: QueuedPodInfo, failure: Failure) -> None:
         pod, message = queued.pod.pod, failure.status.message
         recorder = self._recorder(queued.profile)
         recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", message)

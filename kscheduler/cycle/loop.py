@@ -29,9 +29,9 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import Code, Status, failed
 from kscheduler.metrics import Metrics
-from kscheduler.queue.backoff import Backoff
-from kscheduler.queue.queue import DEFAULT_BACKOFF, SchedulingQueue
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.backoff_queue import Backoff
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.queue.scheduling_queue import DEFAULT_BACKOFF, SchedulingQueue
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.reserve import Hold
@@ -96,8 +96,10 @@ class SchedulingLoop:
         try:
             with self.slow.watch.at_work():
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._flush_backoff(), name="queue/backoff")
-                    tasks.create_task(self._flush_unschedulable(), name="queue/unschedulable")
+                    tasks.create_task(self._flush_backoff_completed(), name="queue/backoff")
+                    tasks.create_task(
+                        self._flush_unschedulable_leftover(), name="queue/unschedulable"
+                    )
                     tasks.create_task(self._measure_cache(), name="cache/metrics")
                     tasks.create_task(self._measure_stalls(), name="loop/metrics")
                     await self._schedule_forever(tasks)
@@ -131,7 +133,7 @@ class SchedulingLoop:
             else:
                 await asyncio.sleep(0)
 
-    async def schedule_one(self, queued: QueuedPod) -> Attempt | None:
+    async def schedule_one(self, queued: QueuedPodInfo) -> Attempt | None:
         """One scheduling cycle. A pod that got a node is assumed there and needs binding; None
         tells that the attempt is over.
 
@@ -149,7 +151,7 @@ class SchedulingLoop:
             self._cache.snapshot(),
             self._queue.scheduling_cycle,
             started,
-            extended=self._extenders.concern(queued.pod),
+            extended=self._extenders.any_interested(queued.pod),
         )
         self.slow.watch.begin(started)
         if attempt.extended:
@@ -170,7 +172,7 @@ class SchedulingLoop:
             return None
         return attempt
 
-    def _framework_for_pod(self, queued: QueuedPod) -> Framework | None:
+    def _framework_for_pod(self, queued: QueuedPodInfo) -> Framework | None:
         """The profile that schedules the pod; None if the pod is not to be scheduled (any more)."""
         pod = queued.pod
         if v := log.v(4):
@@ -270,16 +272,16 @@ class SchedulingLoop:
         self._binder.unreserve_and_forget(attempt)
         return rejection(status) if status.rejected else Failure(status)
 
-    async def _flush_backoff(self) -> None:
+    async def _flush_backoff_completed(self) -> None:
         while True:
             now = self._clock()
             await asyncio.sleep(BACKOFF_FLUSH_SECONDS - now % BACKOFF_FLUSH_SECONDS)
-            self._queue.flush_backoff(self._clock())
+            self._queue.flush_backoff_completed(self._clock())
 
-    async def _flush_unschedulable(self) -> None:
+    async def _flush_unschedulable_leftover(self) -> None:
         while True:
             await asyncio.sleep(UNSCHEDULABLE_FLUSH_SECONDS)
-            self._queue.flush_unschedulable(self._clock())
+            self._queue.flush_unschedulable_leftover(self._clock())
 
     async def _measure_cache(self) -> None:
         sizes = self._metrics.cache_size

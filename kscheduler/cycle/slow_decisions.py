@@ -1,4 +1,4 @@
-"""Decisions that take longer than a second: told, and not repeated at everybody's expense.
+"""Slow decisions, of more than a second: reported, and not repeated at the expense of other pods.
 
 Deciding holds up the one thread that all else runs in. A pod whose decisions are slow, for whatever
 reason, therefore waits before it is tried again, and so do pods like it: those of the same
@@ -12,11 +12,11 @@ however long it took.
                                 (never more than an hour)
 
 So from the third time on they take at most 2 % of the time, as long as a decision takes no more
-than 73 s; and one slow decision while the process warms up costs next to nothing. A decision that
-is quick ends all of this. `kscheduler_slow_decision_duration_seconds` tells them by plugin.
+than 73 s; and one slow decision while the process warms up costs next to nothing. A quick decision
+ends all of this. `kscheduler_slow_decision_duration_seconds` counts them by plugin.
 
 Time that extenders are waited for does not count: other tasks run meanwhile, and it says nothing
-about the pod.
+about the pod. Upstream has nothing like it: its decisions hold up no other thread.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from kscheduler import logs
 from kscheduler.cycle.failure import Recorder
 from kscheduler.gotext.duration import SECOND, format_duration
 from kscheduler.metrics import Metrics
-from kscheduler.queue.backoff import Backoff, backoff_nanoseconds
-from kscheduler.queue.queued_pod import QueuedPod
-from kscheduler.runtime.plugin_in_stack import PluginCall, plugin_in_stack
+from kscheduler.queue.backoff_queue import Backoff, backoff_nanoseconds
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.runtime.plugin_calls import PluginCall, plugin_in_stack
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
 
 SLOW_SECONDS = 1.0
-# How often the stack of a decision under way is looked at, and from when on.
-LOOK_SECONDS = 0.2
+# How often the stack of a decision under way is sampled, and how long after its begin first.
+SAMPLE_SECONDS = 0.2
 # Slow decisions in a row that are put down to bad luck.
 LENIENT_TIMES = 2
 # 1 part of deciding and 49 of rest are 2 %.
 REST_FACTOR = 49
-FAILED_SECONDS = 300.0
-MOST_SECONDS = 3600.0
+MIN_REST_WITHOUT_NODE_SECONDS = 300.0
+MAX_REST_SECONDS = 3600.0
 # Kinds of pods that are remembered, about 300 bytes each, and for how long after their rest.
 MAX_RECORDS = 1024
 REMEMBERED_SECONDS = 3600.0
@@ -66,10 +66,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DecisionWatch:
-    """Finds out which plugin a slow decision spends its time in, from a thread of its own.
+    """A thread that finds out which plugin a slow decision spends its time in.
 
-    The deciding thread writes one number before a decision and one after it. All others are the
-    watch's business, five times a second: 0.01 % of a CPU.
+    The deciding thread writes one number before a decision and one after it. All else is done by
+    the watching thread, five times a second: 0.01 % of a CPU.
     """
 
     def __init__(self, timer: Callable[[], float] = perf_counter) -> None:
@@ -77,17 +77,17 @@ class DecisionWatch:
         self._thread = threading.get_ident()
         # When the decision under way began; 0 when there is none.
         self._since = 0.0
-        self._seen: Counter[PluginCall] = Counter()
+        self._samples: Counter[PluginCall] = Counter()
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Looks until the context is left, at decisions of the thread that enters it."""
+        """Samples decisions of the thread that enters the context, until it is left."""
         self._thread = threading.get_ident()
         ended = threading.Event()
 
         def run() -> None:
-            while not ended.wait(LOOK_SECONDS):
-                self.look()
+            while not ended.wait(SAMPLE_SECONDS):
+                self.sample()
 
         thread = threading.Thread(target=run, name="decision-watch", daemon=True)
         thread.start()
@@ -103,24 +103,24 @@ class DecisionWatch:
     def end(self) -> None:
         self._since = 0.0
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Notes the plugin at work, if a decision has been under way for long enough."""
         since = self._since
-        if not since or self._timer() - since < LOOK_SECONDS:
+        if not since or self._timer() - since < SAMPLE_SECONDS:
             return
         found = plugin_in_stack(sys._current_frames().get(self._thread))
         if found is not None and found.extension_point in CYCLE_POINTS and since == self._since:
-            self._seen[found] += 1
+            self._samples[found] += 1
 
     @property
     def seconds_in_plugins(self) -> float:
-        """About how long plugins were at work, by how often they were found."""
-        return self._seen.total() * LOOK_SECONDS
+        """About how long plugins were at work since the last `take`, by the number of samples."""
+        return self._samples.total() * SAMPLE_SECONDS
 
     def take(self) -> Counter[PluginCall]:
-        """How often each plugin was found at work since the last time this was asked."""
-        seen, self._seen = self._seen, Counter()
-        return seen
+        """How often each plugin was found at work since the last `take`."""
+        samples, self._samples = self._samples, Counter()
+        return samples
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class _Record:
 
 
 class SlowDecisions:
-    """The records, and what is said when one is made."""
+    """Records of slow decisions by kind of pod: they say when such pods may be tried again."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class SlowDecisions:
         return len(self._records)
 
     def postponed_until(self, pod: PodInfo, now: float) -> float:
-        """When the pod may be tried; 0 is now. Costs nothing unless something was slow lately."""
+        """When the pod may be tried; 0 is now. Costs nothing unless a decision was slow lately."""
         if not self._records:
             return 0.0
         records = filter(None, map(self._records.get, (pod.uid, kind_of(pod))))
@@ -164,56 +164,49 @@ class SlowDecisions:
         self._postponed.inc()
         return until
 
-    def decided(self, queued: QueuedPod, seconds: float, *, found: bool, now: float) -> None:
-        """A decision that took so long is over; a pod that found no node gets its rest."""
-        seen = self.watch.take() if seconds >= LOOK_SECONDS else None
+    def decided(self, queued: QueuedPodInfo, seconds: float, *, found: bool, now: float) -> None:
+        """Record a decision that took so long; a slow one that found no node postpones the pod."""
+        samples = self.watch.take() if seconds >= SAMPLE_SECONDS else None
         if seconds < SLOW_SECONDS:
             if self._records:
                 self._forgive(queued.pod, now)
             return
-        call = seen.most_common(1)[0][0] if seen else UNKNOWN
+        call = samples.most_common(1)[0][0] if samples else UNKNOWN
         self._durations.labels(call.plugin, call.extension_point).observe(seconds)
-        record = self._remember(queued.pod)
+        # The record is moved to the end: the oldest are dropped first.
+        kind, uid = kind_of(queued.pod), queued.uid
+        record = self._records.pop(kind, None) or self._records.pop(uid, None) or _Record(0, 0)
+        self._records[kind] = self._records[uid] = record
+        while len(self._records) > MAX_RECORDS:
+            self._records.popitem(last=False)
         record.times += 1
-        rest = self._rest(record.times, seconds, found=found)
+        rest = self._rest_seconds(record.times, seconds, found=found)
         record.not_before = now + rest
         if not found:
             queued.not_before = record.not_before
-        self._tell(queued, call, seconds, record.times, rest, found=found)
+        self._report(queued, call, seconds, record.times, rest, found=found)
 
-    def decided_among_others(self, queued: QueuedPod, *, found: bool, now: float) -> None:
-        """`decided` after waiting for extenders: only looks that met a plugin count."""
-        self.decided(queued, self.watch.seconds_in_plugins, found=found, now=now)
-
-    def _rest(self, times: int, seconds: float, *, found: bool) -> float:
+    def _rest_seconds(self, times: int, seconds: float, *, found: bool) -> float:
+        """See the table above."""
         initial = int(self._backoff.initial_seconds * SECOND)
         most = int(self._backoff.max_seconds * SECOND)
         after_error = backoff_nanoseconds(times, initial, most) / SECOND
         if times <= LENIENT_TIMES:
-            return min(max(after_error, seconds), MOST_SECONDS)
-        least = after_error if found else FAILED_SECONDS
-        return min(max(least, REST_FACTOR * seconds), MOST_SECONDS)
-
-    def _remember(self, pod: PodInfo) -> _Record:
-        """The record of pods like this one, made if there is none."""
-        kind = kind_of(pod)
-        record = self._records.pop(kind, None) or self._records.pop(pod.uid, None) or _Record(0, 0)
-        self._records[kind] = self._records[pod.uid] = record
-        while len(self._records) > MAX_RECORDS:
-            self._records.popitem(last=False)
-        return record
+            return min(max(after_error, seconds), MAX_REST_SECONDS)
+        least = after_error if found else MIN_REST_WITHOUT_NODE_SECONDS
+        return min(max(least, REST_FACTOR * seconds), MAX_REST_SECONDS)
 
     def _forgive(self, pod: PodInfo, now: float) -> None:
         for key in (pod.uid, kind_of(pod)):
             self._records.pop(key, None)
-        # Oldest first; what rested long ago is forgotten by and by.
+        # Oldest first: one that rested long ago is dropped per quick decision.
         oldest = next(iter(self._records), None)
         if oldest and self._records[oldest].not_before + REMEMBERED_SECONDS < now:
             del self._records[oldest]
 
-    def _tell(
+    def _report(
         self,
-        queued: QueuedPod,
+        queued: QueuedPodInfo,
         call: PluginCall,
         seconds: float,
         times: int,
@@ -221,7 +214,7 @@ class SlowDecisions:
         *,
         found: bool,
     ) -> None:
-        took, waits = _in_words(seconds), _in_words(rest)
+        took, waits = _rounded_duration(seconds), _rounded_duration(rest)
         log.error(
             None,
             "Scheduling decision took too long",
@@ -239,9 +232,8 @@ class SlowDecisions:
             f"Deciding took {took}{where}, and all other pods had to wait. "
             f"{who} not tried again before {waits} have passed."
         )
-        self._recorder(queued.profile).event(
-            queued.pod.pod, "Warning", "SlowScheduling", "Scheduling", note
-        )
+        recorder = self._recorder(queued.profile)
+        recorder.event(queued.pod.pod, "Warning", "SlowScheduling", "Scheduling", note)
 
 
 def kind_of(pod: PodInfo) -> str:
@@ -257,6 +249,6 @@ def kind_of(pod: PodInfo) -> str:
     return f"{pod.namespace}/{hashlib.blake2b(spec, digest_size=16).hexdigest()}"
 
 
-def _in_words(seconds: float) -> str:
-    """To the tenth of a second, so that equal sentences are told as one series."""
+def _rounded_duration(seconds: float) -> str:
+    """To the tenth of a second, so that events with equal notes become one series."""
     return format_duration(round(seconds * 10) * SECOND // 10)

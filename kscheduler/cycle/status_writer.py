@@ -1,4 +1,4 @@
-"""Writes what became of a pod into its status, beside the scheduling loop and never in its way.
+"""The writer of pod statuses: conditions and nominations, beside the loop and never in its way.
 
 One report per pod is kept: a newer one replaces an older one that has not been sent. A pod about
 to be bound first settles: what is unsent is dropped and what is under way is awaited, so that no
@@ -28,10 +28,11 @@ from kscheduler.errors import KschedulerError
 log = logs.logger(__name__)
 
 WRITERS = 8
-# What upstream calls a nomination that is to be set or cleared.
-OVERRIDES = 1
-# Pods whose status we wrote and remember until we hear of it; older ones surely have been heard of.
-MOST_REMEMBERED = 1024
+# How upstream's log shows a nomination that is to be set or cleared.
+NOMINATING_MODE_OVERRIDE = 1
+# Pods whose status was written and is remembered until the informer delivers it; older ones surely
+# have been delivered.
+MAX_REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +45,20 @@ class StatusReport:
     condition: PodCondition | None
     nominated_node: str | None
 
-    def values(self) -> dict[str, object]:
-        """As log lines tell it."""
-        told: dict[str, object] = {"pod": logs.ref(self.pod)}
+    def log_values(self) -> dict[str, object]:
+        values: dict[str, object] = {"pod": logs.ref(self.pod)}
         if (condition := self.condition) is not None:
-            told |= {
+            values |= {
                 "conditionType": condition.type,
                 "conditionStatus": condition.status,
                 "conditionReason": condition.reason,
             }
         if self.nominated_node is not None:
-            told |= {"nominatedNodeName": self.nominated_node, "nominatingMode": OVERRIDES}
-        return told
+            values |= {
+                "nominatedNodeName": self.nominated_node,
+                "nominatingMode": NOMINATING_MODE_OVERRIDE,
+            }
+        return values
 
     def applied_to(self, status: PodStatus) -> PodStatus:
         if self.condition is not None:
@@ -92,7 +95,7 @@ class StatusWriter:
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._work = asyncio.Event()
         self._on_idle = on_idle
-        # By pod, what the informer may not have heard yet: the version written to, and the status.
+        # By uid, the version written to and the status, if the informer has not delivered it yet.
         self._written: OrderedDict[str, tuple[str, PodStatus]] = OrderedDict()
 
     @property
@@ -105,10 +108,10 @@ class StatusWriter:
         self._work.set()
 
     async def write(self, report: StatusReport) -> None:
-        """A report that its sender waits for; a failure is only logged."""
+        """Write a report at once and wait for it; a failure is only logged."""
         await self.settle(report.pod.uid)
         await self._write(report)
-        self._tell_if_idle()
+        self._notify_if_idle()
 
     async def settle(self, uid: str) -> None:
         """Return once nothing will be written about this pod any more."""
@@ -116,7 +119,7 @@ class StatusWriter:
         under_way = self._under_way.get(uid)
         if under_way is not None:
             await asyncio.shield(under_way)
-        self._tell_if_idle()
+        self._notify_if_idle()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -133,14 +136,14 @@ class StatusWriter:
                 await self._work.wait()
             else:
                 await self._write(report)
-                self._tell_if_idle()
+                self._notify_if_idle()
 
-    def _tell_if_idle(self) -> None:
+    def _notify_if_idle(self) -> None:
         if not self.busy:
             self._on_idle()
 
     def _next(self) -> StatusReport | None:
-        """The oldest report of a pod that nobody is writing about just now."""
+        """Take the oldest report of a pod about which no other is being written just now."""
         for uid in self._unsent:
             if uid not in self._under_way:
                 return self._unsent.pop(uid)
@@ -152,15 +155,22 @@ class StatusWriter:
         if current is None or current.uid != pod.uid or current.spec.node_name:
             return
         if v := log.v(3):
-            v.info("Updating pod condition and nominated node name", **report.values())
+            v.info("Updating pod condition and nominated node name", **report.log_values())
         done = self._under_way[pod.uid] = asyncio.get_running_loop().create_future()
-        latest = self._latest(current)
+        # The patch is computed against the status that the server has. The informer may not have
+        # delivered yet what was written to this very version.
+        version = current.metadata.resource_version
+        written_to, written = self._written.get(pod.uid, ("", current.status))
+        latest = structs.replace(current, status=written) if version == written_to else current
         status = report.applied_to(latest.status)
         try:
             await self._api.patch_pod_status(latest, status)
-            self._remember(current, status)
+            self._written[pod.uid] = version, status
+            self._written.move_to_end(pod.uid)
+            if len(self._written) > MAX_REMEMBERED:
+                self._written.popitem(last=False)
         except Withheld:
-            # A newer report is as good: the pod is looked at again when its turn comes.
+            # Sent when its turn comes again, unless a newer report has come meanwhile.
             self._unsent.setdefault(pod.uid, report)
         except KschedulerError as error:
             log.unhandled(error, "Error updating pod", pod=logs.ref(pod))
@@ -169,16 +179,3 @@ class StatusWriter:
             done.set_result(None)
             if self._unsent:
                 self._work.set()
-
-    def _latest(self, current: Pod) -> Pod:
-        """The pod with what we wrote to this very version of it ourselves."""
-        version, status = self._written.get(current.uid, ("", current.status))
-        if version != current.metadata.resource_version:
-            return current
-        return structs.replace(current, status=status)
-
-    def _remember(self, current: Pod, status: PodStatus) -> None:
-        self._written[current.uid] = current.metadata.resource_version, status
-        self._written.move_to_end(current.uid)
-        if len(self._written) > MOST_REMEMBERED:
-            self._written.popitem(last=False)

@@ -1,27 +1,19 @@
-"""The contract with plugins, and the runtime that keeps it.
+"""The contract with plugins: everything that plugins import, and nothing that runs them.
 
-In flow plugins (made by `profile` from configuration and a registry), and per attempt one pod and a
-view of the nodes. Out flow verdicts: which nodes are feasible and why the others are not, how much
-each is liked, whether the pod may be bound.
+Mirrors k8s.io/kube-scheduler/framework; the runtime is beside it (`kscheduler.runtime`). The names
+exported here are the contract with out-of-tree plugins (`docs/plugins/`): they change only with a
+major version. Everything else in the package may change at any time. Open `plugin` first.
 
-    plugin            what a plugin can implement        verdict        what it can answer
-    cycle_state       what it may remember               cluster_event  what may change its mind
-    row_memo          … and between two attempts         per_node       a simpler, slower way
-                                                         node_info      … and what it sees
-    handle, listers   what it may use                    outside        plugins that others wrote
+    plugin            methods that a plugin can have, and their answers; with `status`
+    views, node_info, node_column   pods and nodes as an out-of-tree plugin sees them; read-only
+    cycle_state       the memory of one attempt
+    cluster_event     events that may make a rejected pod schedulable
+    handle, listers   the scheduler as a plugin may use it
 
-    runtime           the Framework: one profile at work, the sum of the stages
-      enqueueing, signing                                  before an attempt
-      pre_filtering, filtering, nominated_pods, scoring    deciding
-      post_filtering, preemption                           when nothing fits
-      reserving, binding                                   when something does
-    waiting_pods, pods_in_pre_bind                         pods between decision and binding
+    in_tree           the narrower contract of plugins that are part of this project
 
 Invariant: a plugin is asked about all nodes at once and never sees them change; whatever it does,
-including raising, ends in a verdict. Only pre_bind and bind may wait, and pods that Permit holds.
-
-The names exported here are the contract with plugins from outside (`docs/plugins/`): they change
-only with a major version. Everything else in the package may change at any time.
+including raising, ends in a status of that one attempt.
 """
 
 from kscheduler.api import resources
@@ -41,21 +33,24 @@ from kscheduler.framework.handle import (
 )
 from kscheduler.framework.node_column import NodeColumn
 from kscheduler.framework.node_info import NodeInfo
-from kscheduler.framework.plugin import NodeNames, PostFilterResult, PreFlight, Wait
-from kscheduler.framework.public import (
+from kscheduler.framework.plugin import (
     BindPlugin,
     EnqueueExtensions,
     FilterNodePlugin,
     FilterPlugin,
+    NodeNames,
     NormalizeScore,
+    OutOfTreePlugin,
     OutsidePlugin,
     PermitPlugin,
     PostBindPlugin,
     PostFilterPlugin,
+    PostFilterResult,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterExtensions,
     PreFilterPlugin,
+    PreFlight,
     PreScorePlugin,
     QueuedPodView,
     QueueSortPlugin,
@@ -63,6 +58,7 @@ from kscheduler.framework.public import (
     ScoreNodePlugin,
     ScorePlugin,
     SignPlugin,
+    Wait,
 )
 from kscheduler.framework.status import (
     MAX_NODE_SCORE,
@@ -114,6 +110,7 @@ __all__ = [
     "NodesView",
     "NormalizeScore",
     "ObjectMeta",
+    "OutOfTreePlugin",
     "OutsidePlugin",
     "PermitPlugin",
     "PluginClient",

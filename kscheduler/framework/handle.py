@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim, Pod, PodStatus
 from kscheduler.api.resources import Resource
+from kscheduler.framework.in_tree import Plugin
 from kscheduler.framework.listers import Listers
-from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.views import NodesView, PodView
 from kscheduler.metrics import Counter, Gauge, Histogram, Metrics
 from kscheduler.metrics.instruments import Family

@@ -1,7 +1,7 @@
 """Nodes one by one, for plugins that are asked about one at a time.
 
-A decision changes one node, and the next one asks about thousands. So what a node looks like is
-worked out when somebody looks, and kept until the node or the pods on it change.
+A decision changes one node, and the next one asks about thousands. So each property of a node is
+worked out when it is first read, and kept until the node or the pods on it change.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class NodeInfo:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Called for what nobody asked for yet."""
+            """Called for a property that was not read yet."""
             read = _READ.get(name)
             if read is None:
                 raise AttributeError(f"a node has no {name}")
@@ -76,40 +76,40 @@ class _ReadOnly(dict[str, V]):
 
 
 class _Table:
-    """All rows as they are now or would be, and as whoever asks may see them."""
+    """All rows of the table under question, which may be a what-if; `whole` is behind `shown`."""
 
     __slots__ = ("shown", "whole")
 
     whole: Nodes
-    shown: Nodes | NodesView
+    shown: NodesView
 
 
 class NodeInfos:
-    """The nodes of one table; those that changed since they were last shown are made anew."""
+    """NodeInfos by row; those of rows that changed since they were last shown are made anew."""
 
     def __init__(self) -> None:
         self._table = _Table()
-        # By row; an array, because that is how thousands are picked out quickly.
+        # [rows] of NodeInfo; an array of objects, because `take` picks out thousands at once.
         self._infos = np.empty(0, object)
         self._resources: tuple[str, ...] = ()
         self._log: ChangeLog[int] | None = None
         self._read = 0
 
-    def of(self, nodes: Nodes | NodesView) -> Sequence[NodeInfo]:
+    def of(self, view: NodesView) -> Sequence[NodeInfo]:
         """By position."""
-        asked = nodes_of(nodes) if isinstance(nodes, NodesView) else nodes
-        log = asked.changed_rows
+        nodes = nodes_of(view)
+        log = nodes.changed_rows
+        # A what-if has no log of changes: what is worked out for it is not kept.
         table = _Table() if log is None else self._table
-        table.whole = asked.whole
-        table.shown = whole_of(nodes) if isinstance(nodes, NodesView) else asked.whole
+        table.whole, table.shown = nodes.whole, whole_of(view)
         if log is None:
-            return [NodeInfo(table, row) for row in asked.rows.tolist()]
-        self._follow(asked.whole, log)
-        infos = self._infos if asked.whole is asked else self._infos.take(asked.rows)
+            return [NodeInfo(table, row) for row in nodes.rows.tolist()]
+        self._renew(nodes.whole, log)
+        infos = self._infos if nodes.whole is nodes else self._infos.take(nodes.rows)
         return infos.tolist()
 
-    def _follow(self, whole: Nodes, log: ChangeLog[int]) -> None:
-        """May be interrupted at any time by whoever watches plugins: then it is done again."""
+    def _renew(self, whole: Nodes, log: ChangeLog[int]) -> None:
+        """May be interrupted at any time by the watchdog: then all of it is done again."""
         resources, table = tuple(whole.resources), self._table
         same = log is self._log and resources == self._resources
         changed = log.since(self._read) if same else None
@@ -123,7 +123,9 @@ class NodeInfos:
 
 
 def _labels(node: Node) -> Mapping[str, str]:
-    """With one string for all nodes that have the same: thousands of others are far in memory."""
+    """With one string for all nodes that have the same: equal strings spread over memory cost a
+    plugin that compares thousands of them more than the comparison itself.
+    """
     labels = node.metadata.labels
     return _ReadOnly({intern(key): intern(value) for key, value in labels.items()})
 

@@ -1,51 +1,52 @@
-"""The contract between the scheduler and a plugin: one small Protocol per extension point.
+"""The contract with plugins: one small Protocol per extension point, and their answers.
 
-A plugin is any object with a `name` and the methods of the points it extends; which points those
-are is read off its methods. Pods come compiled (`PodInfo`), nodes come as columns (`Nodes`): a
-Filter answers with masks, a Score with an array. Plugins that would rather judge one node at a time
-are wrapped by `runtime.per_node`.
+A plugin is any class with a `name`, a constructor that takes `(args, handle)`, and the methods of
+the points it extends; inheriting from these is a help to type checkers and nothing more. `filter`
+and `score` are asked about all nodes at once, `filter_node` and `score_node` about one at a time,
+which is slower and shorter to write.
 
-Everything here is synchronous except what may wait for the network: pre_bind and bind.
+Methods that may wait can be `async`: permit (the pod waits meanwhile), pre_bind, bind, post_bind.
+
+Plugins that are part of this project keep the narrower contract of `framework.in_tree`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.status import Diagnosis, Rejection, Rows, Scores, Status
-
-if TYPE_CHECKING:
-    from kscheduler.state.nodes_view import Nodes
-    from kscheduler.state.pod_info import PodInfo
+from kscheduler.framework.node_info import NodeInfo
+from kscheduler.framework.status import Diagnosis, Rejection, Scores, Status
+from kscheduler.framework.views import NodesView, PodView
 
 
-class Plugin(Protocol):
-    @property
-    def name(self) -> str: ...
+class OutOfTreePlugin(Protocol):
+    """`args_type` may name the type that the plugin's arguments are decoded into."""
+
+    name: ClassVar[str]
 
 
-class QueuedEntity(Protocol):
-    """What a QueueSort plugin may look at."""
-
-    @property
-    def pod(self) -> PodInfo: ...
-    @property
-    def timestamp(self) -> float: ...
+# Its name in earlier versions.
+OutsidePlugin = OutOfTreePlugin
 
 
-@runtime_checkable
-class PreEnqueuePlugin(Plugin, Protocol):
-    def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """None lets the pod into the active queue; anything else gates it."""
+class QueuedPodView(Protocol):
+    """An entry of the queue; `timestamp` is when the pod entered it."""
+
+    pod: PodView
+    timestamp: float
 
 
-@runtime_checkable
-class QueueSortPlugin(Plugin, Protocol):
-    def sort_key(self, queued: QueuedEntity) -> Any:
+class PreEnqueuePlugin(OutOfTreePlugin, Protocol):
+    def pre_enqueue(self, pod: PodView) -> Status | None:
+        """None lets the pod into the queue; anything else gates it."""
+
+
+class QueueSortPlugin(OutOfTreePlugin, Protocol):
+    def sort_key(self, queued: QueuedPodView) -> Any:
         """Pods with smaller keys are tried first."""
 
 
@@ -56,58 +57,33 @@ class NodeNames:
     names: frozenset[str]
 
 
-@runtime_checkable
-class PreFilterPlugin(Plugin, Protocol):
+class PreFilterPlugin(OutOfTreePlugin, Protocol):
     def pre_filter(
-        self, cycle: CycleState, pod: PodInfo, nodes: Nodes
+        self, cycle: CycleState, pod: PodView, nodes: NodesView
     ) -> Status | NodeNames | None:
         """Prepare for filter; SKIP leaves the plugin's filter out of this attempt."""
 
 
-@runtime_checkable
-class PreFilterExtensions(Plugin, Protocol):
-    """How the prepared state changes if a pod were added to, or removed from, one node."""
+class PreFilterExtensions(OutOfTreePlugin, Protocol):
+    """How the prepared state changes if a pod were added to, or removed from, one row."""
 
     def add_pod(
-        self, cycle: CycleState, pod: PodInfo, added: PodInfo, row: int, nodes: Nodes
+        self, cycle: CycleState, pod: PodView, added: PodView, row: int, nodes: NodesView
     ) -> Status | None: ...
 
     def remove_pod(
-        self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
+        self, cycle: CycleState, pod: PodView, removed: PodView, row: int, nodes: NodesView
     ) -> Status | None: ...
 
 
-# Pods by their numbers, and 1 if they are added, -1 if they are removed.
-UpdatePods = Callable[[Rows, int], None]
-
-
-@runtime_checkable
-class TracksPodsByRow(Plugin, Protocol):
-    """PreFilterExtensions for many rows at once, each row on its own.
-
-    A pod that is added to a row or removed from it changes the verdict on that row and on no other.
-    Preemption asks this way about evictions on a thousand nodes together, and Filter about nodes
-    with nominated pods.
-    """
-
-    def track_pods_by_row(
-        self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
-    ) -> UpdatePods:
-        """Returns the callback that adds pods to their rows, or removes them.
-
-        `cycle` is a clone for this purpose, which may track other pods already. `pods` are all that
-        may be added or removed, and `row_of_pod[i]` is the row of `pods[i]`.
-        """
-
-
-@runtime_checkable
-class FilterPlugin(Plugin, Protocol):
-    """With `local = True` a plugin promises that its verdict on a node follows from the pod's spec,
-    that node and the pods there, and from nothing else; then it may be remembered.
-    """
-
-    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterable[Rejection]:
+class FilterPlugin(OutOfTreePlugin, Protocol):
+    def filter(self, cycle: CycleState, pod: PodView, nodes: NodesView) -> Iterable[Rejection]:
         """Which of these nodes cannot take the pod, one Rejection per sentence."""
+
+
+class FilterNodePlugin(OutOfTreePlugin, Protocol):
+    def filter_node(self, cycle: CycleState, pod: PodView, node: NodeInfo) -> Status | None:
+        """None if the node can take the pod, or why not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,37 +99,40 @@ class PostFilterResult:
     preparation: Callable[[], Awaitable[PostFilterResult]] | None = None
 
 
-@runtime_checkable
-class PostFilterPlugin(Plugin, Protocol):
+class PostFilterPlugin(OutOfTreePlugin, Protocol):
     def post_filter(
-        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
+        self, cycle: CycleState, pod: PodView, diagnosis: Diagnosis
     ) -> PostFilterResult:
         """No node fits: make room, or say why that is not possible."""
 
 
-@runtime_checkable
-class PreScorePlugin(Plugin, Protocol):
-    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+class PreScorePlugin(OutOfTreePlugin, Protocol):
+    def pre_score(self, cycle: CycleState, pod: PodView, nodes: NodesView) -> Status | None:
         """Prepare for score; sees only feasible nodes. SKIP leaves the plugin out of scoring."""
 
 
-@runtime_checkable
-class ScorePlugin(Plugin, Protocol):
-    def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        """One number per feasible node, the higher the better."""
+class ScorePlugin(OutOfTreePlugin, Protocol):
+    def score(self, cycle: CycleState, pod: PodView, nodes: NodesView) -> Scores:
+        """One number per node, the higher the better; 0..100 unless there is a normalize."""
 
 
-@runtime_checkable
-class NormalizeScore(Plugin, Protocol):
-    def normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
+class ScoreNodePlugin(OutOfTreePlugin, Protocol):
+    def score_node(self, cycle: CycleState, pod: PodView, node: NodeInfo) -> float: ...
+
+
+class NormalizeScore(OutOfTreePlugin, Protocol):
+    def normalize(
+        self, cycle: CycleState, pod: PodView, scores: Scores, nodes: NodesView
+    ) -> Scores:
         """Bring the raw scores into 0..100."""
 
 
-@runtime_checkable
-class ReservePlugin(Plugin, Protocol):
-    def reserve(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None: ...
+class ReservePlugin(OutOfTreePlugin, Protocol):
+    """`unreserve` may be left out. It must be able to undo what was never done."""
 
-    def unreserve(self, cycle: CycleState, pod: PodInfo, node: str) -> None: ...
+    def reserve(self, cycle: CycleState, pod: PodView, node: str) -> Status | None: ...
+
+    def unreserve(self, cycle: CycleState, pod: PodView, node: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +142,11 @@ class Wait:
     timeout_seconds: float
 
 
-@runtime_checkable
-class PermitPlugin(Plugin, Protocol):
-    def permit(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | Wait | None: ...
+class PermitPlugin(OutOfTreePlugin, Protocol):
+    def permit(
+        self, cycle: CycleState, pod: PodView, node: str
+    ) -> Status | Wait | Awaitable[Status | None] | None:
+        """None lets the pod be bound, Wait holds it until someone allows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,34 +157,31 @@ class PreFlight:
     has_work: bool = True
 
 
-@runtime_checkable
-class PreBindPlugin(Plugin, Protocol):
+class PreBindPlugin(OutOfTreePlugin, Protocol):
+    """`pre_bind_pre_flight` may be left out: then there is always work to do."""
+
     def pre_bind_pre_flight(
-        self, cycle: CycleState, pod: PodInfo, node: str
+        self, cycle: CycleState, pod: PodView, node: str
     ) -> PreFlight | Status | None:
         """Quickly: will pre_bind have anything to do? None says yes, SKIP says no."""
 
-    async def pre_bind(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None: ...
+    async def pre_bind(self, cycle: CycleState, pod: PodView, node: str) -> Status | None: ...
 
 
-@runtime_checkable
-class BindPlugin(Plugin, Protocol):
-    async def bind(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None:
+class BindPlugin(OutOfTreePlugin, Protocol):
+    async def bind(self, cycle: CycleState, pod: PodView, node: str) -> Status | None:
         """Write the binding; SKIP passes the pod to the next bind plugin."""
 
 
-@runtime_checkable
-class PostBindPlugin(Plugin, Protocol):
-    def post_bind(self, cycle: CycleState, pod: PodInfo, node: str) -> None: ...
+class PostBindPlugin(OutOfTreePlugin, Protocol):
+    def post_bind(self, cycle: CycleState, pod: PodView, node: str) -> Awaitable[None] | None: ...
 
 
-@runtime_checkable
-class EnqueueExtensions(Plugin, Protocol):
+class EnqueueExtensions(OutOfTreePlugin, Protocol):
     def events_to_register(self) -> Sequence[EventWithHint]:
         """Events that may make a pod schedulable which this plugin rejected."""
 
 
-@runtime_checkable
-class SignPlugin(Plugin, Protocol):
-    def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
+class SignPlugin(OutOfTreePlugin, Protocol):
+    def sign(self, pod: PodView) -> Mapping[str, object] | Status:
         """What of the pod this plugin's verdicts depend on; a Status if that cannot be told."""

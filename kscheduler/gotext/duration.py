@@ -1,6 +1,14 @@
-"""Go durations: the text in configuration files and flags, as whole nanoseconds."""
+"""Go's time.Duration: whole nanoseconds, with the text that configuration files and flags have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from kscheduler.errors import KschedulerError
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 NANOSECOND = 1
 MICROSECOND = 1000 * NANOSECOND
@@ -27,11 +35,50 @@ class DurationError(KschedulerError, ValueError):
     """Raised for a text that is no duration; the wording is Go's."""
 
 
-def parse_duration(text: str) -> int:
-    """`1h2m3.5s` in nanoseconds."""
+class Duration(int):
+    """A span of time in whole nanoseconds, which prints as Go prints it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, seconds: float) -> Duration:
+        return cls(round(seconds * SECOND))
+
+    @property
+    def seconds(self) -> float:
+        return int(self) / SECOND
+
+    def __str__(self) -> str:
+        return format_duration(int(self))
+
+    def __repr__(self) -> str:
+        return f"Duration({str(self)!r})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """How models of configuration take it: a Duration, or its text."""
+        # Imported by whoever has a model; the client has none.
+        from pydantic_core import core_schema
+
+        def validated(value: object) -> Duration:
+            if isinstance(value, Duration):
+                return value
+            if isinstance(value, str):
+                return parse_duration(value)
+            raise ValueError(f"not a duration: {value!r}")
+
+        return core_schema.no_info_plain_validator_function(
+            validated, serialization=core_schema.to_string_ser_schema()
+        )
+
+
+def parse_duration(text: str) -> Duration:
+    """`1h2m3.5s`; raises DurationError."""
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":
-        return 0
+        return Duration(0)
     if not rest:
         raise _invalid(text)
     total = 0
@@ -41,10 +88,10 @@ def parse_duration(text: str) -> int:
         if total > _LIMIT:
             raise _invalid(text)
     if text[0] == "-":
-        return -total
+        return Duration(-total)
     if total == _LIMIT:
         raise _invalid(text)
-    return total
+    return Duration(total)
 
 
 def format_duration(nanoseconds: int) -> str:

@@ -1,7 +1,8 @@
-"""Numbers that are cheap to change and know how to be exported.
+"""Counters, gauges and histograms that are cheap to change, grouped into families.
 
-One thread changes them, so they carry no locks: an increment costs a tenth of prometheus-client's.
-A collector of ours reads them and hands them to prometheus-client for printing.
+One thread changes them, so they carry no locks: an increment takes 0.06 µs where prometheus-client
+takes 0.36. They are read only when someone asks for the metrics page: a `Registry` is collected as
+prometheus-client's `Metric` objects, which `serving.exposition` prints as client_golang does.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ class Family(Generic[Series]):
             series.reset()
 
     def collect(self) -> Metric:
-        # prometheus-client appends the suffix to counters when it prints them.
+        # prometheus-client's name of a counter is without the suffix; `exposition` puts it back.
         name = self.name.removesuffix("_total") if self.kind == "counter" else self.name
         metric = Metric(name, self._documentation, self.kind)
         for values, series in self._series.items():

@@ -18,9 +18,9 @@ Everything is synchronous and told the time. Upstream walks all waiting pods for
 they are indexed by the plugins that rejected them, so an event costs only the pods it may concern.
 """
 
-from kscheduler.queue.backoff import Backoff
-from kscheduler.queue.places import Profile
-from kscheduler.queue.queue import SchedulingQueue
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.backoff_queue import Backoff
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.queue.sub_queues import Profile
 
-__all__ = ["Backoff", "Profile", "QueuedPod", "SchedulingQueue"]
+__all__ = ["Backoff", "Profile", "QueuedPodInfo", "SchedulingQueue"]

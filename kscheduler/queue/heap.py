@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 
 # Below this many dead entries rebuilding is not worth the trouble.
 SMALL = 64
@@ -22,7 +22,7 @@ _Entry = list[Any]
 class PodHeap:
     """Pods by key, smallest sort key first; equal ones in the order they came."""
 
-    def __init__(self, sort_key: Callable[[QueuedPod], Any]) -> None:
+    def __init__(self, sort_key: Callable[[QueuedPodInfo], Any]) -> None:
         self._sort_key = sort_key
         self._heap: list[_Entry] = []
         self._live: dict[str, _Entry] = {}
@@ -34,14 +34,14 @@ class PodHeap:
     def __contains__(self, key: str) -> bool:
         return key in self._live
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (entry[3] for entry in self._live.values())
 
-    def get(self, key: str) -> QueuedPod | None:
+    def get(self, key: str) -> QueuedPodInfo | None:
         entry = self._live.get(key)
         return entry[3] if entry else None
 
-    def put(self, queued: QueuedPod) -> None:
+    def put(self, queued: QueuedPodInfo) -> None:
         """Adds the pod, or moves it to where its present sort key belongs."""
         before = self._live.get(queued.key)
         serial = next(self._serials)
@@ -53,16 +53,16 @@ class PodHeap:
         heapq.heappush(self._heap, entry)
         self._trim()
 
-    def remove(self, key: str) -> QueuedPod | None:
+    def remove(self, key: str) -> QueuedPodInfo | None:
         entry = self._live.pop(key, None)
         if entry is None:
             return None
-        queued: QueuedPod = entry[3]
+        queued: QueuedPodInfo = entry[3]
         entry[3] = None
         self._trim()
         return queued
 
-    def peek(self) -> QueuedPod | None:
+    def peek(self) -> QueuedPodInfo | None:
         heap, dead = self._heap, 0
         while heap and heap[0][3] is None:
             heapq.heappop(heap)
@@ -72,7 +72,7 @@ class PodHeap:
                 heap, dead = self._rebuild(), 0
         return heap[0][3] if heap else None
 
-    def pop(self) -> QueuedPod | None:
+    def pop(self) -> QueuedPodInfo | None:
         queued = self.peek()
         if queued is not None:
             heapq.heappop(self._heap)

@@ -16,14 +16,14 @@ from itertools import count, takewhile
 from typing import Any
 
 from kscheduler.framework.cluster_event import ClusterEvent
-from kscheduler.queue.recorder import QueueRecorder
+from kscheduler.queue.metrics import QueueMetrics
 
 MAX_EVENTS = 20_000
 POD_POPPED = "PodPopped"
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class InFlightEvent:
     """A cluster event with the object before and after it."""
 
     event: ClusterEvent
@@ -34,13 +34,13 @@ class Happening:
 class InFlight:
     """Pods by uid, and the events that some of them still have to hear of."""
 
-    def __init__(self, recorder: QueueRecorder, *, max_events: int = MAX_EVENTS) -> None:
+    def __init__(self, recorder: QueueMetrics, *, max_events: int = MAX_EVENTS) -> None:
         self._recorder = recorder
         self._max_events = max_events
-        self._places = count(1)
+        self._sub_queues = count(1)
         # Oldest first in both; the numbers are places in their common order.
         self._pods: OrderedDict[str, int] = OrderedDict()
-        self._events: deque[tuple[int, Happening]] = deque()
+        self._events: deque[tuple[int, InFlightEvent]] = deque()
         self._last_dropped = 0
 
     def __len__(self) -> int:
@@ -57,20 +57,20 @@ class InFlight:
         return len(self._events)
 
     def start(self, uid: str) -> None:
-        self._pods[uid] = next(self._places)
+        self._pods[uid] = next(self._sub_queues)
         self._recorder.in_flight(POD_POPPED, 1)
 
-    def record(self, happening: Happening) -> None:
+    def record(self, happening: InFlightEvent) -> None:
         """Keeps the event for the pods in flight, if there are any."""
         if not self._pods:
             return
         if len(self._events) >= self._max_events:
             self._last_dropped = self._drop_oldest()
             self._recorder.in_flight_event_dropped()
-        self._events.append((next(self._places), happening))
+        self._events.append((next(self._sub_queues), happening))
         self._recorder.in_flight(happening.event.label, 1)
 
-    def events_since(self, uid: str) -> Sequence[Happening]:
+    def events_since(self, uid: str) -> Sequence[InFlightEvent]:
         """What happened since the pod was popped, in order."""
         start = self._pods[uid]
         newest_first = takewhile(lambda entry: entry[0] > start, reversed(self._events))
@@ -89,9 +89,9 @@ class InFlight:
         while self._events and (oldest is None or self._events[0][0] < oldest):
             self._drop_oldest()
 
-    def entries(self) -> list[str | Happening]:
+    def entries(self) -> list[str | InFlightEvent]:
         """Pods (by uid) and events in their common order."""
-        placed: list[tuple[int, str | Happening]] = [*self._events]
+        placed: list[tuple[int, str | InFlightEvent]] = [*self._events]
         placed += ((place, uid) for uid, place in self._pods.items())
         return [entry for _, entry in sorted(placed, key=lambda entry: entry[0])]
 

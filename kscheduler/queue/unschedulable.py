@@ -4,8 +4,8 @@ from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from kscheduler.queue.hints import Rejector
-from kscheduler.queue.queued_pod import MAX_SHARED_SETS, QueuedPod
+from kscheduler.queue.queued_pod_info import MAX_SHARED_SETS, QueuedPodInfo
+from kscheduler.queue.queueing_hints import Rejector
 
 # Where pods are filed that any event may concern.
 ANYONE = Rejector("", "")
@@ -23,7 +23,7 @@ def _rejectors(profile: str, plugins: frozenset[str]) -> tuple[Rejector, ...]:
 class _Filed(NamedTuple):
     """A pod, and what was true of it when it was filed."""
 
-    queued: QueuedPod
+    queued: QueuedPodInfo
     gated: bool
     under: tuple[Rejector, ...]
 
@@ -38,7 +38,7 @@ class UnschedulablePods:
     def __init__(self, profiles: Container[str]) -> None:
         self._profiles = profiles
         self._pods: dict[str, _Filed] = {}
-        self._by_rejector: dict[Rejector, dict[str, QueuedPod]] = {}
+        self._by_rejector: dict[Rejector, dict[str, QueuedPodInfo]] = {}
         self.gated_count = 0
 
     def __len__(self) -> int:
@@ -47,14 +47,14 @@ class UnschedulablePods:
     def __contains__(self, key: str) -> bool:
         return key in self._pods
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (filed.queued for filed in self._pods.values())
 
-    def get(self, key: str) -> QueuedPod | None:
+    def get(self, key: str) -> QueuedPodInfo | None:
         filed = self._pods.get(key)
         return filed.queued if filed else None
 
-    def put(self, queued: QueuedPod) -> None:
+    def put(self, queued: QueuedPodInfo) -> None:
         self.remove(queued.key)
         under = self._filed_under(queued)
         self._pods[queued.key] = _Filed(queued, queued.gated, under)
@@ -62,7 +62,7 @@ class UnschedulablePods:
         for rejector in under:
             self._by_rejector.setdefault(rejector, {})[queued.key] = queued
 
-    def remove(self, key: str) -> QueuedPod | None:
+    def remove(self, key: str) -> QueuedPodInfo | None:
         filed = self._pods.pop(key, None)
         if filed is None:
             return None
@@ -74,15 +74,15 @@ class UnschedulablePods:
                 del self._by_rejector[rejector]
         return filed.queued
 
-    def _filed_under(self, queued: QueuedPod) -> tuple[Rejector, ...]:
+    def _filed_under(self, queued: QueuedPodInfo) -> tuple[Rejector, ...]:
         profile = queued.profile
         if profile not in self._profiles or not queued.rejectors:
             return _BY_ANYONE
         return _rejectors(profile, frozenset(queued.rejectors))
 
-    def rejected_by(self, rejectors: Iterable[Rejector]) -> list[QueuedPod]:
+    def rejected_by(self, rejectors: Iterable[Rejector]) -> list[QueuedPodInfo]:
         """Each pod once that one of these rejected, and those that nobody in particular did."""
-        found: dict[str, QueuedPod] = {}
+        found: dict[str, QueuedPodInfo] = {}
         for rejector in (ANYONE, *rejectors):
             found.update(self._by_rejector.get(rejector, {}))
         return list(found.values())

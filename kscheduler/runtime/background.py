@@ -26,7 +26,7 @@ class Background:
         self._waiting: deque[tuple[str, Work]] = deque()
         self._left = asyncio.Event()
 
-    def leave(self, name: str, work: Work) -> None:
+    def add(self, name: str, work: Work) -> None:
         """To be done when there is time, in the order in which it was left."""
         self._waiting.append((name, work))
         self._left.set()

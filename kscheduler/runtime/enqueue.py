@@ -7,32 +7,17 @@ from time import perf_counter
 
 from kscheduler.extension_points import REJECTING_POINTS, points_of
 from kscheduler.framework import cluster_event
-from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint
-from kscheduler.framework.plugin import EnqueueExtensions, Plugin, PreEnqueuePlugin
+from kscheduler.framework.cluster_event import WAKING_KINDS, Action, ClusterEvent, EventWithHint
+from kscheduler.framework.in_tree import EnqueueExtensions, Plugin, PreEnqueuePlugin
 from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
+from kscheduler.runtime.plugin_calls import PluginCalls
 from kscheduler.state.pod_info import PodInfo
-
-_ANY_KIND = (
-    cluster_event.ASSIGNED_POD,
-    cluster_event.UNSCHEDULED_POD,
-    cluster_event.TARGET_POD,
-    cluster_event.NODE,
-    cluster_event.PERSISTENT_VOLUME,
-    cluster_event.PERSISTENT_VOLUME_CLAIM,
-    cluster_event.CSI_NODE,
-    cluster_event.CSI_DRIVER,
-    cluster_event.CSI_STORAGE_CAPACITY,
-    cluster_event.STORAGE_CLASS,
-    cluster_event.RESOURCE_CLAIM,
-    cluster_event.DEVICE_CLASS,
-)
 
 
 class PreEnqueueing:
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PreEnqueuePlugin]) -> None:
-        self._point = ExtensionPoint("PreEnqueue", profile, metrics)
+        self._point = PluginCalls("PreEnqueue", profile, metrics)
         self._plugins = tuple(plugins)
         # The same, each of them first in turn.
         self._beginning_with = {
@@ -49,7 +34,7 @@ class PreEnqueueing:
             if status is not None:
                 break
         # Upstream reports Success here whatever the answer.
-        self._point.took(None, started)
+        self._point.observe(None, started)
         return status
 
     def still_gates(self, pod: PodInfo, name: str, /) -> bool:
@@ -66,7 +51,7 @@ class PreEnqueueing:
         try:
             answer = plugin.pre_enqueue(pod)
         except Exception as error:
-            answer = self._point.raised(plugin.name, error)
+            answer = self._point.exception_status(plugin.name, error)
         return None if answer is None or answer.code is Code.SUCCESS else answer.by(plugin.name)
 
 
@@ -87,7 +72,7 @@ def events_by_plugin(
 
 
 def any_change(*, pod_groups: bool) -> list[EventWithHint]:
-    kinds = (*_ANY_KIND, cluster_event.POD_GROUP) if pod_groups else _ANY_KIND
+    kinds = (*WAKING_KINDS, cluster_event.POD_GROUP) if pod_groups else WAKING_KINDS
     return [EventWithHint(ClusterEvent(kind, Action.ALL)) for kind in kinds]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from kscheduler.caches import Cache
 from kscheduler.extension_points import JUDGING_POINTS, Point
 from kscheduler.framework.cluster_event import EventWithHint
-from kscheduler.framework.plugin import Plugin, QueuedEntity
+from kscheduler.framework.in_tree import Plugin, QueuedEntity
 from kscheduler.framework.status import Status
 from kscheduler.runtime.bind import Binding
 from kscheduler.runtime.enqueue import PreEnqueueing, any_change, events_by_plugin
@@ -67,7 +67,7 @@ class Framework:
 
         filtering = Filtering(profile, metrics, at(Point.FILTER))
         self.run_filter = filtering.run_filter
-        self.filter_took = filtering.took
+        self.observe_filter = filtering.observe
         self.filters_node_by_node = filtering.is_node_by_node
         self.filters_locally = filtering.is_local
         nominated = FilteringWithNominated(pre_filtering, filtering, handle.nominator)

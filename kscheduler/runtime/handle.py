@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kscheduler.api.resources import Resource
 from kscheduler.framework.handle import ApiCalls, Gates, Nominator, Recorder
-from kscheduler.framework.listers import Listers
+from kscheduler.framework.listers import FixedLister, Lister, Listers
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.background import Background
 from kscheduler.runtime.extenders.extenders import Extenders
-from kscheduler.runtime.out_of_tree.support import Support
+from kscheduler.runtime.out_of_tree.health import HealthBoard, Limits
+from kscheduler.runtime.out_of_tree.watchdog import Watchdog
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.nodes_view import Nodes
@@ -25,6 +27,29 @@ from kscheduler.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from kscheduler.runtime.framework import Framework
+
+
+# (resource, namespace, field selector, label selector)
+Follow = Callable[[Resource, str, str, str], Lister[Any]]
+
+# Background work of out-of-tree plugins may wait for long, and must not make evictions wait.
+MAX_OUT_OF_TREE_WORK = 4096
+
+
+def _follow_nothing(resource: Resource, namespace: str, fields: str, labels: str) -> Lister[Any]:
+    return FixedLister({})
+
+
+@dataclass(slots=True)
+class OutOfTreeServices:
+    """What out-of-tree plugins need beyond what in-tree plugins get; shared by all profiles."""
+
+    limits: Limits = field(default_factory=Limits)
+    watchdog: Watchdog = field(default_factory=Watchdog)
+    health: HealthBoard = field(default_factory=HealthBoard)
+    background: Background = field(default_factory=lambda: Background(MAX_OUT_OF_TREE_WORK))
+    # Starts to watch a collection, or finds the lister of one that is watched already.
+    follow: Follow = _follow_nothing
 
 
 def _no_framework() -> Framework:
@@ -55,7 +80,7 @@ class RuntimeHandle:
     rng: Random = field(default_factory=Random)
     clock: Callable[[], float] = time.monotonic
     # For out-of-tree plugins; they get a `PluginHandle` made of this one.
-    outside: Support = field(default_factory=Support)
+    out_of_tree: OutOfTreeServices = field(default_factory=OutOfTreeServices)
     profile_name: str = ""
     # The framework that the plugins will be part of. A function, because it is made of them.
     framework: Callable[[], Framework] = _no_framework

@@ -15,11 +15,10 @@ from kscheduler.config.profiles import Completed, EffectivePlugins
 from kscheduler.errors import ConfigError
 from kscheduler.extension_points import JUDGING_POINTS, METHOD_OF_POINT
 from kscheduler.framework.handle import Factory
-from kscheduler.framework.plugin import Plugin
-from kscheduler.runtime.extension_point import text_of
+from kscheduler.framework.in_tree import Plugin
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
-from kscheduler.runtime.per_node import adapted
+from kscheduler.runtime.plugin_calls import text_of
 
 
 def build_frameworks(
@@ -77,7 +76,7 @@ def build_framework(
 
 def _made(name: str, factory: Factory, args: object, handle: RuntimeHandle) -> Plugin:
     try:
-        return adapted(factory(args, handle))
+        return factory(args, handle)
     except Exception as error:
         raise ConfigError(f'initializing plugin "{name}": {text_of(error)}') from error
 

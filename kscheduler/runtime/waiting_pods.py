@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 
-from kscheduler.config.duration import Duration
 from kscheduler.framework.status import Code, Status
+from kscheduler.gotext.duration import Duration
 from kscheduler.state.pod_info import PodInfo
 
 SUCCESS = Status(Code.SUCCESS)

@@ -21,16 +21,8 @@ from kscheduler.api.small_groups import UserInfo
 from kscheduler.client.errors import ApiError
 from kscheduler.errors import KschedulerError
 from kscheduler.serving.access_metrics import AccessObserver
-from kscheduler.serving.client_certificate import (
-    UntrustedCertificateError,
-    common_name,
-    identifier,
-    load_chain,
-    user_of,
-    verify,
-)
 from kscheduler.serving.reviews import TokenReviews
-from kscheduler.serving.trust import Headers, Trust
+from kscheduler.serving.trust import Headers, Trust, UntrustedCertificateError
 
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
@@ -86,6 +78,8 @@ class Authenticator:
         authorities = self.trust.proxy(time.monotonic())
         if not certificates or authorities is None:
             return None
+        from kscheduler.serving.client_certificate import common_name, load_chain, verify
+
         chain = load_chain(certificates)
         verify(chain, authorities, self.now())
         allowed = self.trust.headers.proxies
@@ -100,6 +94,8 @@ class Authenticator:
         authorities = self.trust.client(time.monotonic())
         if not certificates or authorities is None:
             return None
+        from kscheduler.serving.client_certificate import identifier, load_chain, user_of, verify
+
         chain = load_chain(certificates)
         if self.observer is not None:
             left = chain[0].not_valid_after_utc - self.now()

@@ -12,8 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.config.emulation import Release
 from kscheduler.serving import answers, debug_flags, zpages
 from kscheduler.serving.answers import NO_SNIFF, Handler
-from kscheduler.serving.health import Check, Report, examine, examine_one
-from kscheduler.serving.health_metrics import HealthMetrics
+from kscheduler.serving.health import Check, HealthMetrics, Report, examine, examine_one
 from kscheduler.serving.metrics_page import MetricsPage
 from kscheduler.serving.pages import Pages
 from kscheduler.serving.pod_resources import ResourcesPage

@@ -9,7 +9,7 @@ from itertools import groupby
 from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
-from kscheduler.gotext.values import general_float
+from kscheduler.gotext.strconv import format_float
 from kscheduler.serving.protobuf import double, integer, message, string, varint
 
 GAUGE = "gauge"
@@ -77,7 +77,7 @@ def number_text(value: float) -> str:
         return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
     if value == int(value) and abs(value) < _PLAIN_BELOW:
         return str(int(value))
-    return general_float(float(value))
+    return format_float(float(value))
 
 
 def _family(family: Metric) -> bytes:

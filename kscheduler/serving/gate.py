@@ -107,3 +107,14 @@ def presented(handler: Handler) -> Handler:
         return response
 
     return answer
+
+
+def read_only(handler: Handler) -> Handler:
+    """The handler, for requests that change nothing: those of the plain listeners."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.method in ("GET", "HEAD"):
+            return await handler(request)
+        return answers.text("405 method not allowed\n", status=405)
+
+    return answer

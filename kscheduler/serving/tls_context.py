@@ -16,7 +16,7 @@ from kscheduler.client.tls import as_file
 from kscheduler.errors import ConfigError
 from kscheduler.serving import openssl
 from kscheduler.serving.access_metrics import Upkeep
-from kscheduler.serving.secure_port import Pem, SecurePort, with_current_files
+from kscheduler.serving.listeners import Pem, SecurePort, with_current_files
 from kscheduler.serving.trust import CHECK_SECONDS, Trust, file_stamp
 
 log = logs.logger(__name__)

@@ -20,7 +20,7 @@ from aiohttp import web
 from kscheduler.config.emulation import BINARY, Release, release_text
 from kscheduler.serving import answers
 from kscheduler.serving.answers import Handler
-from kscheduler.serving.metrics_page import STARTED
+from kscheduler.serving.health import STARTED
 from kscheduler.serving.negotiation import JSON, TEXT, YAML, Target, choose
 
 COMPONENT = "kube-scheduler"

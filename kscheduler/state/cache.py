@@ -1,4 +1,4 @@
-"""Which pods are where: as the API server says, and as was just decided and is not yet confirmed.
+"""The cache: pods on nodes, as the API server says and as was decided and is not yet confirmed.
 
     unknown --assume--> assumed --add--> added --update--> added --remove--> unknown
                         assumed --forget--> unknown
@@ -19,9 +19,8 @@ from collections.abc import Collection, Sequence
 from kscheduler import caches, logs
 from kscheduler.api.core import Node
 from kscheduler.errors import KschedulerError
-from kscheduler.logs import quote
-from kscheduler.state.node_order import zone_key
-from kscheduler.state.nodes import NodeTable
+from kscheduler.gotext.strconv import quote
+from kscheduler.state.nodes import NodeTable, zone_key
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.occupancy import LiveOccupancy, take_out
 from kscheduler.state.pod_info import PodInfo

@@ -88,7 +88,7 @@ def pod_text(pod: PodInfo) -> str:
 
 
 def mismatch(actual: Collection[str], cached: Collection[str]) -> tuple[list[str], list[str]]:
-    """What the cache misses and what it has too much of, sorted; 40 ms for 100,000 of each."""
+    """Keys that the cache lacks and keys it has too many, sorted; 40 ms for 100,000 of each."""
     there, held = set(actual), set(cached)
     if len(there) == len(actual) and len(held) == len(cached):
         return sorted(there - held), sorted(held - there)

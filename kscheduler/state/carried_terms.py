@@ -33,7 +33,7 @@ _Question = tuple["CarriedTerms", str, tuple[str, ...], frozenset[tuple[str, str
 
 
 class NodeLabels(Protocol):
-    """Which label keys any node has; the same as long as `label_generation` is."""
+    """Label keys that any node has; they change only together with `label_generation`."""
 
     @property
     def label_keys(self) -> Set[str]: ...
@@ -43,7 +43,7 @@ class NodeLabels(Protocol):
 
 
 class _Over:
-    """How many terms over one topology key are carried, and when that changed last."""
+    """Number of terms carried over one topology key, and when that changed last."""
 
     __slots__ = ("changed_at", "total")
 
@@ -101,7 +101,7 @@ class _Answer(NamedTuple):
 
 
 class CarriedCaches:
-    """What is remembered about terms of all kinds."""
+    """Caches of answers about terms of all kinds."""
 
     def __init__(self) -> None:
         self.answers: BoundedCache[_Question, _Answer] = BoundedCache(
@@ -170,7 +170,7 @@ class CarriedTerms:
             counts.cells[row] = number
 
     def number_over(self, key: str) -> int:
-        """How many terms over this topology key pods carry, those of each pod counted."""
+        """Number of terms that pods carry over this topology key, those of each pod counted."""
         over = self._over.get(key)
         return 0 if over is None else over.total
 
@@ -249,5 +249,5 @@ class CarriedTerms:
 
 
 def _namespaces(term: AffinityTerm) -> Namespaces:
-    """Where pods that the term means can be, as far as the term alone can tell."""
+    """Namespaces of pods that the term can mean, as far as the term alone can tell."""
     return term.namespaces if term.namespace_selector is None else None

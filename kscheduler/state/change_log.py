@@ -1,8 +1,9 @@
-"""What changed lately, for whoever keeps answers by row or by name and brings them up to date."""
+"""Change logs and generations: how caches by row or by name find out what to refresh."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import count
 from typing import Generic, TypeVar
 
 # Changes looked back at; beyond, working everything out again is no dearer.
@@ -12,7 +13,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class ChangeLog(Generic[T]):
-    """What changed, in that order. Readers remember how far they have read (`now`)."""
+    """Names of what changed, in order. Readers remember how far they have read (`now`)."""
 
     __slots__ = ("_changed", "_forgotten")
 
@@ -38,6 +39,10 @@ class ChangeLog(Generic[T]):
         self._changed.clear()
 
     def since(self, then: int) -> set[T] | None:
-        """What changed after that reading of `now`; None if that cannot be told."""
+        """Names of what changed after that reading of `now`; None if that cannot be told."""
         start = then - self._forgotten
         return set(self._changed[start:]) if start >= 0 else None
+
+
+# A number for every change, never the same twice, whichever table or what-if changed.
+next_generation = count(1).__next__

@@ -20,7 +20,7 @@ _INT64_HALF = 1 << 63
 
 
 class Rows:
-    """Which rows are taken: the lowest free one first. Free rows at the end are given up."""
+    """Allocation of rows: the lowest free one first. Free rows at the end are given up."""
 
     __slots__ = ("_free", "_lowest", "length")
 

@@ -43,7 +43,7 @@ def any_disks_conflict(wanted: Iterable[DiskUse], used: Iterable[DiskUse]) -> bo
 
 
 class Disks:
-    """Which rows use which disks."""
+    """Rows by the disks that their pods use."""
 
     def __init__(self, base: Disks | None = None) -> None:
         """`base`: whose disks these are, but for what is added and removed here."""
@@ -53,7 +53,7 @@ class Disks:
         self._rows: dict[tuple[str, ...], dict[int, tuple[int, int]]] = {}
 
     def fork(self) -> Disks:
-        """The same disks, to be changed without changing these; good while these do not change."""
+        """A copy that can be changed without changing these; good while these do not change."""
         return Disks(self)
 
     def add(self, use: DiskUse, row: int) -> None:

@@ -62,7 +62,7 @@ class HostPorts:
         self._uses: dict[tuple[str, int], _Uses] = {}
 
     def fork(self) -> HostPorts:
-        """The same ports, to be changed without changing these; good while these do not change."""
+        """A copy that can be changed without changing these; good while these do not change."""
         return HostPorts(self)
 
     def add(self, port: HostPort, row: int) -> None:

@@ -1,4 +1,4 @@
-"""Which container images lie on which nodes already.
+"""Container images that nodes have pulled already.
 
 Mirrors the image states of pkg/scheduler/backend/cache. Differs: the number of nodes having an
 image is always the current one; upstream's snapshot of a node that did not change may still show an

@@ -110,7 +110,7 @@ class _Values:
         self._ends = np.cumsum(self._sizes)
 
     def count(self, requirement: Requirement) -> int:
-        """How many label sets have what is wanted; it wants the key."""
+        """Number of label sets that have what is wanted; it wants the key."""
         if requirement.operator is Operator.EXISTS:
             return len(self._sets)
         return int(self._sizes[self._wanted(requirement)].sum())
@@ -126,7 +126,7 @@ class _Values:
         return np.sort(np.concatenate(spans)) if spans else NONE
 
     def met_by(self, label_sets: Numbers, requirement: Requirement) -> Mask:
-        """Which of these label sets meet a requirement about the key."""
+        """Those label sets that meet a requirement about the key."""
         at = np.searchsorted(self._sets, label_sets)
         at[at == len(self._sets)] = 0
         has_key = self._sets[at] == label_sets

@@ -1,4 +1,4 @@
-"""What nodes are, one row each: capacity, labels, taints, features, images.
+"""The table of nodes, one row each: capacity, labels, taints, declared features, images, order.
 
 Cells are written when a Node changes, never while a pod is decided. A row is reused, never shifted;
 a row without a node looks like an empty node without labels, and `valid` tells it apart.
@@ -6,24 +6,22 @@ a row without a node looks like an empty node without labels, and `valid` tells 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler import logs
-from kscheduler.api.core import Node
+from kscheduler.api.core import Node, Taint
 from kscheduler.api.quantity import QuantityError, milli_value, value
 from kscheduler.api.resource_names import CPU, PODS, is_counted
 from kscheduler.caches import BoundedCache, size_of
-from kscheduler.state.change_log import ChangeLog
+from kscheduler.state.change_log import ChangeLog, next_generation
 from kscheduler.state.columns import Column, Rows, read_only
-from kscheduler.state.declared_features import feature_bits
-from kscheduler.state.generations import next_generation
 from kscheduler.state.images import Images
 from kscheduler.state.label_columns import LabelColumns, Mask
-from kscheduler.state.node_order import NodeOrder, zone_key
 from kscheduler.state.resources import Resources
 from kscheduler.state.selector_masks import NodeQuery, mask_of_query
-from kscheduler.state.taint_sets import TaintSets
 
 log = logs.logger(__name__)
 
@@ -203,3 +201,109 @@ def _allocatable(node: Node) -> dict[str, int]:
             except QuantityError as error:
                 log.error(error, "Ignoring a quantity of a node", node=node.name, resource=name)
     return amounts
+
+
+_Key = tuple[tuple[str, str, str], ...]
+
+
+class TaintSets:
+    """Distinct lists of taints by number: thousands of nodes share a handful of them.
+
+    Numbers keep their meaning; number 0 is no taint at all.
+    """
+
+    def __init__(self) -> None:
+        self.lists: list[tuple[Taint, ...]] = [()]
+        self._numbers: dict[_Key, int] = {(): 0}
+
+    def number_of(self, taints: Iterable[Taint]) -> int:
+        # When a taint was added would make every list a distinct one, and decides nothing.
+        key = tuple((taint.key, taint.value, taint.effect) for taint in taints)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.lists)
+            self.lists.append(tuple(Taint(*parts) for parts in key))
+        return number
+
+
+# Kubelet features that a node can declare (component-helpers/nodedeclaredfeatures). Sorted, as
+# upstream's registry is; the position is the bit.
+KNOWN_FEATURES = (
+    "DRANodeAllocatableResources",
+    "DRAOptionalNodeOperations",
+    "ExtendWebSocketsToKubelet",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "InPlacePodVerticalScalingMemoryBackedVolumes",
+    "RestartAllContainersOnContainerExits",
+    "UserNamespacesHostNetworkSupport",
+    "VolumeBindMountOptions",
+)
+
+
+def feature_bits(declared: Iterable[str]) -> int:
+    """The known ones of a node's features, a sorted list; what breaks the order may be lost."""
+    bits = 0
+    position = 0
+    for name in declared:
+        while position < len(KNOWN_FEATURES) and KNOWN_FEATURES[position] < name:
+            position += 1
+        if position < len(KNOWN_FEATURES) and KNOWN_FEATURES[position] == name:
+            bits |= 1 << position
+            position += 1
+    return bits
+
+
+ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+
+
+def zone_key(labels: Mapping[str, str]) -> str:
+    """One name per failure zone, "" for none; a deprecated label wins over its successor."""
+    zone = _first(labels, ZONE_LABELS)
+    region = _first(labels, REGION_LABELS)
+    return f"{region}:\x00:{zone}" if region or zone else ""
+
+
+def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
+    return next((labels[key] for key in keys if key in labels), "")
+
+
+class NodeOrder:
+    """The order in which nodes are tried: round robin over zones.
+
+    Rows by zone: zones in the order first seen, rows in the order added. Mirrors
+    pkg/scheduler/backend/cache/node_tree.go. Differs: a node is found by its row, so it cannot be
+    listed twice.
+    """
+
+    def __init__(self) -> None:
+        # Dicts are the ordered sets here.
+        self._zones: dict[str, dict[int, None]] = {}
+        self._zone_of: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._zone_of)
+
+    def put(self, row: int, zone: str) -> None:
+        """Adds the row, or moves it to the end of another zone; in its zone it stays in place."""
+        if self._zone_of.get(row) == zone:
+            return
+        self.remove(row)
+        self._zones.setdefault(zone, {})[row] = None
+        self._zone_of[row] = zone
+
+    def remove(self, row: int) -> None:
+        zone = self._zone_of.pop(row, None)
+        if zone is not None:
+            del self._zones[zone][row]
+            if not self._zones[zone]:
+                del self._zones[zone]
+
+    def rows(self) -> NDArray[np.intp]:
+        """The first row of each zone, then the second of each, and so on."""
+        if not self._zones:
+            return read_only(np.empty(0, np.intp))
+        zones = [np.fromiter(rows, np.intp, len(rows)) for rows in self._zones.values()]
+        turns = np.concatenate([np.arange(len(rows)) for rows in zones])
+        return read_only(np.concatenate(zones)[np.argsort(turns, kind="stable")])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kscheduler.api.core import Node, Taint
+from kscheduler.api.labels import Operator, Selector
 from kscheduler.api.node_selector import PreferredTerms
 from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.columns import mask_of_bits, read_only
@@ -134,7 +135,7 @@ class Nodes:
 
     @property
     def changed_rows(self) -> ChangeLog[int] | None:
-        """Which rows changed lately; None in a what-if, where that cannot be told."""
+        """Rows that changed lately; None in a what-if, which has no past."""
         return self.occupancy.changed_rows
 
     def row_of(self, name: str) -> int | None:
@@ -157,7 +158,7 @@ class Nodes:
         return self
 
     def occupied_by(self, occupancy: Occupancy) -> Nodes:
-        """The same nodes with other pods on them."""
+        """These nodes with other pods on them."""
         return Nodes(self._table, occupancy)
 
     def name_of(self, position: int) -> str:
@@ -205,18 +206,18 @@ class Nodes:
         return self._gather(weights_of_terms(self._table, preferred))
 
     def port_in_use(self, ip: str, protocol: str, port: int) -> Mask:
-        """Where a pod that wants this host port cannot go."""
+        """Nodes on which this host port is in use."""
         return self.ports_in_use([HostPort(ip or ANY_IP, protocol or TCP, port)])
 
     def ports_in_use(self, wanted: Iterable[HostPort]) -> Mask:
-        """Where a pod that wants all these host ports cannot go."""
+        """Nodes on which any of these host ports is in use."""
         rows = 0
         for conflicting in map(self.occupancy.ports.conflicting, wanted):
             rows |= conflicting
         return self._gather(mask_of_bits(rows, len(self._table)))
 
     def disk_in_use(self, wanted: DiskUse) -> Mask:
-        """Where a pod that wants to use this disk cannot go."""
+        """Nodes on which this disk is used in a way that conflicts."""
         mask = np.zeros(len(self._table), np.bool_)
         mask[self.occupancy.disks.conflicting(wanted)] = True
         return self._gather(mask)
@@ -274,3 +275,37 @@ _COLUMNS: dict[str, Callable[[NodeTable, Occupancy], NDArray[Any]]] = {
     "taint_set": lambda table, _: table.taint_set.view,
     "declared_features": lambda table, _: table.declared_features.view,
 }
+
+
+class SelectedRows:
+    """Rows that selectors select, for thousands of selectors that select a node or a few each.
+
+    Local volumes and the storage of single nodes are selected that way: each by a label that
+    hardly any other node has. A mask per selector would cost a look at every node; here the rows
+    of a label are sorted by value once, and then every such selector is a look-up. Made for one
+    pass over selectors; good as long as no label changes.
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes.whole
+        self._by_value: dict[str, dict[str, list[int]]] = {}
+
+    def of(self, selector: Selector) -> Sequence[int]:
+        if len(selector.requirements) == 1:
+            (requirement,) = selector.requirements
+            if requirement.operator is Operator.IN:
+                by_value = self._rows_by_value(requirement.key)
+                found = [by_value.get(value, []) for value in requirement.values]
+                return found[0] if len(found) == 1 else [row for some in found for row in some]
+        selected: list[int] = np.flatnonzero(self._nodes.selector_mask(selector)).tolist()
+        return selected
+
+    def _rows_by_value(self, key: str) -> dict[str, list[int]]:
+        known = self._by_value.get(key)
+        if known is None:
+            rows: list[list[int]] = [[] for _ in range(self._nodes.label_count(key) + 1)]
+            for row, code in enumerate(self._nodes.label(key).tolist()):
+                rows[code].append(row)
+            values = self._nodes.label_values(key)
+            known = self._by_value[key] = {value: rows[code] for value, code in values.items()}
+        return known

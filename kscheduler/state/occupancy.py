@@ -1,4 +1,4 @@
-"""What pods take of their nodes, row by row: requests, places, host ports, disks, claims."""
+"""Occupancy of nodes by pods, row by row: requests, pod counts, host ports, disks, claims."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kscheduler.state.change_log import ChangeLog
+from kscheduler.state.change_log import ChangeLog, next_generation
 from kscheduler.state.columns import Column, Matrix
 from kscheduler.state.disks import Disks
-from kscheduler.state.generations import next_generation
 from kscheduler.state.host_ports import HostPorts
 from kscheduler.state.pod_index import LivePodIndex, PodIndex
 from kscheduler.state.pod_info import PodInfo
@@ -18,7 +17,7 @@ from kscheduler.state.resources import Resources
 
 
 class Occupancy(ABC):
-    """Which pods are on which rows, and what they take there."""
+    """Pods on rows, and what they take there."""
 
     requested: Matrix
     nonzero_requested: Matrix
@@ -35,71 +34,11 @@ class Occupancy(ABC):
 
     @abstractmethod
     def claim_users(self, claim: str) -> int:
-        """How often pods on any row name the claim `namespace/name`."""
+        """Number of times that pods on any row name the claim `namespace/name`."""
 
 
-class ChangingOccupancy(Occupancy):
-    """Pods enter and leave rows, and every column follows at once."""
-
-    def add(self, pod: PodInfo, row: int) -> None:
-        self.generation = next_generation()
-        self._writable_pods(row).append(pod)
-        self._add_requests(pod, row)
-        self._count(pod, row, 1)
-        if pod.host_ports:
-            ports = self._writable_ports()
-            for port in pod.host_ports:
-                ports.add(port, row)
-        if pod.disks:
-            disks = self._writable_disks()
-            for disk in pod.disks:
-                disks.add(disk, row)
-        self.index.add(pod, row)
-
-    def remove(self, pod: PodInfo, row: int) -> None:
-        """Takes back what was added under this pod's uid, be it another version of the object."""
-        self.generation = next_generation()
-        pod = take_out(self._writable_pods(row), pod)
-        self._remove_requests(pod, row)
-        self._count(pod, row, -1)
-        if pod.host_ports:
-            ports = self._writable_ports()
-            for port in pod.host_ports:
-                ports.remove(port, row)
-        if pod.disks:
-            disks = self._writable_disks()
-            for disk in pod.disks:
-                disks.remove(disk, row)
-        self.index.remove(pod, row)
-
-    @abstractmethod
-    def _writable_pods(self, row: int) -> list[PodInfo]: ...
-
-    @abstractmethod
-    def _writable_ports(self) -> HostPorts: ...
-
-    @abstractmethod
-    def _writable_disks(self) -> Disks: ...
-
-    @abstractmethod
-    def _add_requests(self, pod: PodInfo, row: int) -> None: ...
-
-    @abstractmethod
-    def _remove_requests(self, pod: PodInfo, row: int) -> None: ...
-
-    @abstractmethod
-    def _count_claim(self, claim: str, by: int) -> None: ...
-
-    def _count(self, pod: PodInfo, row: int, by: int) -> None:
-        self.pod_count.cells[row] += by
-        self.nonzero_requested.add(0, row, by * pod.nonzero_cpu)
-        self.nonzero_requested.add(1, row, by * pod.nonzero_memory)
-        for claim in pod.claims:
-            self._count_claim(claim, by)
-
-
-class LiveOccupancy(ChangingOccupancy):
-    """The pods that are there."""
+class LiveOccupancy(Occupancy):
+    """Pods of the cluster. They enter and leave rows, and every column changes at once."""
 
     index: LivePodIndex
     changed_rows: ChangeLog[int]
@@ -114,6 +53,7 @@ class LiveOccupancy(ChangingOccupancy):
         self.disks = Disks()
         self.index = LivePodIndex()
         self._pods: list[list[PodInfo]] = []
+        # `namespace/name` → users, never 0.
         self._claims: dict[str, int] = {}
         self.generation = next_generation()
 
@@ -131,29 +71,38 @@ class LiveOccupancy(ChangingOccupancy):
     def claim_users(self, claim: str) -> int:
         return self._claims.get(claim, 0)
 
-    def _writable_pods(self, row: int) -> list[PodInfo]:
-        # Asked for once by every change.
+    def add(self, pod: PodInfo, row: int) -> None:
+        self._pods[row].append(pod)
+        self._count(pod, row, 1)
+        for port in pod.host_ports:
+            self.ports.add(port, row)
+        for disk in pod.disks:
+            self.disks.add(disk, row)
+        self.index.add(pod, row)
+
+    def remove(self, pod: PodInfo, row: int) -> None:
+        """Take back what was added under this pod's uid, be it another version of the object."""
+        pod = take_out(self._pods[row], pod)
+        self._count(pod, row, -1)
+        for port in pod.host_ports:
+            self.ports.remove(port, row)
+        for disk in pod.disks:
+            self.disks.remove(disk, row)
+        self.index.remove(pod, row)
+
+    def _count(self, pod: PodInfo, row: int, by: int) -> None:
+        self.generation = next_generation()
         self.changed_rows.add(row)
-        return self._pods[row]
-
-    def _writable_ports(self) -> HostPorts:
-        return self.ports
-
-    def _writable_disks(self) -> Disks:
-        return self.disks
-
-    def _add_requests(self, pod: PodInfo, row: int) -> None:
-        self._resources.add_requests(pod.requests, row, 1)
-
-    def _remove_requests(self, pod: PodInfo, row: int) -> None:
-        self._resources.add_requests(pod.requests, row, -1)
-
-    def _count_claim(self, claim: str, by: int) -> None:
-        users = self._claims.get(claim, 0) + by
-        if users:
-            self._claims[claim] = users
-        else:
-            del self._claims[claim]
+        self._resources.add_requests(pod.requests, row, by)
+        self.pod_count.cells[row] += by
+        self.nonzero_requested.add(0, row, by * pod.nonzero_cpu)
+        self.nonzero_requested.add(1, row, by * pod.nonzero_memory)
+        for claim in pod.claims:
+            users = self._claims.get(claim, 0) + by
+            if users:
+                self._claims[claim] = users
+            else:
+                del self._claims[claim]
 
 
 def take_out(pods: list[PodInfo], pod: PodInfo) -> PodInfo:

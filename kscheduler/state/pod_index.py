@@ -1,4 +1,4 @@
-"""How many pods a selector matches on each row, and how many pods carry an affinity term there.
+"""The pod index: per row, pods that a selector matches and pods that carry an affinity term.
 
 Counts are made when first asked for and then follow every pod that comes or goes; a pod touches
 only the selectors that match it. All arrays are indexed by table row, and belong to rows: which
@@ -29,7 +29,7 @@ _NO_POD: tuple[Condition, ...] = ((None, NOTHING),)
 
 
 class PodIndex(ABC):
-    """What can be asked about the pods on all rows."""
+    """Questions about the pods on all rows."""
 
     def matching(self, namespaces: Namespaces, selector: Selector, *, terminating: bool) -> Counts:
         """Pods per row in these namespaces (None: in any) whose labels match.
@@ -68,13 +68,7 @@ class PodIndex(ABC):
 
     @abstractmethod
     def number_carried(self, kind: TermKind, key: str) -> int:
-        """How many terms of this kind over this topology key pods carry, whomever they mean."""
-
-    @abstractmethod
-    def add(self, pod: PodInfo, row: int) -> None: ...
-
-    @abstractmethod
-    def remove(self, pod: PodInfo, row: int) -> None: ...
+        """Number of terms of this kind that pods carry over this topology key."""
 
     @abstractmethod
     def _matching(self, conditions: tuple[Condition, ...], *, terminating: bool) -> Counts: ...

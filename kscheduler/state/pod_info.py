@@ -121,7 +121,7 @@ class PodInfo:
         return PodInfo(pod, self._counting)
 
     def assigned_to(self, node_name: str) -> PodInfo:
-        """The same pod, as if the API server had bound it already."""
+        """This pod as if the API server had bound it already."""
         spec = structs.replace(self.pod.spec, node_name=node_name)
         return PodInfo(structs.replace(self.pod, spec=spec), self._counting, self.template)
 

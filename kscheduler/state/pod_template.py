@@ -1,4 +1,4 @@
-"""What follows from a pod's spec alone, worked out once for all pods that are made of its parts.
+"""Facts that follow from a pod's spec alone, worked out once for all pods made of its parts.
 
 Pods of one workload have equal specs, and `api.sharing` makes their parts the same objects. So
 templates are told apart by identity, which costs next to nothing; pods that share nothing have a
@@ -50,7 +50,7 @@ _encode = json.Encoder().encode
 
 
 class Taken(NamedTuple):
-    """What a pod takes of a node, in milli-CPU and whole units of resources that are counted.
+    """Requests of a pod, in milli-CPU and whole units of resources that are counted.
 
     Besides that cpu and memory, with something assumed for containers that ask for nothing, and
     what is wrong with the pod's quantities, in which case it takes nothing.
@@ -149,7 +149,7 @@ class PodTemplate:
         return known
 
     def taken_by(self, pod: Pod) -> Taken:
-        """What a pod of this template takes, given what its kubelet reports."""
+        """Requests of a pod of this template, given what its kubelet reports."""
         status = pod.status
         if _reports_more_than_containers(status):
             return _taken(pod, self._counting)

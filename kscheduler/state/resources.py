@@ -1,4 +1,4 @@
-"""What nodes have and what their pods ask for, one column per resource.
+"""Allocatable and requested amounts of nodes, one column per resource.
 
 cpu, memory and ephemeral-storage always have a column; any other resource gets one with the first
 node that has some of it and loses it with the last. What pods ask of resources that no node has is
@@ -39,7 +39,7 @@ class Resources:
     def put_allocatable(
         self, row: int, before: Mapping[str, int], after: Mapping[str, int]
     ) -> bool:
-        """What the node of this row had and what it has now; naming 0 of something is nothing.
+        """Replace what the node of this row had by what it has now; 0 of something is nothing.
 
         True if columns came or went that pods on other rows ask for: these rows, too, look
         different then.

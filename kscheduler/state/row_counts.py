@@ -1,4 +1,4 @@
-"""How many of something there are, row by row."""
+"""Counts by row."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _scope(namespaces: Namespaces) -> str | None:
 
 
 def _places(selector: Selector) -> list[_Place]:
-    """Where the selector is filed: by the requirement that the fewest pods can meet."""
+    """Key under which the selector is filed: the requirement that the fewest pods can meet."""
     telling = min(selector, key=_breadth, default=None)
     if telling is None or not telling.needs_key:
         return [()]

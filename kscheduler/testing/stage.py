@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,17 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import ApiObject
 from kscheduler.api.resources import Resource
 from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.errors import KschedulerError
+from kscheduler.extension_points import METHOD_OF_POINT, METHODS, Point
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.in_tree import QueuedEntity
 from kscheduler.framework.listers import FixedListers, Lister
 from kscheduler.framework.plugin import Wait
-from kscheduler.framework.status import Status
+from kscheduler.framework.status import Code, Rows, Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.handle import RuntimeHandle
-from kscheduler.runtime.out_of_tree.registration import checked
-from kscheduler.runtime.out_of_tree.support import Support
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import OutOfTreeServices, RuntimeHandle
+from kscheduler.runtime.out_of_tree.registration import register_class
 from kscheduler.state.cache import Cache
 from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.nodes_view import Nodes
@@ -27,7 +29,13 @@ from kscheduler.state.pod_info import PodInfo
 
 
 class Stage:
-    """`nodes` and `pods` are in the scheduler's cache, `objects` in what the plugin follows."""
+    """A profile of this one plugin.
+
+    `nodes` and `pods` are in the scheduler's cache, `objects` in what the plugin follows. Each
+    `rejections` and each `scores` is a new attempt for its pod; `permit` and `unreserve` belong to
+    the last attempt for theirs. An exception of the plugin is raised on; where it answers with an
+    error, or with what no attempt can go on with, KschedulerError says so as the pod's event would.
+    """
 
     def __init__(
         self,
@@ -43,9 +51,10 @@ class Stage:
         # Key of the pod, type, reason and note of each.
         self.events: list[tuple[str, str, str, str]] = []
         self.activated: list[str] = []
+        # Of the attempt that was begun last, and of the last attempt for each pod by uid.
         self.cycle = CycleState()
+        self._cycles: dict[str, CycleState] = {}
         self._now = 0.0
-        self._profile = profile
         self._cache = Cache()
         self._objects = _Objects()
         self.put(*objects)
@@ -53,26 +62,32 @@ class Stage:
             self._cache.add_node(node)
         for pod in pods:
             self._cache.add_pod(PodInfo(pod))
-        self.plugin: Any = checked(plugin_class, plugin_class.__name__)(args, self.handle)
-
-    @cached_property
-    def handle(self) -> RuntimeHandle:
-        return RuntimeHandle(
+        self.handle = RuntimeHandle(
             gates=FeatureGates.defaults(),
             listers=FixedListers(),
             snapshot=self._cache.snapshot,
-            nominator=_NoPromises(),
+            nominator=_NoNominations(),
             activate=lambda pods: self.activated.extend(pod.key for pod in pods),
             client=_NoServer(),  # type: ignore[arg-type]
             recorder=self,
             metrics=self.metrics,
             clock=lambda: self._now,
-            profile_name=self._profile,
-            outside=Support(follow=self._objects.follow),
+            out_of_tree=OutOfTreeServices(follow=self._objects.follow),
+            profile_name=profile,
+            framework=lambda: self._framework,
         )
+        self.plugin: Any = register_class(plugin_class, plugin_class.__name__)(args, self.handle)
+        self._recording = _RecordingErrors(self.plugin)
+        plugins_at: dict[Point, list[Any]] = {
+            point: [self._recording]
+            for point, method in METHOD_OF_POINT.items()
+            if hasattr(self.plugin, method)
+        }
+        plugins_at.setdefault(Point.QUEUE_SORT, [_SortByTime()])
+        self._framework = Framework(self.handle, plugins_at, weights={self.plugin.name: 1})
 
     def event(self, regarding: Pod, kind: str, reason: str, action: str, note: str, /) -> None:
-        """Remembers what is told to users."""
+        """Records an event, as the handle's recorder."""
         self.events.append((regarding.key, kind, reason, note))
 
     def put(self, *objects: ApiObject) -> None:
@@ -91,31 +106,35 @@ class Stage:
         answer: Status | None = self.plugin.pre_enqueue(PodInfo(pod))
         return answer
 
-    def scores(self, pod: Pod) -> dict[str, int]:
-        """By node, brought into 0..100 if the plugin does that."""
-        info, nodes = PodInfo(pod), self.nodes
-        if hasattr(self.plugin, "pre_score"):
-            self.plugin.pre_score(self.cycle, info, nodes)
-        scores = self.plugin.score(self.cycle, info, nodes)
-        if hasattr(self.plugin, "normalize"):
-            scores = self.plugin.normalize(self.cycle, info, scores, nodes)
-        return {name: int(score) for name, score in zip(nodes.names, scores, strict=True) if name}
-
     def rejections(self, pod: Pod) -> dict[str, list[str]]:
-        """By node that cannot take the pod, why."""
-        info, nodes = PodInfo(pod), self.nodes
-        if hasattr(self.plugin, "pre_filter"):
-            self.plugin.pre_filter(self.cycle, info, nodes)
-        found: dict[str, list[str]] = {}
-        for mask, _, reason in self.plugin.filter(self.cycle, info, nodes):
-            for row in np.flatnonzero(mask & nodes.valid).tolist():
-                found.setdefault(nodes.name_of(row), []).append(reason)
-        return found
+        """By node that cannot take the pod, why: PreFilter, and Filter unless that says SKIP."""
+        return self._filter(self._begin_attempt(pod), PodInfo(pod))[1]
+
+    def scores(self, pod: Pod) -> dict[str, int]:
+        """By node that can take the pod, 0..100: PreFilter, Filter, PreScore, Score, normalize.
+
+        Empty if PreScore says SKIP.
+        """
+        cycle, info = self._begin_attempt(pod), PodInfo(pod)
+        rows, _ = self._filter(cycle, info)
+        view = self.nodes.take(rows)
+        self._raise_failure(self._framework.run_pre_score(cycle, info, view))
+        if self.plugin.name in cycle.skip_score or not len(rows):
+            return {}
+        board = self._framework.run_score(cycle, info, view)
+        if isinstance(board, Status):
+            self._raise_failure(board)
+            return {}
+        return {
+            name: int(score)
+            for scores in board
+            for name, score in zip(view.names, scores.normalized, strict=True)
+        }
 
     def permit(self, pod: Pod, node: str) -> Status | Wait | None:
         """As after a decision; a pod that is to wait does so from then on."""
         info = PodInfo(pod).assigned_to(node)
-        answer: Status | Wait | None = self.plugin.permit(self.cycle, info, node)
+        answer: Status | Wait | None = self.plugin.permit(self._cycle_of(pod), info, node)
         if isinstance(answer, Wait):
             name = self.plugin.name
             self.handle.waiting_pods.add(info, {name: answer.timeout_seconds}, self._now)
@@ -126,14 +145,84 @@ class Stage:
         return {one.pod.key: one.expire(self._now) for one in self.handle.waiting_pods}
 
     def unreserve(self, pod: Pod, node: str) -> None:
-        self.plugin.unreserve(self.cycle, PodInfo(pod).assigned_to(node), node)
+        self.plugin.unreserve(self._cycle_of(pod), PodInfo(pod).assigned_to(node), node)
 
     def pass_time(self, seconds: float) -> None:
         self._now += seconds
 
+    def _begin_attempt(self, pod: Pod) -> CycleState:
+        self.cycle = self._cycles[pod.uid] = CycleState()
+        return self.cycle
+
+    def _cycle_of(self, pod: Pod) -> CycleState:
+        return self._cycles.get(pod.uid) or self._begin_attempt(pod)
+
+    def _filter(self, cycle: CycleState, pod: PodInfo) -> tuple[Rows, dict[str, list[str]]]:
+        """Rows of the nodes that can take the pod, and the reasons against the others by name."""
+        nodes = self.nodes
+        prepared = self._framework.run_pre_filter(cycle, pod, nodes)
+        status, names = prepared.status, prepared.names
+        everywhere = {nodes.name_of(row): row for row in nodes.order.tolist()}
+        if status is not None:
+            if not status.rejected:
+                self._raise_failure(status)
+            return nodes.order[:0], {name: list(status.reasons) for name in everywhere}
+        found: dict[str, list[str]] = {}
+        view = nodes
+        if names is not None:
+            reason = f"node(s) didn't satisfy plugin(s) [{self.plugin.name}]"
+            found = {name: [reason] for name in everywhere if name not in names}
+            rows = [row for name, row in everywhere.items() if name in names]
+            view = nodes.take(np.array(rows, np.intp))
+        filtered = self._framework.run_filter(cycle, pod, view)
+        if filtered.errors:
+            self._raise_failure(Status(Code.ERROR, (filtered.errors[0].reason,)))
+        for charge in filtered.charges:
+            for row in charge.rows.tolist():
+                found.setdefault(nodes.name_of(row), []).append(charge.reason)
+        return np.array(
+            [row for name, row in everywhere.items() if name not in found], np.intp
+        ), found
+
+    def _raise_failure(self, status: Status | None) -> None:
+        if status is not None:
+            raise self._recording.error or KschedulerError(status.message)
+
+
+class _RecordingErrors:
+    """The plugin with the last exception it raised: the runtime makes a Status of exceptions."""
+
+    def __init__(self, plugin: Any) -> None:
+        self.error: Exception | None = None
+        self.name: str = plugin.name
+        self.per_node: bool = plugin.per_node
+        for method in METHODS:
+            if hasattr(plugin, method):
+                setattr(self, method, self._recording(getattr(plugin, method)))
+
+    def _recording(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            self.error = None
+            try:
+                return method(*args)
+            except Exception as error:
+                self.error = error
+                raise
+
+        return call
+
+
+class _SortByTime:
+    """A queue needs an order, whatever the plugin under test is."""
+
+    name = "SortByTime"
+
+    def sort_key(self, queued: QueuedEntity) -> float:
+        return queued.timestamp
+
 
 class _Objects:
-    """What can be followed."""
+    """Objects that the plugin can follow, by kind."""
 
     def __init__(self) -> None:
         self._by_kind: dict[type, _Store] = {}
@@ -168,7 +257,9 @@ class _Store:
         return self._objects.values()
 
 
-class _NoPromises:
+class _NoNominations:
+    """A nominator without nominated pods."""
+
     nodes: Mapping[str, PodInfo] = {}
 
     def __init__(self) -> None:

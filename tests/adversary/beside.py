@@ -32,7 +32,6 @@ from pathlib import Path
 
 import click
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.adversary.comparison import Cluster, NotReadyError, Scheduler, sightings
 from tests.adversary.inputs import ROWS, SELECTION, Hostile
 from tests.adversary.outcomes import Outcomes, replaced, section

@@ -18,13 +18,12 @@ from kscheduler.app.scheduler import new_scheduler
 from kscheduler.client.events.broadcaster import EventBroadcaster
 from kscheduler.client.informers.decoding import DELETED, Lines, understand
 from kscheduler.client.kube_client import KubeClient
-from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import complete
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.plugins import catalog, factories
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from tests.adversary.inputs import INNOCENT, NAMESPACE, Json, encoded, feature_labels, pod
 from tests.adversary.work import Work, work_of
 from tests.bench.workloads import node
@@ -72,11 +71,11 @@ class Rig:
 
     async def _assemble(self) -> None:
         gates = FeatureGates.defaults()
-        completed = complete(default_config(gates), POINTS, gates=gates)
+        completed = complete(default_config(catalog(), gates), catalog(), gates=gates)
         client: Any = KubeClient(self._server)  # type: ignore[arg-type]
         self.scheduler = new_scheduler(
             completed=completed,
-            registry=IN_TREE,
+            registry=factories(),
             gates=gates,
             client=client,
             # Nobody sends events here, so only the first few are kept.
@@ -144,7 +143,7 @@ class Rig:
         line = b'{"type":"%s","object":%s}\n' % (kind.encode(), encoded(item))
         self._do(lambda: _take(informer, line))
 
-    def popped(self, name: str) -> QueuedPod:
+    def popped(self, name: str) -> QueuedPodInfo:
         """This pod, when its turn has come; others that come before are tried meanwhile."""
         while (queued := self.scheduler.queue.pop()) is not None:
             if queued.pod.name == name:
@@ -152,11 +151,11 @@ class Rig:
             self.attempt(queued)
         raise AssertionError(f"{name} is not in the queue")
 
-    def attempt(self, queued: QueuedPod) -> None:
+    def attempt(self, queued: QueuedPodInfo) -> None:
         """One scheduling attempt with all that follows, until the server has been told."""
         self._do(lambda: self._runner.run(self._attempt(queued)))
 
-    async def _attempt(self, queued: QueuedPod) -> None:
+    async def _attempt(self, queued: QueuedPodInfo) -> None:
         loop = self.scheduler.loop
         attempt = await loop.schedule_one(queued)
         if attempt is not None:

@@ -9,7 +9,7 @@ import pytest
 from tests.adversary.comparison import collection, path_of
 from tests.adversary.inputs import ROWS, SELECTION, Ask, encoded, feature_labels, pod
 from tests.bench.workloads import node
-from tests.e2e.api import AT_ONCE, Json, eventually
+from tests.e2e.api import AT_ONCE, Json, until
 from tests.e2e.cluster import Cluster, scheduled_condition
 from tests.e2e.conftest import REAL
 
@@ -35,7 +35,7 @@ async def test_an_innocent_pod_is_bound_beside_it(request, cluster: Cluster, nam
         assert await cluster.node_of("innocent", SECONDS)
         async with asyncio.timeout(SECONDS):
             for item in scene.pods:
-                await eventually(decided(cluster, item), "the hostile pod is decided about")
+                await until(decided(cluster, item), "the hostile pod is decided about")
         assert daemon.running
 
 

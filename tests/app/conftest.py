@@ -83,18 +83,6 @@ def running(set_up):
     return run
 
 
-@pytest.fixture(scope="session")
-def until():
-    async def wait(condition):
-        for _ in range(int(PATIENCE_SECONDS * 100)):
-            if condition():
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError("it never came about")
-
-    return wait
-
-
 def pod(name, **spec):
     container = {"name": "c", "image": "i"}
     return {

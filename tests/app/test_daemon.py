@@ -8,7 +8,8 @@ import pytest
 
 from kscheduler.app import daemon as daemon_module
 from kscheduler.errors import KschedulerError
-from tests.ports import free_port
+from tests.kit.polling import until
+from tests.kit.ports import free_port
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 LEASE = ("leases.coordination.k8s.io", "kube-scheduler", "kube-system")
@@ -42,14 +43,14 @@ def holder(api):
 
 
 class TestEnds:
-    async def test_told_to_stop_without_election(self, running, until, log):
+    async def test_told_to_stop_without_election(self, running, log):
         async with running() as (daemon, task):
             await until(lambda: daemon.synced)
             daemon.stopping.set()
             with pytest.raises(KschedulerError, match="finished without leader elect"):
                 await code_of(task)
 
-    async def test_told_to_stop_as_leader(self, running, until, api, log):
+    async def test_told_to_stop_as_leader(self, running, api, log):
         async with running(election=True) as (daemon, task):
             await until(lambda: daemon.elector.is_leader)
             daemon.stopping.set()
@@ -61,7 +62,7 @@ class TestEnds:
             '"Requested to terminate, exiting"',
         ]
 
-    async def test_told_to_stop_as_standby(self, running, until, api, log):
+    async def test_told_to_stop_as_standby(self, running, api, log):
         spec = {**HOUR_LONG, "leaseTransitions": 1}
         metadata = {"name": LEASE[1], "namespace": LEASE[2]}
         api.objects.create(
@@ -78,7 +79,7 @@ class TestEnds:
             assert await code_of(task) == 0
         assert holder(api) == "thief"
 
-    async def test_the_lease_is_lost(self, running, until, api, log):
+    async def test_the_lease_is_lost(self, running, api, log):
         async with running(SOON_LOST, election=True) as (daemon, task):
             await until(lambda: daemon.elector.is_leader)
             steal(api)
@@ -96,7 +97,7 @@ class TestEnds:
             f"{identity} stopped leading",
         ]
 
-    async def test_the_order_of_the_end(self, running, until, api, log):
+    async def test_the_order_of_the_end(self, running, api, log):
         """The loop, the lease, the port; and then the last word."""
         order, port = [], free_port()
 
@@ -125,7 +126,7 @@ class TestEnds:
         ]
 
     async def test_what_breaks_inside_ends_it_loudly_and_gives_the_lease_back(
-        self, running, until, api, log
+        self, running, api, log
     ):
         async with running(election=True) as (daemon, task):
             await until(lambda: daemon.elector.is_leader)
@@ -133,7 +134,7 @@ class TestEnds:
             def broken(now):
                 raise ValueError("a bug")
 
-            daemon.scheduler.queue.flush_backoff = broken
+            daemon.scheduler.queue.flush_backoff_completed = broken
             with pytest.raises(ExceptionGroup) as raised:
                 await code_of(task)
         assert raised.group_contains(ValueError, match="a bug")
@@ -149,12 +150,12 @@ async def readyz(port):
 
 
 class TestScheduling:
-    async def test_pods_are_placed(self, running, until, api, pod, log):
+    async def test_pods_are_placed(self, running, api, pod, log):
         async with running():
             api.objects.create(pod("p"))
             await until(lambda: api.objects.get("pods", "p")["spec"].get("nodeName") == "n1")
 
-    async def test_a_standby_follows_but_does_not_schedule(self, running, until, api, pod, log):
+    async def test_a_standby_follows_but_does_not_schedule(self, running, api, pod, log):
         async with running(election=True) as (leader, _):
             await until(lambda: leader.elector.is_leader)
             async with running(election=True) as (standby, _):
@@ -166,7 +167,7 @@ class TestScheduling:
                 assert leader.scheduler.queue.scheduling_cycle == 1
 
     async def test_a_delayed_cache_is_filled_when_leading_begins(
-        self, running, until, api, pod, config, log
+        self, running, api, pod, config, log
     ):
         delayed = config("delayCacheUntilActive: true\n")
         async with running(election=True) as (leader, leading):
@@ -230,7 +231,8 @@ class TestServing:
 
 class TestWhatIsMissing:
     async def test_plugins_that_are_not_built_are_named(self, set_up, log, monkeypatch):
-        monkeypatch.setattr(daemon_module, "NOT_BUILT", {"VolumeZone": "zones are not looked at"})
+        missing = {"VolumeZone": "zones are not looked at"}
+        monkeypatch.setattr(daemon_module, "not_built", lambda: missing)
         async with set_up() as daemon:
             daemon_module.warn_of_missing_plugins(daemon.cc)
         assert log.having("not available") == [
@@ -265,7 +267,7 @@ class Holding:
 made = []
 
 
-async def test_plugins_of_ones_own_take_part_and_are_closed(running, until, api, pod, config, log):
+async def test_plugins_of_ones_own_take_part_and_are_closed(running, api, pod, config, log):
     enabled = "profiles: [{plugins: {permit: {enabled: [{name: Holding}]}}}]\n"
     async with running(config(enabled), plugins={"Holding": Holding}):
         api.objects.create(pod("p"))

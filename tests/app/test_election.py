@@ -8,8 +8,8 @@ from kscheduler.app.election import KubeLease, election_config, make_elector, re
 from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.errors import ApiError, Conflict
 from kscheduler.client.transport import Transport
-from kscheduler.config.duration import Duration
 from kscheduler.config.model import LeaderElectionConfiguration
+from kscheduler.gotext.duration import Duration
 from kscheduler.metrics import Metrics
 
 SPEC = {

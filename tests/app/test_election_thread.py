@@ -13,6 +13,7 @@ from kscheduler.app.election import ElectionThread, make_elector
 from kscheduler.client.credentials import Exec, ExecPlugin
 from kscheduler.leader_election import ElectionConfig, LeaderElector, Observers
 from kscheduler.metrics import Metrics
+from tests.kit.polling import until
 from tests.test_leader_election import Leases
 
 CONFIG = ElectionConfig(
@@ -139,7 +140,7 @@ async def test_one_that_is_cancelled_at_once_leaves_no_thread(leases, lead):
     assert election_threads() == []
 
 
-async def test_a_standby_is_cancelled_without_having_led(lead, until):
+async def test_a_standby_is_cancelled_without_having_led(lead):
     leases = Leases({"holderIdentity": "other", "leaseDurationSeconds": 3600})
     running = asyncio.create_task(thread_for(leases).run(lead))
     await until(lambda: leases.requests)
@@ -196,7 +197,7 @@ async def test_a_main_loop_that_is_dead_is_no_leader_for_ever(leases, lead, monk
     assert lead.steps == ["began", "ended"]
 
 
-async def test_a_main_loop_that_answers_leads_for_ever(leases, lead, monkeypatch, until):
+async def test_a_main_loop_that_answers_leads_for_ever(leases, lead, monkeypatch):
     monkeypatch.setattr(election, "SILENCE_SECONDS", 0.05)
     running = await begun(thread_for(leases), lead)
     await until(lambda: len(leases.requests) > 50)
@@ -254,7 +255,7 @@ async def test_what_is_told_is_told_in_the_main_thread_and_in_order(leases, lead
     ]
 
 
-async def test_the_slow_path_is_not_shown_before_it_was_taken(lead, until):
+async def test_the_slow_path_is_not_shown_before_it_was_taken(lead):
     class Lease(Leases):
         reference = None
 

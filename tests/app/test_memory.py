@@ -10,6 +10,7 @@ import pytest
 from kscheduler.app import memory
 from kscheduler.caches import BoundedCache, ForShortTexts, SharedTexts
 from kscheduler.metrics import Metrics
+from tests.kit.polling import until
 from tests.sandbox.manifests import pod_manifest
 
 # As docs/operating.md says.
@@ -124,7 +125,7 @@ async def test_no_cache_of_a_scheduler_is_unknown(set_up):
         assert sum(cache.max_bytes for cache in known) < MOST_BYTES
 
 
-async def test_metrics_tell_of_each_cache(running, until, api):
+async def test_metrics_tell_of_each_cache(running, api):
     async with running() as (daemon, _):
         await until(lambda: daemon.synced)
         api.objects.create(pod_manifest("p"))
@@ -148,7 +149,7 @@ def test_caches_of_one_name_are_told_as_one():
     assert [entries.labels(name).samples().__next__()[2] for name in "ab"] == [2, 1]
 
 
-async def test_caches_are_aged_for_as_long_as_the_scheduler_is_there(monkeypatch, until):
+async def test_caches_are_aged_for_as_long_as_the_scheduler_is_there(monkeypatch):
     monkeypatch.setattr(memory, "AGING_SECONDS", 0)
     cache = BoundedCache("c", 10_000)
     cache.put(1, 1, 0)

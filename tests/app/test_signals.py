@@ -13,6 +13,7 @@ from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
 from kscheduler.sandbox import node_manifest
 from kscheduler.slices import Slices
+from tests.kit.polling import until
 
 
 def send(number):
@@ -20,7 +21,7 @@ def send(number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_the_first_signal_stops_and_the_second_is_impatient(monkeypatch, until, number):
+async def test_the_first_signal_stops_and_the_second_is_impatient(monkeypatch, number):
     told = []
     monkeypatch.setattr(os, "_exit", lambda code: told.append(code))
     signals.stop_on_signals(lambda: told.append("stop"))
@@ -32,7 +33,7 @@ async def test_the_first_signal_stops_and_the_second_is_impatient(monkeypatch, u
     assert told[:2] == ["stop", 1]
 
 
-async def test_the_impatient_exit_is_prepared_and_a_closed_terminal_counts(monkeypatch, until):
+async def test_the_impatient_exit_is_prepared_and_a_closed_terminal_counts(monkeypatch):
     told = []
     monkeypatch.setattr(os, "_exit", lambda code: told.append(code))
     signals.stop_on_signals(
@@ -54,7 +55,7 @@ async def test_a_closed_terminal_that_is_to_be_ignored_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
-async def test_the_latest_to_ask_is_the_one_who_hears(until):
+async def test_the_latest_to_ask_is_the_one_who_hears():
     told = []
     signals.stop_on_signals(lambda: told.append("early"))
     signals.stop_on_signals(lambda: told.append("late"))
@@ -63,7 +64,7 @@ async def test_the_latest_to_ask_is_the_one_who_hears(until):
     assert told == ["late"]
 
 
-async def test_a_signal_during_setup_ends_it(log, until):
+async def test_a_signal_during_setup_ends_it(log):
     """Here the API server takes connections, and that is all it ever does."""
     connected = asyncio.Event()
 
@@ -84,7 +85,7 @@ async def test_a_signal_during_setup_ends_it(log, until):
     await server.wait_closed()
 
 
-async def test_a_signal_ends_what_runs_by_the_daemons_rules(api, log, until):
+async def test_a_signal_ends_what_runs_by_the_daemons_rules(api, log):
     flags = [f"--master={api.url}", "--secure-port=0"]
     options, _ = parse(flags)
     main = asyncio.create_task(app._main(options, options.gates(), NO_PLUGINS))
@@ -95,7 +96,7 @@ async def test_a_signal_ends_what_runs_by_the_daemons_rules(api, log, until):
     assert await asyncio.wait_for(main, 60) == 0
 
 
-async def test_cache_and_queue_are_told(running, until, api, pod, log):
+async def test_cache_and_queue_are_told(running, api, pod, log):
     async with running() as (daemon, _):
         scheduler = daemon.scheduler
         api.objects.create(pod("placed"))
@@ -113,7 +114,7 @@ async def test_cache_and_queue_are_told(running, until, api, pod, log):
     assert "name: gated, namespace: default" in told
 
 
-async def test_what_disagrees_is_told(running, until, api, pod, log):
+async def test_what_disagrees_is_told(running, api, pod, log):
     async with running() as (daemon, _):
         await until(lambda: daemon.synced)
         api.objects.create(pod("p"))
@@ -129,7 +130,7 @@ async def test_what_disagrees_is_told(running, until, api, pod, log):
     ]
 
 
-async def test_a_second_signal_while_one_is_answered_starts_nothing(until):
+async def test_a_second_signal_while_one_is_answered_starts_nothing():
     started, go_on = [], asyncio.Event()
 
     async def dump():
@@ -149,7 +150,7 @@ async def test_a_second_signal_while_one_is_answered_starts_nothing(until):
     await until(lambda: started == [1, 1])
 
 
-async def test_nodes_are_told_with_room_for_others(running, until, api, log, monkeypatch):
+async def test_nodes_are_told_with_room_for_others(running, api, log, monkeypatch):
     """Others may change what is told: a node that goes before its turn is not told."""
     for number in range(2, 30):
         api.objects.create(node_manifest(f"n{number}"))

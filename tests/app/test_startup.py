@@ -8,7 +8,7 @@ from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
 from kscheduler.client.events.legacy import LegacyBroadcaster
 from kscheduler.errors import ConfigError
-from tests.ports import free_port
+from tests.kit.ports import free_port
 
 KUBECONFIG = """\
 apiVersion: v1

@@ -20,7 +20,6 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.bench import plan, tables
 from tests.bench.chart import chart
 from tests.bench.images import image

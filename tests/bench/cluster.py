@@ -14,9 +14,9 @@ import time
 from itertools import islice
 
 import uvloop
-import workloads
 
 from kscheduler.sandbox import ApiServer
+from tests.bench import workloads
 
 # Pods made before others get their turn.
 BATCH = 100

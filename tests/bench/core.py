@@ -24,8 +24,6 @@ from time import process_time
 from types import SimpleNamespace
 
 import click
-import volumes
-import workloads
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -33,7 +31,6 @@ from rich.table import Table
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.sharing import share_pod
-from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
@@ -44,13 +41,14 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Factory
 from kscheduler.framework.listers import FixedListers, Listers
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.plugins import catalog, factories
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
+from tests.bench import volumes, workloads
 
 SIZES = (100, 1000, 5000, 15000)
 PODS_PER_NODE = 2
@@ -109,7 +107,7 @@ class Cluster:
         """What is measured: one pod from its struct to its node."""
         info = PodInfo(pod)
         cycle = CycleState(sampled=self._rng.random() < SAMPLED)
-        queued = QueuedPod(info, timestamp=0.0)
+        queued = QueuedPodInfo(info, timestamp=0.0)
         attempt = Attempt(queued, self.framework, cycle, self.cache.snapshot())
         outcome = at_once(self.algorithm.schedule_pod(attempt))
         assert isinstance(outcome, Placement), outcome
@@ -136,9 +134,12 @@ def make_framework(
     gates = FeatureGates.defaults()
     enabled = [{"name": name} for name in more_plugins]
     document = {**KIND, "profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}]}
-    config = load_config(json.dumps(document).encode(), gates=gates)
-    points = POINTS | {name: points_of(made) for name, made in more_plugins.items()}
-    completed = complete(config, points, gates=gates)
+    config = load_config(json.dumps(document).encode(), catalog(), gates=gates)
+    more = (
+        SimpleNamespace(name=name, points=points_of(made), signs=hasattr(made, "sign"))
+        for name, made in more_plugins.items()
+    )
+    completed = complete(config, catalog().including(more), gates=gates)
     handle = RuntimeHandle(
         gates=gates,
         listers=listers or FixedListers(),
@@ -150,7 +151,7 @@ def make_framework(
         metrics=metrics,
     )
     (framework,) = build_frameworks(
-        completed, IN_TREE | more_plugins, lambda _name: handle
+        completed, factories() | more_plugins, lambda _name: handle
     ).values()
     return framework
 

@@ -1,6 +1,6 @@
 """An extender as people write them: judges and ranks the nodes it is asked about.
 
-    python tests/bench/extender.py --nodes 5000
+    python -m tests.bench.extender --nodes 5000
 
 Prints its port. The rule is the one of `outside.py`: no node of the last zone, and the emptier the
 better. Told whole nodes, it looks at them; told names, at what it knows by itself.
@@ -12,8 +12,9 @@ from collections.abc import Mapping
 
 import click
 import uvloop
-import workloads
 from aiohttp import web
+
+from tests.bench import workloads
 
 MAX_QUESTION_BYTES = 16 << 20
 MAX_PRIORITY = 10

@@ -1,6 +1,6 @@
 """Binds all pods that have no node and does nothing else: as fast as an API server can be asked.
 
-    python tests/bench/floor.py --port 6443 --authority ca.crt --token TOKEN
+    python -m tests.bench.floor --port 6443 --authority ca.crt --token TOKEN
 
 Pods go to the nodes in turn. There is no decision, no event and no watch, and the requests are made
 before the first is sent; a scheduler that does all of that can only be slower.
@@ -8,7 +8,6 @@ before the first is sent; a scheduler that does all of that can only be slower.
 
 import asyncio
 import json
-import sys
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
@@ -16,7 +15,6 @@ from pathlib import Path
 import click
 import uvloop
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.bench.judgement import listed
 from tests.bench.quick_client import Request, Server
 from tests.bench.scenarios import NODES, PODS

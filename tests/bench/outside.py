@@ -8,7 +8,7 @@ best of the rounds. All nodes are asked about, and then as many as the default p
 enough: the plugins until there are so many that suit, the extender about so many, of which it may
 leave fewer.
 
-    python tests/bench/outside.py --nodes 5000
+    python -m tests.bench.outside --nodes 5000
 """
 
 import asyncio
@@ -21,36 +21,35 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from random import Random
 from time import clock_gettime, perf_counter, process_time
 
 import click
 import numpy as np
 import uvloop
-import workloads
-from core import Cluster
-from plugins import factory
-from processes import running
 from rich.console import Console
 from rich.table import Table
 
 from kscheduler.api.core import Pod
 from kscheduler.client.extender import ExtenderHttp
 from kscheduler.client.tls import TlsConfig
-from kscheduler.config.duration import Duration
 from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.cycle.attempt import Attempt, Placement
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.status import Rejection, Scores, Status, rejected, unschedulable
+from kscheduler.gotext.duration import Duration
 from kscheduler.metrics import Metrics
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.extenders.extender import Extender
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from tests.bench import workloads
+from tests.bench.core import Cluster
+from tests.bench.plugins import factory
+from tests.bench.processes import running
 
 NAME = "Measured"
 REASON = "node(s) were in the last zone"
@@ -132,7 +131,7 @@ class Asked:
 
     async def _place(self, pod: Pod) -> PodInfo:
         info, nodes = PodInfo(pod), self._cluster.cache.snapshot()
-        queued, framework = QueuedPod(info, timestamp=0.0), self._cluster.framework
+        queued, framework = QueuedPodInfo(info, timestamp=0.0), self._cluster.framework
         attempt = Attempt(queued, framework, CycleState(), nodes, extended=True)
         outcome = await self._algorithm.schedule_pod(attempt)
         assert isinstance(outcome, Placement), outcome
@@ -172,8 +171,7 @@ class Form:
 @contextmanager
 def extender(nodes: int) -> Iterator[tuple[int, int]]:
     """Its port and its process id."""
-    script = Path(__file__).with_name("extender.py")
-    command = [sys.executable, str(script), f"--nodes={nodes}"]
+    command = [sys.executable, "-m", "tests.bench.extender", f"--nodes={nodes}"]
     with running(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         yield int(process.stdout.readline()), process.pid

@@ -5,7 +5,7 @@ as in the daemon. All nodes are judged and all feasible ones scored. Own arithme
 methods take; the rest is what one more plugin, and guarding it, costs. All of it is CPU time per
 pod.
 
-    python tests/bench/plugins.py --nodes 5000
+    python -m tests.bench.plugins --nodes 5000
 """
 
 import gc
@@ -18,7 +18,6 @@ from typing import Any
 
 import click
 import numpy as np
-from core import Cluster, make_framework
 from rich.console import Console
 from rich.table import Table
 
@@ -28,7 +27,8 @@ from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework import rejected, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.out_of_tree.registration import checked
+from kscheduler.runtime.out_of_tree.registration import register_class
+from tests.bench.core import Cluster, make_framework
 
 REASON = "node(s) had no CPU to spare"
 WORKLOAD = "plain"
@@ -83,7 +83,7 @@ class Nothing:
 
 def factory(plugin_class: type) -> Any:
     """As the daemon registers it; the function says where it runs."""
-    outside = checked(plugin_class, "benchmark")
+    outside = register_class(plugin_class, "benchmark")
 
     def make(args: object, handle: Any) -> Any:
         return outside(args, handle)

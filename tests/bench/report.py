@@ -1,20 +1,18 @@
 """Puts what was measured into a page: all its numbers come from a file of results.
 
-    python tests/bench/report.py docs/performance/results.jsonl
+    python -m tests.bench.report docs/performance/results.jsonl
 
 Writes the chart beside the file, and the tables into docs/performance.md between two marks; what
 stands around them is for people to write.
 """
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.bench import tables
 from tests.bench.chart import chart
 from tests.bench.contestants import OURS, THEIRS

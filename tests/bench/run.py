@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import workloads
-from processes import Usage, running
 from rich.console import Console
 from rich.table import Table
 
-HERE = Path(__file__).parent
-LAUNCHER = HERE.parent.parent / "cmd" / "kscheduler"
+from tests.bench import workloads
+from tests.bench.processes import Usage, running
+
+LAUNCHER = Path(__file__).parents[2] / "cmd" / "kscheduler"
 FLAGS = ("--leader-elect=false", "--secure-port=0", "--kube-api-qps=-1")
 # The start that we mean to stay below: seconds of CPU for 1,000 nodes and 10,000 pods.
 SYNC_TARGET = 3.0
@@ -70,13 +70,13 @@ class Result:
 
 @contextmanager
 def cluster() -> Iterator[Server]:
-    command = [sys.executable, str(HERE / "cluster.py")]
+    command = [sys.executable, "-m", "tests.bench.cluster"]
     with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield Server(process)
 
 
 def daemon(url: str, profile: Path | None) -> list[str]:
-    launcher = [str(HERE / "profiled.py"), str(profile)] if profile else [str(LAUNCHER)]
+    launcher = ["-m", "tests.bench.profiled", str(profile)] if profile else [str(LAUNCHER)]
     return [sys.executable, *launcher, f"--master={url}", *FLAGS]
 
 

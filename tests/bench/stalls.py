@@ -16,9 +16,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import click
-import workloads
 from rich.console import Console
 from rich.table import Table
 
@@ -27,19 +27,21 @@ from kscheduler.api.resources import Resource
 from kscheduler.app import debugger
 from kscheduler.app.scheduler import Scheduler, new_scheduler
 from kscheduler.client.events.broadcaster import EventBroadcaster
-from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE
+from kscheduler.plugins import catalog, factories
 from kscheduler.serving.metrics_page import MetricsPage
 from kscheduler.serving.pod_resources import ResourcesPage
+from tests.bench import workloads
+from tests.kit import polling
 
 KIND = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 CHUNK_BYTES = 64 * 1024
 TARGET_SECONDS = 0.25
 PATIENCE_SECONDS = 300
+until = partial(polling.until, seconds=PATIENCE_SECONDS)
 GONE = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410, "message": "old"}
 
 
@@ -143,10 +145,14 @@ class Request:
 
 def assembled(client: Client, broadcaster: EventBroadcaster, metrics: Metrics) -> Scheduler:
     gates = FeatureGates.defaults()
-    completed = complete(load_config(json.dumps(KIND).encode(), gates=gates), POINTS, gates=gates)
+    completed = complete(
+        load_config(json.dumps(KIND).encode(), catalog(), gates=gates),
+        catalog(),
+        gates=gates,
+    )
     return new_scheduler(
         completed=completed,
-        registry=IN_TREE,
+        registry=factories(),
         gates=gates,
         client=client,
         broadcaster=broadcaster,
@@ -161,13 +167,6 @@ async def play(steps: Steps, nodes: int, pods: int, pending: int) -> None:
     broadcaster = EventBroadcaster(client)
     scheduler = assembled(client, broadcaster, metrics)
     queue, known = scheduler.queue, scheduler.informers.pods
-
-    async def until(condition) -> None:
-        for _ in range(PATIENCE_SECONDS * 50):
-            if condition():
-                return
-            await asyncio.sleep(0.02)
-        raise click.ClickException(f"nothing came of it: {steps.stage}")
 
     async with asyncio.TaskGroup() as tasks:
         steps.stage = "first sync"

@@ -3,9 +3,6 @@
 from itertools import count
 from typing import Any
 
-import workloads
-from workloads import Json
-
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.decode import convert
 from kscheduler.api.meta import ApiObject
@@ -13,6 +10,8 @@ from kscheduler.api.storage import CSINode
 from kscheduler.client.informers.decoding import Shape
 from kscheduler.client.informers.informer import Informer
 from kscheduler.client.informers.pace import Gate, Pace
+from tests.bench import workloads
+from tests.bench.workloads import Json
 
 CSI = "csi-volume"
 DRIVER = "ebs.csi.aws.com"

@@ -5,8 +5,8 @@ import pytest
 from kscheduler.api.quantity import parse as quantity
 from kscheduler.cli.command_line import UsageError, parse
 from kscheduler.cli.flags import GROUPS, OWN, all_flags
-from kscheduler.config.duration import Duration
 from kscheduler.config.options import CertKey, Options
+from kscheduler.gotext.duration import Duration
 
 
 def value(*args, of):

@@ -5,7 +5,6 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from itertools import count
 
 from aiohttp import web
 from multidict import CIMultiDictProxy
@@ -169,15 +168,6 @@ def bookmark(version: str | int, *, initial_end: bool = False) -> dict[str, obje
         "status": {},
     }
     return event("BOOKMARK", item)
-
-
-async def eventually(condition: Callable[[], object], *, seconds: float = 30.0) -> None:
-    """Returns as soon as the condition holds; fails if it never does."""
-    async with asyncio.timeout(seconds):
-        for _ in count():
-            if condition():
-                return
-            await asyncio.sleep(0.001)
 
 
 async def settle() -> None:

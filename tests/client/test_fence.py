@@ -14,6 +14,7 @@ from kscheduler.client.fence import NO_TERM, Fence
 from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.tls import TlsConfig
 from tests.client.scripted import HOLD, Reply, Stream
+from tests.kit.polling import until
 
 POD = decoder_for(Pod)(b'{"metadata":{"name":"p1","namespace":"default","uid":"u1"}}')
 PATH = "/api/v1/namespaces/default/pods/p1"
@@ -105,14 +106,6 @@ async def test_a_try_that_comes_too_late_is_not_made(server, connect):
     with pytest.raises(Withheld):
         await client.bind(POD, "n1")
     assert len(server.requests) == 1
-
-
-async def until(condition):
-    for _ in range(10_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it never came about")
 
 
 def lasting(seconds):

@@ -19,7 +19,7 @@ from kscheduler.client.errors import (
 from kscheduler.client.kube_client import MERGE_PATCH, KubeClient
 from kscheduler.client.transport import Transport
 from tests.client.scripted import Broken, Reply, failing
-from tests.ports import free_port
+from tests.kit.ports import free_port
 
 POD = Pod(metadata=ObjectMeta(name="p1", namespace="default", uid="u1", resource_version="7"))
 BINDING = "/api/v1/namespaces/default/pods/p1/binding"

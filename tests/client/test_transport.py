@@ -21,7 +21,7 @@ from kscheduler.client.tls import TlsConfig
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.metrics import Metrics
 from tests.client.scripted import CUT, HOLD, Broken, Reply, Stream, failing
-from tests.ports import free_port
+from tests.kit.ports import free_port
 
 PATH = "/api/v1/namespaces/default/pods/p1"
 

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from kscheduler.config.duration import Duration
 from kscheduler.config.extenders import with_built_extenders
 from kscheduler.config.model import Extender, ExtenderTLSConfig, KubeSchedulerConfiguration
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.duration import Duration
 
 
 def make_pair():

@@ -1,6 +1,6 @@
 """Builds etcd, kube-apiserver, kubectl and kube-scheduler once, from the Go module registry.
 
-    python tests/controlplane/build.py
+    python -m tests.controlplane.build
 
 What `go.mod` pins is compiled by the ordinary `go` client, under its own settings (GOPROXY,
 GOFLAGS …), into a folder of the user's cache; two builds at a time wait for each other. From
@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.controlplane.binaries import (
     ASSETS_VARIABLE,
     BUILT,

@@ -1,22 +1,22 @@
-"""Ends a control plane that `up.py` has started.
+"""Ends a control plane that `up` has started.
 
-python tests/controlplane/down.py --dir DIR
+python -m tests.controlplane.down --dir DIR
 """
 
 import argparse
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.controlplane.plane import STOP_SECONDS, alive
 
-# By the name of the pid file: what its command line must hold, lest a number that another process
-# has got meanwhile mislead us. The first one ends the others; they are asked if it could not.
-PROGRAMS = {"up": "up.py", "kube-apiserver": "kube-apiserver", "etcd": "etcd"}
+# By the name of the pid file, a pattern its command line must match: the number may belong to
+# another process by now. The first one ends the others; they are asked if it could not.
+PROGRAMS = {"up": r"\bup(\.py)? ", "kube-apiserver": "kube-apiserver", "etcd": "etcd"}
 
 
 def end(folder: Path) -> None:
@@ -26,7 +26,7 @@ def end(folder: Path) -> None:
             pid = int(path.read_text())
         except FileNotFoundError:
             continue
-        if mark in command_line(pid):
+        if re.search(mark, command_line(pid)):
             end_process(pid)
         path.unlink(missing_ok=True)
 

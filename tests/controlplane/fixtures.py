@@ -17,7 +17,6 @@ from tests.controlplane import binaries, build
 from tests.controlplane.plane import START_SECONDS
 
 BUILD_VARIABLE = "KSCHEDULER_BUILD_CONTROLPLANE"
-SCRIPT = binaries.HERE / "up.py"
 
 
 @contextmanager
@@ -63,7 +62,8 @@ def _have_programs_or_skip() -> None:
 
 def _start_control_plane(folder: Path) -> None:
     run = os.getppid() if _is_worker() else os.getpid()
-    command = [sys.executable, SCRIPT, "--dir", folder, "--detach", "--while-alive", str(run)]
+    flags = ("--dir", folder, "--detach", "--while-alive", str(run))
+    command = [sys.executable, "-m", "tests.controlplane.up", *flags]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=2 * START_SECONDS, check=False
     )

@@ -27,7 +27,7 @@ import yaml
 
 from tests.controlplane.binaries import program
 from tests.controlplane.certificates import certificate_of, write_certificates, write_private
-from tests.ports import free_port
+from tests.kit.ports import free_port
 
 ADMIN = "admin"
 # Name of the token → user and groups it stands for.

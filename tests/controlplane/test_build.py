@@ -4,11 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.controlplane import binaries, build
+from tests.kit.polling import block_until
 
 # A Go client that takes part of a second, or as long as $HOLD is there; $BUILT tells what it made.
 GO = """#!/bin/sh
@@ -44,7 +44,7 @@ class Maker:
 
     def start(self):
         return subprocess.Popen(
-            [sys.executable, binaries.HERE / "build.py"],
+            [sys.executable, "-m", "tests.controlplane.build"],
             env=self.environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -92,10 +92,7 @@ def test_what_a_killed_build_has_left_is_cleared_away_and_made_anew(maker):
     maker.have_go(GO)
     maker.hold.touch()
     killed = maker.start()
-    deadline = time.monotonic() + 60
-    while not list((maker.folder / "cache").rglob("building-*")):
-        assert time.monotonic() < deadline, "it has not begun"
-        time.sleep(0.01)
+    block_until(lambda: list((maker.folder / "cache").rglob("building-*")), "the build has begun")
     killed.kill()
     killed.wait()
     maker.hold.unlink()

@@ -14,11 +14,11 @@ from kscheduler.client.errors import Forbidden
 from kscheduler.client.informers.informer import InformerFactory
 from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.transport import Transport
-from tests.client.scripted import eventually
 from tests.controlplane.binaries import ASSETS_VARIABLE, HERE
 from tests.controlplane.build import KUBERNETES
 from tests.e2e import objects
 from tests.e2e.api import Api, RefusedError
+from tests.kit.polling import until
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ async def test_claim_nested_as_deeply_as_is_admitted_is_followed_like_others(
             await factory.wait_for_sync()
             assert [one.name for one in informer.items()] == ["listed"]
             await client.create(RESOURCE_CLAIMS, claim("watched"), namespace)
-            await eventually(lambda: len(informer) == 2)
+            await until(lambda: len(informer) == 2)
             for one in informer.items():
                 assert one.spec.devices.requests[0].exactly.device_class_name == "c"
             for task in asyncio.all_tasks() - {asyncio.current_task()}:

@@ -8,7 +8,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 import urllib.request
 
 import pytest
@@ -16,9 +15,11 @@ import yaml
 
 from tests.controlplane import binaries, down
 from tests.controlplane.plane import alive
-from tests.ports import free_port
+from tests.kit.polling import block_until
+from tests.kit.ports import free_port
 
-UP = binaries.HERE / "up.py"
+UP = "tests.controlplane.up"
+DOWN = "tests.controlplane.down"
 PATIENCE_SECONDS = 60.0
 STAND_IN = """#!{python}
 import http.server, os, pathlib, ssl, sys
@@ -58,9 +59,9 @@ def folder(tmp_path):
     down.end(tmp_path / "plane")
 
 
-def run(environ, *arguments):
+def run(environ, module, *arguments):
     return subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, "-m", module, *arguments],
         env=environ,
         capture_output=True,
         text=True,
@@ -74,15 +75,12 @@ def pids(folder):
 
 
 def all_end(pids):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(alive(pid) for pid in pids):
-        assert time.monotonic() < deadline, "they have not ended"
-        time.sleep(0.02)
+    block_until(lambda: not any(alive(pid) for pid in pids), "all processes have ended")
 
 
 def test_it_says_that_it_is_ready_and_stays_until_it_is_asked_to_end(environ, folder):
     port = free_port()
-    command = [sys.executable, UP, "--dir", folder, "--port", str(port)]
+    command = [sys.executable, "-m", UP, "--dir", folder, "--port", str(port)]
     process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     running = pids(folder)
@@ -115,11 +113,11 @@ def test_detached_it_stays_until_it_is_taken_down(environ, folder):
     running = pids(folder)
     assert all(alive(pid) for pid in running.values())
 
-    assert run(environ, binaries.HERE / "down.py", "--dir", folder).returncode == 0
+    assert run(environ, DOWN, "--dir", folder).returncode == 0
 
     all_end(running.values())
     assert pids(folder) == {}
-    assert run(environ, binaries.HERE / "down.py", "--dir", folder).returncode == 0
+    assert run(environ, DOWN, "--dir", folder).returncode == 0
 
 
 def test_what_a_killed_one_leaves_behind_is_taken_down(environ, folder):

@@ -1,10 +1,10 @@
 """Starts a control plane for tests: etcd and kube-apiserver on loopback, nothing else.
 
-    python tests/controlplane/up.py --dir DIR [--port P] [--detach]
+    python -m tests.controlplane.up --dir DIR [--port P] [--detach]
 
 Writes DIR/kubeconfig, prints `ready`, and stays until SIGTERM; with --detach it returns then, and
-`down.py --dir DIR` ends it. Programs come from KUBEBUILDER_ASSETS, or are built once (see
-`build.py`).
+`down --dir DIR` ends it. Programs come from KUBEBUILDER_ASSETS, or are built once (see
+`build`).
 """
 
 import argparse
@@ -16,7 +16,6 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.controlplane import build
 from tests.controlplane.binaries import ASSETS_VARIABLE, MissingProgramError
 from tests.controlplane.plane import ControlPlane, ControlPlaneError, alive
@@ -64,7 +63,8 @@ def detach(folder: Path) -> int:
     """Leaves a process like this one behind, when it has become ready."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = folder / "up.log"
-    command = [sys.executable, *(word for word in sys.argv if word != "--detach")]
+    flags = [word for word in sys.argv[1:] if word != "--detach"]
+    command = [sys.executable, "-m", "tests.controlplane.up", *flags]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,

@@ -24,7 +24,7 @@ from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.status import unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
-from kscheduler.queue.nominated import Nominator
+from kscheduler.queue.nominator import Nominator
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
@@ -320,20 +320,6 @@ def _refusing():
 @pytest.fixture(name="new_pod", scope="session")
 def _new_pod():
     return make_pod
-
-
-@pytest.fixture(scope="session")
-def until():
-    """Waits for a condition that work under way brings about, a minute at most."""
-
-    async def wait(condition, patience=6000):
-        for turn in range(patience):
-            if condition():
-                return
-            await asyncio.sleep(0 if turn < 100 else 0.01)
-        raise AssertionError("it never came about")
-
-    return wait
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import Code, Rejection, unresolvable, unschedulable
 from kscheduler.metrics import Metrics
-from kscheduler.queue.nominated import Nominator
-from kscheduler.queue.queued_pod import QueuedPod
-from kscheduler.runtime.extenders.extender import Passed
+from kscheduler.queue.nominator import Nominator
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.runtime.extenders.extender import FilterResult
 from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
@@ -139,14 +139,16 @@ class FakeExtender:
     def __init__(self, case):
         self._case = case
 
-    def is_interested_in(self, pod):
+    def is_interested(self, pod):
         return True
 
     async def filter(self, pod, nodes):
         rejects = {name_of(row) for row in self._case.failed}
         drops = {name_of(row) for row in self._case.dropped}
         failed = {name: SAYS_NO for name in nodes.names if name in rejects - drops}
-        return Passed([name for name in nodes.names if name not in rejects | drops], failed, {})
+        return FilterResult(
+            [name for name in nodes.names if name not in rejects | drops], failed, {}
+        )
 
 
 class Upstream:
@@ -260,7 +262,7 @@ def told(found):
 
 
 def make_attempt(framework, pod, nodes, *, extended=False):
-    queued = QueuedPod(pod, timestamp=0.0)
+    queued = QueuedPodInfo(pod, timestamp=0.0)
     return Attempt(queued, framework, CycleState(), nodes, extended=extended)
 
 

@@ -11,6 +11,7 @@ from kscheduler.cycle import bind
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import SKIP, Code, Status, failed, rejected, unschedulable
+from tests.kit.polling import until
 
 PROFILE = "default-scheduler"
 BOUND = ("event", "Scheduled", "Successfully assigned ns/p to n1")
@@ -126,7 +127,7 @@ class TestSuccess:
 
 
 class TestPermit:
-    async def test_a_held_pod_is_announced_and_waits(self, make_rig, scripted, until):
+    async def test_a_held_pod_is_announced_and_waits(self, make_rig, scripted):
         rig = make_rig(holding(scripted))
         pod = rig.add()
         binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
@@ -138,7 +139,7 @@ class TestPermit:
         assert rig.told[-2:] == [("Binds", "bind"), BOUND]
 
     async def test_a_pod_rejected_while_it_waits_is_told_so_like_a_decision(
-        self, make_rig, scripted, until
+        self, make_rig, scripted
     ):
         rig = make_rig(scripted("R", reserve=None), holding(scripted))
         pod = rig.add()
@@ -165,7 +166,7 @@ class TestPermit:
         )
 
     async def test_a_pod_that_is_deleted_while_it_waits_is_told_so_as_well(
-        self, make_rig, scripted, until
+        self, make_rig, scripted
     ):
         rig = make_rig(holding(scripted))
         pod = rig.add()
@@ -181,7 +182,7 @@ class TestPermit:
         )
         assert rig.where == {}
 
-    async def test_a_pod_preempted_while_it_waits_is_tried_again(self, make_rig, scripted, until):
+    async def test_a_pod_preempted_while_it_waits_is_tried_again(self, make_rig, scripted):
         rig = make_rig(holding(scripted))
         pod = rig.add()
         binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
@@ -276,13 +277,13 @@ class TestFailure:
         rig.add("w")
         rig.schedule()
         moved = []
-        move_all = rig.queue.move_all
+        move_all = rig.queue.move_all_to_active_or_backoff_queue
 
         def watched(event, old, new, now, pre_check=None):
             moved.append((event.label, old.name, rig.where))
             move_all(event, old, new, now, pre_check)
 
-        rig.queue.move_all = watched
+        rig.queue.move_all_to_active_or_backoff_queue = watched
         await rig.placed()
         assert moved == [("AssignedPodDelete", "p", {"unschedulable": ["w"]})]
         assert sorted(rig.where["backoff"]) == ["p", "w"]
@@ -294,14 +295,14 @@ class TestFailure:
         rig.add("w")
         rig.schedule()
         moved = []
-        move_all = rig.queue.move_all
+        move_all = rig.queue.move_all_to_active_or_backoff_queue
 
         def watched(event, old, new, now, pre_check=None):
             waiting = [queued.pod for queued in rig.queue.pending().unschedulable]
             moved.append([pod.name for pod in waiting if pre_check(pod)])
             move_all(event, old, new, now, pre_check)
 
-        rig.queue.move_all = watched
+        rig.queue.move_all_to_active_or_backoff_queue = watched
         await rig.placed()
         assert moved == [["w"]]  # the pod itself waits as well, but its own room is no news to it
         assert rig.where == {"backoff": ["w"], "unschedulable": ["p"]}
@@ -312,7 +313,7 @@ class TestFailure:
         attempt = rig.schedule()
         bound = rig.change(pod, spec={"node_name": "n1"})
         rig.cache.add_pod(attempt.pod)
-        rig.queue.move_all = None
+        rig.queue.move_all_to_active_or_backoff_queue = None
         await rig.bind(attempt)
         assert rig.cache.pod_count == 1
         assert rig.where == {}
@@ -378,7 +379,7 @@ class TestUnsettled:
             ("scheduled", PROFILE): 1,
         }
 
-    async def test_its_room_is_taken_all_the_while(self, make_rig, scripted, until):
+    async def test_its_room_is_taken_all_the_while(self, make_rig, scripted):
         answer = asyncio.Event()
 
         async def at_last():
@@ -499,9 +500,7 @@ class TestPreemptionInPreBind:
 
 class TestCancellation:
     @pytest.mark.parametrize("stage", ["permit", "pre_bind", "bind"])
-    async def test_cancelling_ends_the_work_without_a_verdict(
-        self, make_rig, scripted, stage, until
-    ):
+    async def test_cancelling_ends_the_work_without_a_verdict(self, make_rig, scripted, stage):
         async def for_ever():
             await asyncio.Event().wait()
 
@@ -543,7 +542,7 @@ class TestRoom:
 
     @pytest.mark.parametrize("stage", ["permit", "pre_bind"])
     async def test_pods_that_are_held_back_take_no_room(
-        self, make_rig, scripted, monkeypatch, stage, until
+        self, make_rig, scripted, monkeypatch, stage
     ):
         monkeypatch.setattr(bind, "MAX_BINDING", 1)
 

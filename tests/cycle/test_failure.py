@@ -85,7 +85,7 @@ def test_rejectors_of_the_attempt_before_are_forgotten(rig):
     rig.add()
     fail(rig, Failure(rejected("x"), frozenset({"Refuses"}), frozenset({"Refuses"})))
     rig.now += 3600
-    rig.queue.flush_unschedulable(rig.now)
+    rig.queue.flush_unschedulable_leftover(rig.now)
     queued = fail(rig, ERROR)
     assert queued.unschedulable_plugins == queued.pending_plugins == set()
 

@@ -7,6 +7,7 @@ import pytest
 from kscheduler.cycle import bind, loop
 from kscheduler.framework.plugin import PostFilterResult, Wait
 from kscheduler.framework.status import Code, Status, failed, rejected, unschedulable
+from tests.kit.polling import until
 
 PROFILE = "default-scheduler"
 
@@ -190,7 +191,9 @@ class TestOneCycle:
     )
     def test_reserve_and_permit_may_say_no(self, make_rig, scripted, point, answer, note, place):
         rig = make_rig(scripted("R", reserve=None), scripted("X", **{point: answer}))
-        rig.queue.move_all = None  # room that was only just taken is no news to anybody
+        rig.queue.move_all_to_active_or_backoff_queue = (
+            None  # room that was only just taken is no news to anybody
+        )
         pod = rig.add()
         assert rig.schedule() is None
         assert rig.told[-1][2] == note.format(point.capitalize())
@@ -240,7 +243,7 @@ class TestMakingRoom:
         ],
     )
     async def test_the_attempt_ends_when_the_room_is_made(
-        self, make_rig, refusing, scripted, running, until, work, message, nominated
+        self, make_rig, refusing, scripted, running, work, message, nominated
     ):
         async def prepare():
             if isinstance(work, Exception):
@@ -258,7 +261,7 @@ class TestMakingRoom:
 
 
 class TestRunning:
-    async def test_pods_are_bound_as_they_come(self, make_rig, running, until):
+    async def test_pods_are_bound_as_they_come(self, make_rig, running):
         rig = make_rig()
         running(rig)
         for number in range(3):
@@ -282,7 +285,7 @@ class TestRunning:
             await asyncio.sleep(0)
         assert len(pops) == 1
 
-    async def test_a_slow_binding_holds_up_nobody(self, make_rig, scripted, running, until):
+    async def test_a_slow_binding_holds_up_nobody(self, make_rig, scripted, running):
         leave = asyncio.Event()
 
         async def slow():
@@ -298,7 +301,7 @@ class TestRunning:
         await until(lambda: len(rig.events) == 5)
 
     async def test_deciding_waits_when_too_many_are_being_bound(
-        self, make_rig, scripted, running, monkeypatch, until
+        self, make_rig, scripted, running, monkeypatch
     ):
         monkeypatch.setattr(bind, "MAX_BINDING", 2)
         leave = asyncio.Event()
@@ -318,7 +321,7 @@ class TestRunning:
         await until(lambda: len(rig.events) == 10)
 
     async def test_pods_held_back_do_not_keep_others_from_being_decided(
-        self, make_rig, scripted, running, monkeypatch, until
+        self, make_rig, scripted, running, monkeypatch
     ):
         monkeypatch.setattr(bind, "MAX_BINDING", 1)
 
@@ -335,7 +338,7 @@ class TestRunning:
             rig.add(f"p{number}")
         await until(lambda: len(rig.events) == 5)
 
-    async def test_bindings_are_abandoned_at_the_end(self, make_rig, scripted, until):
+    async def test_bindings_are_abandoned_at_the_end(self, make_rig, scripted):
         abandoned = []
 
         async def for_ever():
@@ -355,7 +358,7 @@ class TestRunning:
         assert len(rig.queue.in_flight) == 0
         assert rig.events == []
 
-    async def test_who_backs_off_is_tried_again_in_time(self, make_rig, scripted, running, until):
+    async def test_who_backs_off_is_tried_again_in_time(self, make_rig, scripted, running):
         answers = iter([failed("boom")])
         rig = make_rig(scripted("B", bind=lambda *_: next(answers, None)))
         running(rig)
@@ -367,7 +370,7 @@ class TestRunning:
         assert [event[3] for event in rig.events] == ["FailedScheduling", "Scheduled"]
 
     async def test_who_waited_too_long_is_tried_without_a_reason(
-        self, make_rig, refusing, running, monkeypatch, until
+        self, make_rig, refusing, running, monkeypatch
     ):
         monkeypatch.setattr(loop, "UNSCHEDULABLE_FLUSH_SECONDS", 0.01)
         rig = make_rig(refusing())
@@ -377,7 +380,7 @@ class TestRunning:
         rig.now += 301
         await until(lambda: len(rig.events) == 2)
 
-    async def test_the_size_of_the_cache_is_told(self, make_rig, running, monkeypatch, until):
+    async def test_the_size_of_the_cache_is_told(self, make_rig, running, monkeypatch):
         monkeypatch.setattr(loop, "CACHE_METRICS_SECONDS", 0.01)
         rig = make_rig()
         running(rig)

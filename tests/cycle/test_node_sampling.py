@@ -9,8 +9,9 @@ from hypothesis import example, given, settings
 from kscheduler.cycle.attempt import at_once
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.framework.status import SKIP, rejected
+from kscheduler.framework.views import Views
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.per_node import adapted
+from kscheduler.runtime.out_of_tree.per_node import adapted
 from tests.cycle.searches import (
     ANY,
     NODES,
@@ -25,6 +26,22 @@ from tests.cycle.searches import (
 
 def make_algorithm():
     return SchedulingAlgorithm(Metrics(), rng=random.Random(1), percentage_of_nodes_to_score=10)
+
+
+class Shown:
+    """A plugin that is asked node by node, shown views as the guard shows them."""
+
+    per_node = True
+
+    def __init__(self, plugin):
+        self.name = plugin.name
+        self._plugin = adapted(plugin)
+        self._views = Views()
+        if hasattr(plugin, "pre_filter"):
+            self.pre_filter = plugin.pre_filter
+
+    def filter(self, cycle, pod, nodes):
+        return self._plugin.filter(cycle, self._views.pod(pod), self._views.nodes(nodes))
 
 
 @settings(max_examples=150, deadline=None)
@@ -73,7 +90,7 @@ def test_a_plugin_that_fails_fails_once_in_an_attempt():
         asked.append(node.name)
         raise ValueError("oops")
 
-    plugin = adapted(SimpleNamespace(name="Judge", filter_node=filter_node))
+    plugin = Shown(SimpleNamespace(name="Judge", filter_node=filter_node))
     algorithm = make_algorithm()
     attempt = make_attempt(make_framework(plugin, ANY), make_pod(), NODES)
     outcome = at_once(algorithm.schedule_pod(attempt))
@@ -93,6 +110,6 @@ def test_a_plugin_that_takes_no_part_does_not_change_how_nodes_are_judged():
         name="Judge", pre_filter=lambda *_: SKIP, filter_node=lambda *_: rejected("no")
     )
     counting = SimpleNamespace(name="Counting", filter=count)
-    framework = make_framework(adapted(skipping), counting, ANY)
+    framework = make_framework(Shown(skipping), counting, ANY)
     at_once(make_algorithm().schedule_pod(make_attempt(framework, make_pod(), NODES)))
     assert asked == [SIZE]

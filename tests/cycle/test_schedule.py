@@ -30,7 +30,7 @@ from kscheduler.framework.status import (
     unschedulable,
 )
 from kscheduler.metrics import Metrics
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
@@ -83,7 +83,7 @@ def make_algorithm(**options):
 
 
 def schedule(algorithm, framework, pod, nodes):
-    attempt = Attempt(QueuedPod(pod, timestamp=0.0), framework, CycleState(), nodes)
+    attempt = Attempt(QueuedPodInfo(pod, timestamp=0.0), framework, CycleState(), nodes)
     return at_once(algorithm.schedule_pod(attempt))
 
 

@@ -15,9 +15,10 @@ from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import rejected, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import Backoff
-from kscheduler.queue.queued_pod import QueuedPod
-from kscheduler.runtime.plugin_in_stack import PluginCall
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.runtime.plugin_calls import PluginCall
 from kscheduler.state.pod_info import PodInfo
+from tests.kit.polling import until
 
 NOW = 1_700_000_000.0
 
@@ -29,7 +30,7 @@ def slow_rig(make_rig, scripted):
     def make(*, seconds=2.0, finds=False, **settings):
         def judge(cycle, pod, nodes):
             rig.spent += rig.slowness
-            rig.loop.slow.watch.look()
+            rig.loop.slow.watch.sample()
             return [] if rig.finds else [unschedulable(nodes.valid, "no room")]
 
         rig = make_rig(scripted("Quick", filter=[]), scripted("Slow", filter=judge), **settings)
@@ -99,7 +100,7 @@ class TestTelling:
     ):
         def judge(cycle, pod, nodes):
             rig.spent += 0.3 if rig.first else 2.0
-            rig.loop.slow.watch.look()
+            rig.loop.slow.watch.sample()
             rig.first = False
             return [unschedulable(nodes.valid, "no room")]
 
@@ -128,7 +129,7 @@ class TestTelling:
     def test_every_point_of_a_decision_is_known(self, make_rig, scripted, method, point):
         def work(cycle, pod, nodes):
             rig.spent += 2.0
-            rig.loop.slow.watch.look()
+            rig.loop.slow.watch.sample()
             return nodes.rows * 0 if method == "score" else None
 
         scores = scripted("Scores", score=lambda cycle, pod, nodes: nodes.rows * 0)
@@ -139,7 +140,7 @@ class TestTelling:
 
     def test_where_no_plugin_was_seen_none_is_named(self, slow_rig, monkeypatch):
         rig = slow_rig()
-        monkeypatch.setattr(rig.loop.slow.watch, "look", lambda: None)
+        monkeypatch.setattr(rig.loop.slow.watch, "sample", lambda: None)
         rig.add()
         rig.schedule()
         assert slow_events(rig)[0].startswith("Deciding took 2s, and all other pods")
@@ -161,7 +162,7 @@ class TestRest:
         assert (popped.attempts, len(rig.queue.in_flight)) == (1, 0)
         assert rig.queue.pop() is None  # nor does it leave early because nobody else is there
         rig.now += 2
-        rig.queue.flush_backoff(rig.now)
+        rig.queue.flush_backoff_completed(rig.now)
         assert rig.where == {"active": ["p"]}
         assert rig.loop.slow.postponed_until(popped.pod, rig.now) == 0
 
@@ -174,10 +175,10 @@ class TestRest:
         rig.add()
         rig.schedule()
         rig.now += 29
-        rig.queue.flush_backoff(rig.now)
+        rig.queue.flush_backoff_completed(rig.now)
         assert rig.where == {"backoff": ["p"]}
         rig.now += 2
-        rig.queue.flush_backoff(rig.now)
+        rig.queue.flush_backoff_completed(rig.now)
         assert rig.where == {"active": ["p"]}
 
     @pytest.mark.parametrize(
@@ -197,13 +198,13 @@ class TestRest:
     )
     def test_how_long(self, times, seconds, found, rest):
         slow = SlowDecisions(Metrics(), None, Backoff())
-        assert slow._rest(times, seconds, found=found) == rest
+        assert slow._rest_seconds(times, seconds, found=found) == rest
 
     @pytest.mark.parametrize("found", [True, False])
     @pytest.mark.parametrize("seconds", [1.01, 2, 6, 30, 73])
     def test_from_the_third_time_on_it_is_two_percent_of_the_time(self, seconds, found):
         slow = SlowDecisions(Metrics(), None, Backoff())
-        rests = [slow._rest(times, seconds, found=found) for times in range(3, 50)]
+        rests = [slow._rest_seconds(times, seconds, found=found) for times in range(3, 50)]
         assert max(seconds / (seconds + rest) for rest in rests) <= 0.0201
 
     def test_a_quick_decision_ends_it(self, slow_rig):
@@ -224,7 +225,7 @@ class TestRest:
 
 
 class TestPodsLikeIt:
-    async def test_many_replicas_cost_no_more_than_one(self, slow_rig, running, until):
+    async def test_many_replicas_cost_no_more_than_one(self, slow_rig, running):
         rig = slow_rig(seconds=10.0, finds=True)
         for number in range(200):
             rig.add(f"p{number}")
@@ -234,12 +235,12 @@ class TestPodsLikeIt:
         assert len(rig.where["backoff"]) == 199
         for _ in range(10):
             rig.now += 3600
-            rig.queue.flush_backoff(rig.now)
+            rig.queue.flush_backoff_completed(rig.now)
             await until(lambda: not rig.where.get("active"))
         assert attempts(rig) == 11
         assert rig.metrics.kscheduler_postponed_attempts_total.value > 1000
 
-    async def test_others_are_tried_meanwhile(self, slow_rig, running, until, new_pod):
+    async def test_others_are_tried_meanwhile(self, slow_rig, running, new_pod):
         rig = slow_rig(finds=True)
         for number in range(5):
             rig.add(f"p{number}")
@@ -285,7 +286,7 @@ class TestPodsLikeIt:
 
 class TestBounds:
     def decide(self, slow, pod, *, seconds=2.0, now=NOW):
-        slow.decided(QueuedPod(PodInfo(pod), now), seconds, found=True, now=now)
+        slow.decided(QueuedPodInfo(PodInfo(pod), now), seconds, found=True, now=now)
 
     @pytest.fixture
     def slow(self, make_rig):
@@ -314,10 +315,10 @@ class TestBounds:
 
 class TestWatch:
     def test_it_looks_from_a_thread_of_its_own(self, make_rig, scripted, monkeypatch):
-        monkeypatch.setattr(slow_decisions, "LOOK_SECONDS", 0.001)
+        monkeypatch.setattr(slow_decisions, "SAMPLE_SECONDS", 0.001)
 
         def work(cycle, pod, nodes):
-            while not rig.loop.slow.watch._seen:
+            while not rig.loop.slow.watch._samples:
                 sum(range(1000))
             rig.spent += 2
             return []
@@ -331,19 +332,19 @@ class TestWatch:
 
     def test_between_decisions_it_sees_nothing(self):
         watch = DecisionWatch(lambda: 100.0)
-        watch.look()
+        watch.sample()
         watch.begin(1.0)
         watch.end()
-        watch.look()
+        watch.sample()
         assert watch.take() == {}
 
     def test_waiting_for_others_is_not_deciding(self, make_rig):
         rig = make_rig()
-        slow, queued = rig.loop.slow, QueuedPod(PodInfo(rig.add()), NOW)
+        slow, queued = rig.loop.slow, QueuedPodInfo(PodInfo(rig.add()), NOW)
         slow.watch.begin(1.0)
         slow.watch.end()
-        slow.decided_among_others(queued, found=True, now=NOW)
+        slow.decided(queued, slow.watch.seconds_in_plugins, found=True, now=NOW)
         assert slow_events(rig) == []
-        slow.watch._seen[PluginCall("Slow", "Filter")] = 10
-        slow.decided_among_others(queued, found=True, now=NOW)
+        slow.watch._samples[PluginCall("Slow", "Filter")] = 10
+        slow.decided(queued, slow.watch.seconds_in_plugins, found=True, now=NOW)
         assert "Deciding took 2s, most of it in Slow" in slow_events(rig)[0]

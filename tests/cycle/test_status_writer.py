@@ -12,6 +12,7 @@ from kscheduler.client.errors import InternalError, Withheld
 from kscheduler.client.fence import Fence
 from kscheduler.cycle import status_writer
 from kscheduler.cycle.status_writer import StatusReport, with_condition
+from tests.kit.polling import until
 
 EARLIER = "2026-01-01T00:00:00Z"
 LATER = "2026-01-01T00:01:00Z"
@@ -83,7 +84,7 @@ class TestConditions:
 @pytest.mark.parametrize(
     ("nominated", "want"), [(None, "old"), ("", ""), ("new", "new")], ids=["keep", "clear", "set"]
 )
-async def test_nominations_are_kept_cleared_or_set(rig, nominated, want, until):
+async def test_nominations_are_kept_cleared_or_set(rig, nominated, want):
     pod = rig.add(nominated_node_name="old")
     async with writing(rig):
         rig.writer.report(StatusReport(pod, refused(), nominated))
@@ -93,7 +94,7 @@ async def test_nominations_are_kept_cleared_or_set(rig, nominated, want, until):
     assert status.conditions == (refused(),)
 
 
-async def test_nothing_new_is_not_sent(rig, until):
+async def test_nothing_new_is_not_sent(rig):
     pod = rig.add(conditions=(refused(),))
     async with writing(rig):
         rig.writer.report(StatusReport(pod, refused(last_transition_time=EARLIER), ""))
@@ -103,7 +104,7 @@ async def test_nothing_new_is_not_sent(rig, until):
     assert [pod.name for pod, _ in rig.api.patches] == ["other"]
 
 
-async def test_the_newest_report_wins(rig, until):
+async def test_the_newest_report_wins(rig):
     pod, other = rig.add(), rig.add("other")
     for message in ("first", "second", "third"):
         rig.writer.report(StatusReport(pod, refused(message), None))
@@ -114,7 +115,7 @@ async def test_the_newest_report_wins(rig, until):
     assert told == {"p": "third", "other": "other"}
 
 
-async def test_a_report_waits_for_the_one_before_about_the_same_pod(rig, until):
+async def test_a_report_waits_for_the_one_before_about_the_same_pod(rig):
     pod, other = rig.add(), rig.add("other")
     leave = asyncio.Event()
     rig.api.hindrance = leave.wait
@@ -130,7 +131,7 @@ async def test_a_report_waits_for_the_one_before_about_the_same_pod(rig, until):
         assert rig.api.patches[-1][1].conditions[0].message == "second"
 
 
-async def test_only_so_many_are_sent_at_a_time(rig, until):
+async def test_only_so_many_are_sent_at_a_time(rig):
     rig.api.hindrance = asyncio.Event().wait
     async with writing(rig):
         for number in range(20):
@@ -142,9 +143,7 @@ async def test_only_so_many_are_sent_at_a_time(rig, until):
 
 
 @pytest.mark.parametrize("change", ["gone", "recreated", "bound"])
-async def test_pods_that_are_none_of_our_business_any_more_are_left_alone(
-    rig, new_pod, change, until
-):
+async def test_pods_that_are_none_of_our_business_any_more_are_left_alone(rig, new_pod, change):
     pod, other = rig.add(), rig.add("other")
     if change == "gone":
         del rig.pods[pod.key]
@@ -158,7 +157,7 @@ async def test_pods_that_are_none_of_our_business_any_more_are_left_alone(
     assert [pod.name for pod, _ in rig.api.patches] == ["other"]
 
 
-async def test_reports_are_about_the_pod_as_it_is_now(rig, until):
+async def test_reports_are_about_the_pod_as_it_is_now(rig):
     pod = rig.add()
     current = rig.change(pod, nominated_node_name="n1")
     rig.writer.report(StatusReport(pod, refused(), ""))
@@ -190,7 +189,7 @@ async def test_what_the_informer_tells_is_newer_than_what_we_wrote(rig):
 
 
 async def test_little_is_remembered_of_what_we_wrote(rig, monkeypatch):
-    monkeypatch.setattr(status_writer, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(status_writer, "MAX_REMEMBERED", 3)
     for number in range(10):
         await rig.writer.write(StatusReport(rig.add(f"p{number}"), refused(), ""))
     assert len(rig.writer._written) == 3
@@ -205,7 +204,7 @@ class TestBehindAFence:
         lease.fence = rig.writer._fence = Fence(lambda: lease.held)
         return lease
 
-    async def test_they_wait_for_the_renewal_the_newest_of_each_pod(self, rig, lease, until):
+    async def test_they_wait_for_the_renewal_the_newest_of_each_pod(self, rig, lease):
         pod, other = rig.add(), rig.add("other")
         async with writing(rig):
             rig.writer.report(StatusReport(pod, refused("first"), None))
@@ -219,7 +218,7 @@ class TestBehindAFence:
         told = {pod.name: status.conditions[0].message for pod, status in rig.api.patches}
         assert told == {"p": "second", "other": "other"}
 
-    async def test_one_that_was_withheld_in_the_last_moment_is_sent_later(self, rig, lease, until):
+    async def test_one_that_was_withheld_in_the_last_moment_is_sent_later(self, rig, lease):
         pod = rig.add()
         lease.held = (1, 60.0)
 
@@ -238,7 +237,7 @@ class TestBehindAFence:
             await until(lambda: len(rig.api.patches) == 2)
         assert rig.api.patches[0][1] == rig.api.patches[1][1]
 
-    async def test_a_pod_that_is_bound_meanwhile_is_left_alone(self, rig, lease, new_pod, until):
+    async def test_a_pod_that_is_bound_meanwhile_is_left_alone(self, rig, lease, new_pod):
         pod, other = rig.add(), rig.add("other")
         async with writing(rig):
             rig.writer.report(StatusReport(pod, refused(), None))
@@ -251,7 +250,7 @@ class TestBehindAFence:
         assert [pod.name for pod, _ in rig.api.patches] == ["other"]
 
 
-async def test_a_failed_write_is_logged_and_the_next_one_is_tried(rig, log_text, until):
+async def test_a_failed_write_is_logged_and_the_next_one_is_tried(rig, log_text):
     pod = rig.add()
     rig.api.hindrance = InternalError("no luck")
     async with writing(rig):
@@ -265,7 +264,7 @@ async def test_a_failed_write_is_logged_and_the_next_one_is_tried(rig, log_text,
 
 
 class TestSettling:
-    async def test_what_is_unsent_is_dropped(self, rig, until):
+    async def test_what_is_unsent_is_dropped(self, rig):
         pod, other = rig.add(), rig.add("other")
         rig.writer.report(StatusReport(pod, refused(), ""))
         rig.writer.report(StatusReport(other, refused(), ""))
@@ -274,7 +273,7 @@ class TestSettling:
             await until(lambda: rig.api.patches)
         assert [pod.name for pod, _ in rig.api.patches] == ["other"]
 
-    async def test_what_is_under_way_is_awaited(self, rig, until):
+    async def test_what_is_under_way_is_awaited(self, rig):
         pod = rig.add()
         leave = asyncio.Event()
         rig.api.hindrance = leave.wait
@@ -288,7 +287,7 @@ class TestSettling:
             leave.set()
             await asyncio.wait_for(settling, 30)
 
-    async def test_who_gives_up_waiting_does_not_disturb_the_write(self, rig, until):
+    async def test_who_gives_up_waiting_does_not_disturb_the_write(self, rig):
         pod = rig.add()
         leave = asyncio.Event()
         rig.api.hindrance = leave.wait
@@ -309,7 +308,7 @@ class TestSettling:
         await asyncio.wait_for(rig.writer.settle(pod.uid), 30)
 
 
-async def test_idle_is_told_when_the_last_report_is_written_or_dropped(rig, until):
+async def test_idle_is_told_when_the_last_report_is_written_or_dropped(rig):
     told = []
     rig.writer._on_idle = lambda: told.append(len(rig.api.patches))
     first, second = rig.add("first"), rig.add("second")

@@ -3,21 +3,21 @@
 Deliberately not the program's own client: what both misunderstand would go unnoticed.
 """
 
-import asyncio
 import base64
 import json
 import os
 import ssl
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import yaml
 
+from tests.kit import polling
+
 Json = dict[str, Any]
-T = TypeVar("T")
 
 POLL_SECONDS = 0.05
 # Generous, since machines are busy; who waits for failures, as one does without a rule, sets less.
@@ -51,16 +51,8 @@ class RefusedError(Exception):
         self.code = code
 
 
-async def eventually(
-    ask: Callable[[], Awaitable[T]], what: str, within: float = PATIENCE_SECONDS
-) -> T:
-    """The first true answer; an AssertionError with the last one if none comes in time."""
-    deadline = time.monotonic() + within
-    while not (answer := await ask()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within:.0f} s: {what}; last answer: {answer!r}")
-        await asyncio.sleep(POLL_SECONDS)
-    return answer
+# Waiting for a server's answers, which takes longer than waiting for one's own tasks.
+until = partial(polling.until, seconds=PATIENCE_SECONDS, longest_pause=POLL_SECONDS)
 
 
 class Api:

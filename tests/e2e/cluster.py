@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e import identity
-from tests.e2e.api import PATIENCE_SECONDS, Api, Json, RefusedError, eventually
+from tests.e2e.api import PATIENCE_SECONDS, Api, Json, RefusedError, until
 from tests.e2e.daemon import Daemon
 
 LOG_LINES_TOLD = 60
@@ -106,7 +106,7 @@ class Cluster:
         async def placed() -> str:
             return (await self.pod(name))["spec"].get("nodeName", "")
 
-        return await eventually(placed, f"pod {name} is bound", within)
+        return await until(placed, f"pod {name} is bound", seconds=within)
 
     async def nodes_of(self, *names: str) -> dict[str, str]:
         return {name: await self.node_of(name) for name in names}
@@ -118,7 +118,7 @@ class Cluster:
             condition = scheduled_condition(await self.pod(name))
             return condition if condition.get("status") == "False" else None
 
-        condition = await eventually(told, f"pod {name} is found unschedulable")
+        condition = await until(told, f"pod {name} is found unschedulable")
         assert condition is not None
         return condition["message"]
 
@@ -126,7 +126,7 @@ class Cluster:
         async def told() -> bool:
             return (await self.refusal_of(name)).startswith(start)
 
-        await eventually(told, f"pod {name} is refused with {start!r}")
+        await until(told, f"pod {name} is refused with {start!r}")
 
     async def events(self, name: str, reason: str) -> list[Json]:
         """Events of a kind about an object, as soon as there is one."""
@@ -135,7 +135,7 @@ class Cluster:
             events = await self.api.list("events", self.namespace)
             return [e for e in events if e["regarding"]["name"] == name and e["reason"] == reason]
 
-        return await eventually(seen, f"there is an event {reason} about {name}")
+        return await until(seen, f"there is an event {reason} about {name}")
 
     async def mark(self, name: str, phase: str) -> None:
         """What a kubelet reports when a pod runs or has come to its end."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.fixtures import control_plane, locked, run_folder
-from tests.e2e.api import RefusedError, eventually
+from tests.e2e.api import RefusedError, until
 from tests.e2e.cluster import Cluster, open_cluster
 from tests.e2e.objects import pod
 
@@ -20,7 +20,6 @@ __all__ = ["control_plane", "run_folder"]
 
 REAL = "kube-apiserver"
 SANDBOX = "sandbox"
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +27,9 @@ def sandbox(tmp_path_factory) -> Iterator[Path]:
     """The folder of a running embedded cluster."""
     folder = tmp_path_factory.mktemp("sandbox")
     process = subprocess.Popen(
-        [sys.executable, HERE / "sandbox_server.py", folder], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.e2e.sandbox_server", folder],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     try:
@@ -80,7 +81,7 @@ async def priorities(cluster) -> AsyncIterator[dict[str, dict[str, str]]]:
         return True
 
     # A server learns of classes in the order of their making, but not at once.
-    await eventually(admitted, "the last class is known")
+    await until(admitted, "the last class is known")
     yield fields
     for name in names.values():
         await cluster.api.delete("priorityclasses", name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 
 from tests.controlplane.plane import free_port
-from tests.e2e.api import PATIENCE_SECONDS, eventually
+from tests.e2e.api import PATIENCE_SECONDS, until
 from tests.e2e.identity import PROGRAM_VARIABLE
 
 END_SECONDS = 30.0
@@ -74,7 +74,7 @@ class Daemon:
             assert self.running, f"the daemon has ended:\n{self.log}"
             return text in self.log
 
-        await eventually(said, f"the daemon says {text!r}", within)
+        await until(said, f"the daemon says {text!r}", seconds=within)
 
     async def in_sync(self) -> None:
         await self.says('"Handlers synced"')
@@ -99,7 +99,7 @@ class Daemon:
         async def shown() -> bool:
             return (await self.metric(line) or 0) == value
 
-        await eventually(shown, f"{line} is {value}")
+        await until(shown, f"{line} is {value}")
 
     async def knows(self, resource: str, version: str) -> None:
         """Wait until it has seen a collection up to this version. What happens in one collection it
@@ -113,7 +113,7 @@ class Daemon:
                 if name.startswith(f"{KNOWN_VERSION}{{") and f'resource="{resource}"' in name
             )
 
-        await eventually(seen, f"{resource} are known up to {version}")
+        await until(seen, f"{resource} are known up to {version}")
 
     async def kill(self) -> None:
         self.process.kill()

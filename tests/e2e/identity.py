@@ -3,7 +3,7 @@
 It is the service account of `deploy/`, with the rules that are deployed for it and no others. To
 see what needs a rule:
 
-    python tests/e2e/identity.py                                       # the rules, numbered
+    python -m tests.e2e.identity                                       # the rules, numbered
     KSCHEDULER_E2E_WITHOUT_RULE=5 pytest tests/e2e -k preemption       # all but the fifth
     KSCHEDULER_E2E_PATIENCE=10                                         # and fail sooner
     KSCHEDULER_E2E_RULES=other.yaml pytest tests/e2e                   # other rules altogether
@@ -11,14 +11,12 @@ see what needs a rule:
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.e2e.api import Api, Json, RefusedError, eventually
+from tests.e2e.api import Api, Json, RefusedError, until
 
 RULES_VARIABLE = "KSCHEDULER_E2E_RULES"
 WITHOUT_VARIABLE = "KSCHEDULER_E2E_WITHOUT_RULE"
@@ -67,7 +65,7 @@ async def becomes_allowed(api: Api, question: Json) -> None:
         where = "apis/authorization.k8s.io/v1/subjectaccessreviews"
         return bool((await api.send("POST", where, {"spec": question}))["status"]["allowed"])
 
-    await eventually(allowed, f"it is allowed: {question}")
+    await until(allowed, f"it is allowed: {question}")
 
 
 def _question(role: Json) -> Json:

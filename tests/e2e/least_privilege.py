@@ -1,6 +1,6 @@
 """Shows that no rule of deploy/base/rbac.yaml is one too many: without it, a named test fails.
 
-    KSCHEDULER_BUILD_CONTROLPLANE=1 python tests/e2e/least_privilege.py [NUMBER…]
+    KSCHEDULER_BUILD_CONTROLPLANE=1 python -m tests.e2e.least_privilege [NUMBER…]
 
 Each rule is left out in turn and the test that needs it is run; first all of these tests are run
 with all the rules. Exit code 1 if a test fails that should pass, or passes that should fail.
@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.e2e.identity import WITHOUT_VARIABLE, granted_rules, places
 
 HERE = Path(__file__).parent

@@ -1,6 +1,6 @@
 """The embedded cluster as a process of its own, over TLS, with the users a control plane has.
 
-    python tests/e2e/sandbox_server.py DIR
+    python -m tests.e2e.sandbox_server DIR
 
 Leaves the same kubeconfigs in DIR as a control plane would, prints `ready`, ends on SIGTERM.
 """
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import uvloop
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from kscheduler.sandbox import ApiServer, User
 from tests.controlplane.plane import ADMIN, USERS
 from tests.e2e import identity

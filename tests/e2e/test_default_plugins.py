@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from kscheduler.plugins import IN_TREE
-from tests.e2e.api import eventually
+from kscheduler.plugins import declarations
+from tests.e2e.api import until
 from tests.e2e.cluster import scheduled_condition
 from tests.e2e.objects import HOSTNAME, ZONE, near, node, node_terms, on_node, pod, required
 
@@ -29,7 +29,10 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize("plugin", sorted(set(IN_TREE) - ELSEWHERE))
+BY_DEFAULT = {one.name for one in declarations() if one.by_default and one.plugin_class}
+
+
+@pytest.mark.parametrize("plugin", sorted(BY_DEFAULT - ELSEWHERE))
 def test_there_is_a_test_for(plugin):
     start = "test" + re.sub("([A-Z])", lambda found: "_" + found[0].lower(), plugin)
     assert [name for name in globals() if name.startswith(f"{start}_")]
@@ -346,7 +349,7 @@ async def test_inter_pod_affinity_hears_pods_that_keep_others_off(cluster):
         loud = await cluster.api.get("pods", "loud", other)
         return scheduled_condition(loud).get("message", "")
 
-    message = await eventually(refused, "pod loud is refused")
+    message = await until(refused, "pod loud is refused")
     assert message.startswith(
         "0/2 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules, "
         "1 node(s) were unschedulable."

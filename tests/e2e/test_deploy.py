@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +9,9 @@ import pytest
 
 from tests.controlplane.binaries import program
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.api import PATIENCE_SECONDS, POLL_SECONDS, eventually
+from tests.e2e.api import until
 from tests.e2e.identity import DEPLOYED, NAMESPACE
+from tests.kit.polling import block_until
 
 DEPLOY = DEPLOYED.parents[1]
 MONITORING = "monitoring.coreos.com"
@@ -61,12 +61,8 @@ def custom_resource(plural: str, kind: str) -> dict:
 
 def wait_until_served(plane: ControlPlane, names: set[str]) -> None:
     """That a kind is established is known before it can be found."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not names <= set(
-        kubectl(plane, "api-resources", f"--api-group={MONITORING}", "-o", "name").split()
-    ):
-        assert time.monotonic() < deadline, f"not served: {names}"
-        time.sleep(POLL_SECONDS)
+    command = ("api-resources", f"--api-group={MONITORING}", "-o", "name")
+    block_until(lambda: names <= {*kubectl(plane, *command).split()}, f"{names} are served")
 
 
 @pytest.mark.parametrize("overlay", ["single", "ha"])
@@ -133,6 +129,6 @@ async def test_whoever_is_bound_to_the_readers_role_may_see_metrics(cluster):
     assert not await may()
     await cluster.api.create("clusterrolebindings", binding)
     try:
-        await eventually(may, "the reader may see metrics")
+        await until(may, "the reader may see metrics")
     finally:
         await cluster.api.delete("clusterrolebindings", account)

@@ -1,6 +1,6 @@
 """Two daemons, one lease: who leads, and who takes over."""
 
-from tests.e2e.api import eventually
+from tests.e2e.api import until
 from tests.e2e.identity import LEASE, NAMESPACE
 from tests.e2e.objects import node, pod
 
@@ -49,7 +49,7 @@ async def test_a_leader_that_ends_in_order_gives_its_lease_back(cluster):
     assert await leader.stop() == 0
     await standby.says("Successfully acquired lease")
 
-    holders = await eventually(lambda: leader_events(cluster), "the lease's events tell of both")
+    holders = await until(lambda: leader_events(cluster), "the lease's events tell of both")
     assert len(holders) == 2
 
 

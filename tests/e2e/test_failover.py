@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from datetime import datetime
 
-from tests.e2e.api import eventually
+from tests.e2e.api import until
 from tests.e2e.identity import LEASE, NAMESPACE
 from tests.e2e.objects import node, pod
 
@@ -56,11 +56,11 @@ async def kill_in_the_middle_of_its_work(cluster, leader, number):
     """How long it took from its last renewal until somebody else led; its work is done by then."""
     names = [f"r{number}-{n}" for n in range(PODS_PER_ROUND)]
     await cluster.create_pods(*(pod(name, cpu="1") for name in names))
-    await eventually(lambda: bound(cluster, number, at_least=8), "some pods are bound")
+    await until(lambda: bound(cluster, number, at_least=8), "some pods are bound")
     await leader.kill()
     last = await lease(cluster)
-    heirs = await eventually(lambda: followed(cluster, last), "somebody else leads")
-    await eventually(lambda: bound(cluster, number, at_least=PODS_PER_ROUND), "all are bound")
+    heirs = await until(lambda: followed(cluster, last), "somebody else leads")
+    await until(lambda: bound(cluster, number, at_least=PODS_PER_ROUND), "all are bound")
     took = datetime.fromisoformat(heirs["acquireTime"]) - datetime.fromisoformat(last["renewTime"])
     return took.total_seconds()
 

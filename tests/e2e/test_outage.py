@@ -11,7 +11,7 @@ import pytest
 
 from tests.controlplane.plane import CERTIFIED, ControlPlane
 from tests.e2e import identity
-from tests.e2e.api import eventually
+from tests.e2e.api import until
 from tests.e2e.cluster import open_cluster
 from tests.e2e.objects import node, on_node, pod
 
@@ -126,6 +126,6 @@ async def test_a_leader_that_cannot_renew_its_lease_ends(cluster, plane):
     async def ended():
         return not daemon.running
 
-    await eventually(ended, "the daemon has ended")
+    await until(ended, "the daemon has ended")
     assert await daemon.stop() == 1
     assert "Leaderelection lost" in daemon.log

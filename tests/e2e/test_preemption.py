@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.api import eventually
+from tests.e2e.api import until
 from tests.e2e.objects import node, on_node, pod
 
 PARKED = 'scheduler_pending_pods{queue="unschedulable"}'
@@ -30,7 +30,7 @@ async def being_deleted(cluster, name):
         found = await cluster.api.find("pods", name, cluster.namespace)
         return found if found and "deletionTimestamp" in found["metadata"] else None
 
-    victim = await eventually(marked, f"pod {name} is being deleted")
+    victim = await until(marked, f"pod {name} is being deleted")
     await cluster.known("pods", victim)
     return victim
 
@@ -39,7 +39,7 @@ async def nomination(cluster, name):
     async def nominated():
         return (await cluster.pod(name))["status"].get("nominatedNodeName")
 
-    return await eventually(nominated, f"{name} is promised a node")
+    return await until(nominated, f"{name} is promised a node")
 
 
 async def leaving(cluster):
@@ -221,7 +221,7 @@ async def test_no_victim_is_evicted_twice_nor_another_in_its_stead(cluster, prio
         await cluster.api.patch(
             "nodes", "other", {"status": {"allocatable": {"cpu": cpu}}}, subresource="status"
         )
-        await eventually(lambda before=before: more(daemon, TRIED, before), "vip is tried again")
+        await until(lambda before=before: more(daemon, TRIED, before), "vip is tried again")
 
     await daemon.shows(PARKED, 1)
     assert await leaving(cluster) == {"victim"}

@@ -1,6 +1,6 @@
 """A daemon that dies in the middle of its work, and the next one that goes on."""
 
-from tests.e2e.api import eventually
+from tests.e2e.api import until
 from tests.e2e.objects import node, pod
 
 BACKLOG = 80
@@ -17,13 +17,13 @@ async def test_a_killed_daemon_is_followed_by_one_that_finishes(cluster):
         "--leader-elect=false", "--kube-api-qps=8", "--kube-api-burst=20"
     )
 
-    await eventually(lambda: bound_pods(cluster, at_least=5), "some pods are bound")
+    await until(lambda: bound_pods(cluster, at_least=5), "some pods are bound")
     await first.kill()
     done = await bound_pods(cluster)
     assert 5 <= len(done) < BACKLOG
     await cluster.start_daemon()
 
-    placed = await eventually(lambda: bound_pods(cluster, at_least=BACKLOG), "all pods are bound")
+    placed = await until(lambda: bound_pods(cluster, at_least=BACKLOG), "all pods are bound")
     assert done.items() <= placed.items()
     per_node = {name: list(placed.values()).count(name) for name in set(placed.values())}
     assert per_node == {f"n{n}": room for n in range(NODES)}

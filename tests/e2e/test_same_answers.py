@@ -14,7 +14,7 @@ import pytest
 
 from tests.controlplane.fixtures import locked
 from tests.controlplane.plane import ADMIN
-from tests.e2e.api import Api, eventually, path
+from tests.e2e.api import Api, path, until
 from tests.e2e.conftest import REAL, SANDBOX
 from tests.e2e.objects import ZONE, node, pod
 
@@ -156,7 +156,7 @@ async def test_about_gates(pair):
 
 async def test_about_bindings(pair):
     await pair.agree("POST", "api/v1/nodes", node("n1", labels={ZONE: "a"}))
-    await eventually(lambda: bound_pods_get_labels_of(pair, "n1"), "both know the node")
+    await until(lambda: bound_pods_get_labels_of(pair, "n1"), "both know the node")
     for name in ("p1", "p2"):
         await pair.agree("POST", PODS, pod(name))
     await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n1", uid="another"))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.controlplane.binaries import MissingProgramError, program
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.api import Api, eventually
+from tests.e2e.api import Api, until
 from tests.e2e.cluster import Cluster
 from tests.e2e.identity import PROGRAM_VARIABLE
 from tests.e2e.objects import node, pod
@@ -77,7 +77,7 @@ async def play(cluster):
         await cluster.create_pods(*(pod(name, cpu="1", priorityClassName="low") for name in names))
         await cluster.nodes_of(*names)
         await cluster.create_pods(pod("vip", cpu="1", priorityClassName="high"))
-        for name in await eventually(lambda: victims(cluster), "a pod makes room"):
+        for name in await until(lambda: victims(cluster), "a pod makes room"):
             await cluster.delete_pod(name)
         await cluster.node_of("vip")
         await cluster.events("vip", "Scheduled")

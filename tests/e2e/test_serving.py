@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 import yaml
 
-from tests.e2e.api import eventually
+from tests.e2e.api import until
 from tests.e2e.identity import becomes_allowed
 from tests.serving.minting import DAY, NOW, mint, mint_authority
 
@@ -145,7 +145,7 @@ async def test_authorities_are_those_of_the_cluster_and_followed(cluster, visito
     async def kept_out():
         return await status(daemon, tmp_path, "/metrics", who) == 401
 
-    await eventually(kept_out, "the authority is not known yet, but others are")
+    await until(kept_out, "the authority is not known yet, but others are")
     before = (await cluster.api.send("GET", CONFIG_MAP))["data"]["client-ca-file"]
 
     async def publish(text):
@@ -156,7 +156,7 @@ async def test_authorities_are_those_of_the_cluster_and_followed(cluster, visito
 
     try:
         await publish(before + ROOT.pem.decode())
-        await eventually(let_in, "a certificate of the new authority is good")
+        await until(let_in, "a certificate of the new authority is good")
     finally:
         await publish(before)
 
@@ -180,7 +180,7 @@ async def test_rights_given_later_count_after_a_while(cluster, tmp_path):
         return await status(daemon, tmp_path, "/metrics", **bearer) == 200
 
     try:
-        await eventually(let_in, "the new rights count")
+        await until(let_in, "the new rights count")
     finally:
         await cluster.api.delete("clusterrolebindings", name)
         await cluster.api.delete("clusterroles", name)

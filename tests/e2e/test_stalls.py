@@ -8,7 +8,7 @@ With kube-scheduler's default durations and a plugin that computes for 40 s:
 
 import os
 
-from tests.e2e.api import eventually
+from tests.e2e.api import until
 from tests.e2e.identity import LEASE, NAMESPACE
 from tests.e2e.objects import node, pod
 
@@ -95,7 +95,7 @@ async def still_in_office(cluster, leader, standby, before):
         now = await lease(cluster)
         return now if now["renewTime"] > before["renewTime"] else None
 
-    after = await eventually(renewed, "the lease is renewed")
+    after = await until(renewed, "the lease is renewed")
     assert after["holderIdentity"] == before["holderIdentity"]
     assert after["leaseTransitions"] == before["leaseTransitions"]
     assert leader.running
@@ -107,4 +107,4 @@ async def lease(cluster):
         found = await cluster.api.find("leases", LEASE, NAMESPACE)
         return found and found["spec"]
 
-    return await eventually(held, "the lease is there")
+    return await until(held, "the lease is there")

@@ -1,6 +1,6 @@
 """Pods that fit nowhere: what their status and their events say."""
 
-from tests.e2e.api import eventually
+from tests.e2e.api import until
 from tests.e2e.cluster import scheduled_condition
 from tests.e2e.objects import node, on_node, pod
 
@@ -69,7 +69,7 @@ async def test_binding_at_last_turns_the_condition_true(cluster):
     async def told():
         return scheduled_condition(await cluster.pod("p1"))["status"] == "True"
 
-    await eventually(told, "PodScheduled is True")
+    await until(told, "PodScheduled is True")
 
 
 async def test_an_event_that_repeats_becomes_a_series(cluster):
@@ -99,7 +99,7 @@ async def becomes(ask, wanted):
     async def is_so():
         return await ask() == wanted
 
-    await eventually(is_so, f"it is {wanted}")
+    await until(is_so, f"it is {wanted}")
 
 
 def allocatable(**room):

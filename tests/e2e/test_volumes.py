@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.api import eventually
+from tests.e2e.api import until
 from tests.e2e.doorkeeper import doorkeeper
 from tests.e2e.objects import HOSTNAME, node, pod
 
@@ -116,7 +116,7 @@ class Storage:
                     return volume
             return None
 
-        volume = await eventually(chosen, f"a volume is chosen for {claim}")
+        volume = await until(chosen, f"a volume is chosen for {claim}")
         volume["name"] = volume["metadata"]["name"].removeprefix(f"{self.namespace}-")
         return volume
 
@@ -125,7 +125,7 @@ class Storage:
             annotations = (await self.claim(claim))["metadata"].get("annotations", {})
             return annotations.get(SELECTED_NODE)
 
-        return await eventually(selected, f"a node is selected for {claim}")
+        return await until(selected, f"a node is selected for {claim}")
 
     async def select_node(self, claim, host):
         """What a provisioner does that cannot make a volume where it was asked to: None, or says
@@ -189,7 +189,7 @@ async def failure(cluster, name, text):
             text in event["note"] for event in await cluster.events(name, "FailedScheduling")
         )
 
-    await eventually(told, f"pod {name} fails with {text!r}")
+    await until(told, f"pod {name} fails with {text!r}")
 
 
 async def test_volumes_that_are_there_decide_where_pods_go(cluster, storage):
@@ -303,7 +303,7 @@ async def test_a_claim_for_one_pod_is_taken_from_a_less_important_one(cluster, s
     async def evicted():
         return "deletionTimestamp" in (await cluster.pod("low"))["metadata"]
 
-    await eventually(evicted, "the less important pod has to go")
+    await until(evicted, "the less important pod has to go")
     await cluster.delete_pod("low")
     await cluster.node_of("high")
 
@@ -349,7 +349,7 @@ async def test_a_daemon_killed_between_two_writes_leaves_nothing_behind(cluster,
     async with doorkeeper(cluster.kubeconfig, "PUT", claims) as (keeper, past_the_door):
         first = await cluster.start_daemon(f"--kubeconfig={past_the_door}")
         await cluster.create_pods(using("p", "static", "made"))
-        await eventually(keeper.seen, "the second write is on its way")
+        await until(keeper.seen, "the second write is on its way")
         await first.kill()
     taken = await storage.chosen_volume("static")
     assert "annotations" not in (await storage.claim("made"))["metadata"]

@@ -5,8 +5,7 @@ import gc
 import json
 import os
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,11 @@ from kscheduler.cli.command_line import parse
 from kscheduler.errors import KschedulerError
 from kscheduler.sandbox import ApiServer, Exchange, User
 from tests.integration.checker import Sent
+from tests.kit.polling import PATIENCE_SECONDS, until
 
 SCHEDULER = User("system:kube-scheduler").authenticated()
-PATIENCE_SECONDS = 60.0
 
 Object = dict[str, Any]
-
-
-async def until(condition: Callable[[], Any], *, seconds: float = PATIENCE_SECONDS) -> None:
-    """Returns as soon as the condition holds; fails if it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {condition.__code__}"
-        await asyncio.sleep(0.01)
 
 
 def node(name: str, *, cpu: str = "4", pods: str = "110", **fields: Any) -> Object:

@@ -8,7 +8,8 @@ import pytest
 
 from kscheduler import logs
 from kscheduler.sandbox import ApiServer
-from tests.integration.cluster import PATIENCE_SECONDS, SCHEDULER, Cluster
+from tests.integration.cluster import SCHEDULER, Cluster
+from tests.kit.polling import PATIENCE_SECONDS
 
 
 class Lines:

@@ -8,7 +8,8 @@ from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.errors import ConfigError
 from kscheduler.sandbox import ApiServer, User
-from tests.integration.cluster import SCHEDULER, Cluster, Running, node, pod, until
+from tests.integration.cluster import SCHEDULER, Cluster, Running, node, pod
+from tests.kit.polling import until
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

@@ -11,8 +11,8 @@ from aiohttp import web
 from kscheduler.client.throttle import Backoff
 from kscheduler.sandbox import ApiServer
 from tests.integration.checker import binding_violations, violations
-from tests.integration.cluster import until
 from tests.integration.workload import mixed_nodes, mixed_pods
+from tests.kit.polling import until
 
 SEED = 20261116
 PODS = 450

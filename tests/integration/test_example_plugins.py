@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.integration.cluster import node, pod, program, until
+from tests.integration.cluster import node, pod, program
+from tests.kit.polling import until
 
 EXAMPLES = Path(__file__).parents[2] / "docs/plugins"
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from tests.integration.cluster import node, pod, until
+from tests.integration.cluster import node, pod
 from tests.integration.extender import (
     fails,
     hangs,
@@ -15,6 +15,7 @@ from tests.integration.extender import (
     running_extender,
     victims,
 )
+from tests.kit.polling import until
 
 BOUND_BY_US = "/binding"
 # Victims without grace are gone as soon as they are told to go.

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from tests.integration.checker import binding_violations, violations
-from tests.integration.cluster import node, pod, until
+from tests.integration.cluster import node, pod
 from tests.integration.replicas import (
     LEASE_SECONDS,
     MOST_POLL_SECONDS,
@@ -22,6 +22,7 @@ from tests.integration.replicas import (
     lease,
     replica,
 )
+from tests.kit.polling import until
 
 ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
 PODS_PER_ROUND = 60

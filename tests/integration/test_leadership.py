@@ -5,7 +5,8 @@ import gc
 import weakref
 
 from tests.integration.checker import binding_violations
-from tests.integration.cluster import node, pod, program, until
+from tests.integration.cluster import node, pod, program
+from tests.kit.polling import until
 
 # Not lost because this machine stood still for a while.
 ELECTED = {

@@ -4,7 +4,8 @@ import pytest
 from aiohttp import web
 
 from tests.integration.checker import violations
-from tests.integration.cluster import node, pod, until
+from tests.integration.cluster import node, pod
+from tests.kit.polling import until
 
 
 class DeafWhileItMatters:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cluster import node, pod, until
+from tests.integration.cluster import node, pod
+from tests.kit.polling import until
 
 PLUGINS = Path(__file__).with_name("labelled_plugins.py")
 SCORER = ("--plugin", f"{PLUGINS}:Scorer", "--plugin-timeout=60s")

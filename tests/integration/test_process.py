@@ -2,8 +2,9 @@
 
 import asyncio
 
-from tests.integration.cluster import node, pod, program, until
+from tests.integration.cluster import node, pod, program
 from tests.integration.test_leadership import ELECTED, holder
+from tests.kit.polling import until
 
 
 async def ended(process):

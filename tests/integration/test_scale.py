@@ -3,8 +3,9 @@
 import random
 
 from tests.integration.checker import binding_violations, violations
-from tests.integration.cluster import pod, until
+from tests.integration.cluster import pod
 from tests.integration.workload import mixed_nodes, mixed_pods
+from tests.kit.polling import until
 
 SEED = 37
 NODES, PODS = 1000, 5000

@@ -1,8 +1,11 @@
 """Pods and nodes come, change and go; the scheduler follows."""
 
+import asyncio
+
 from kscheduler.sandbox import ApiServer
 from tests.integration.checker import binding_violations, violations
-from tests.integration.cluster import Cluster, node, pod, until
+from tests.integration.cluster import Cluster, node, pod
+from tests.kit.polling import until
 
 DEFAULT = "default-scheduler"
 GATED = {"schedulingGates": [{"name": "example.com/one"}, {"name": "example.com/two"}]}
@@ -141,8 +144,11 @@ async def test_successor_goes_on_where_a_killed_scheduler_stopped(cluster):
     names = [f"p{number}" for number in range(200)]
     cluster.create(*(node(f"n{number}", cpu="3") for number in range(10)))
     cluster.create(*(pod(name) for name in names))
+    some_bound = asyncio.Event()
+    # Not a poller: between two of its looks all pods may be bound.
+    cluster.api.hooks.append(lambda _: some_bound.set() if cluster.bindings > 50 else None)
     async with cluster.scheduler():
-        await until(lambda: len(cluster.waiting()) < 150)
+        await some_bound.wait()
     assert cluster.waiting()
     async with cluster.scheduler():
         await until(lambda: not cluster.waiting())

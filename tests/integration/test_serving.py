@@ -10,8 +10,9 @@ import aiohttp
 import pytest
 
 from kscheduler.sandbox import User
-from tests.integration.cluster import node, pod, program, until
-from tests.ports import free_port
+from tests.integration.cluster import node, pod, program
+from tests.kit.polling import until
+from tests.kit.ports import free_port
 
 TOKEN = "scraper-token"
 SCRAPES = 500

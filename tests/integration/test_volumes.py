@@ -4,7 +4,8 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from kscheduler.sandbox import VolumeControllers, default_storage_class
-from tests.integration.cluster import node, pod, until
+from tests.integration.cluster import node, pod
+from tests.kit.polling import until
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Starts the program with recorded files, flags and environments, and compares what comes out.
 
-    python tests/parity/config.py [FILE…]
+    python -m tests.parity.config [FILE…]
 
 Each case of `cases/config-cases.jsonl.gz`, or of the files named, is one start of kube-scheduler:
 what it was given, and its exit code, error text, output, log lines, written configuration and
@@ -29,13 +29,9 @@ import yaml
 
 from kscheduler import app, cli
 from kscheduler.cli import daemon
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-sys.path.insert(0, str(Path(__file__).parent))
-import config_api_server
-import config_output as output
-
-from tests.ports import free_port
+from tests.kit.ports import free_port
+from tests.parity import config_api_server
+from tests.parity import config_output as output
 
 PRELOADED = (app, daemon)
 

@@ -1,6 +1,6 @@
 """Sends recorded requests to the daemon's secure port, and compares the answers.
 
-    python tests/parity/endpoints.py [FILE…]
+    python -m tests.parity.endpoints [FILE…]
 
 `cases/endpoints.jsonl.gz`, or the files named, introduce settings of kube-scheduler (`instance`)
 and hold requests to each of them with who sent them and what came back (`response`), and what TLS
@@ -36,9 +36,7 @@ from kscheduler.cli.flags import GROUPS, OWN
 from kscheduler.errors import KschedulerError
 from kscheduler.sandbox import ApiServer, User
 from kscheduler.sandbox.access.credentials import Authority, KeyPair
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.ports import free_port
+from tests.kit.ports import free_port
 
 CASES = Path(__file__).parent / "cases" / "endpoints.jsonl.gz"
 PATIENCE_SECONDS = 30.0

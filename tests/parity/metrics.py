@@ -1,6 +1,6 @@
 """Does a running daemon export what kube-scheduler exports? Asked of its port, over HTTP.
 
-    python tests/parity/metrics.py
+    python -m tests.parity.metrics
 
 Plays the recorded workload on the embedded cluster and compares families by type, labels, buckets
 and stability: at first without any pod, then after the workload. `go_` families describe Go.
@@ -14,24 +14,23 @@ import ssl
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-from metrics_lint import lint
 
 from kscheduler import logs
 from kscheduler.app.daemon import Daemon
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
-from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins import not_built
 from kscheduler.sandbox import ApiServer, User
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.ports import free_port
+from tests.kit.polling import until
+from tests.kit.ports import free_port
+from tests.parity.metrics_lint import lint
 
 RECORDING = Path(__file__).parent / "cases" / "metrics.json"
 SCHEDULER = User("system:kube-scheduler").authenticated()
@@ -95,7 +94,7 @@ def _add_sample(family: Family, line: str) -> None:
 def differences(recorded: list[dict[str, Any]], seen: Mapping[str, Family]) -> Iterator[str]:
     for want in recorded:
         name = want["name"]
-        if name in OTHERWISE or NEEDS.get(name) in NOT_BUILT:
+        if name in OTHERWISE or NEEDS.get(name) in not_built():
             continue
         family = seen.get(name)
         if family is None:
@@ -114,7 +113,7 @@ def values_at_start(recorded: Mapping[str, Any], seen: Mapping[str, Family]) -> 
     for name, series in recorded.items():
         shown = seen.get(name, Family()).series
         for labels, value in series:
-            if labels.get("plugin") in NOT_BUILT or "binary" in labels:
+            if labels.get("plugin") in not_built() or "binary" in labels:
                 continue
             if (labels, value) not in shown:
                 yield f"{name}{labels}: want {value} at the start"
@@ -123,13 +122,6 @@ def values_at_start(recorded: Mapping[str, Any], seen: Mapping[str, Family]) -> 
 def _differ(what: str, want: object, got: object) -> Iterator[str]:
     if want != got:
         yield f"{what}: want {want}, got {got}"
-
-
-async def until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        await asyncio.sleep(0.02)
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Replays recorded decisions of kube-scheduler and compares everything it decided.
 
-    python tests/parity/run.py [FILE…]
+    python -m tests.parity.run [FILE…]
 
 A file (by default each of `vectors/`) is a family: a scenario per line, that is a cluster, a
 configuration and pending pods, with what kube-scheduler 1.37 made of them. Here the same objects
@@ -14,7 +14,7 @@ preemption would evict on which node, and which volumes are reserved.
 Among equally good nodes the recording takes the first by name. The replay puts each pod where the
 recording put it, and evicts and nominates whom it did, so one difference does not cause others.
 
-Plugins that are not built (`kscheduler.plugins.NOT_BUILT`) do not run and their part of the
+Plugins that are not built (`kscheduler.plugins.not_built`) do not run and their part of the
 recording is not compared:
 
 - Where one of them rejected a node, ours must reject it as the recording says the remaining plugins
@@ -41,20 +41,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-from vector_attempt import Attempt
-from vector_cluster import Cluster
-from vector_compare import (
+from kscheduler import logs
+from kscheduler.plugins import not_built
+from tests.parity.vector_attempt import Attempt
+from tests.parity.vector_cluster import Cluster
+from tests.parity.vector_compare import (
     compare_attempt,
     compare_profiles,
     compare_queue_order,
     compare_reserve,
     compare_volumes,
 )
-from vector_difference import Mismatch
-
-from kscheduler import logs
-from kscheduler.plugins import NOT_BUILT
+from tests.parity.vector_difference import Mismatch
 
 VECTORS = Path(__file__).parent / "vectors"
 SHOWN_PER_FAMILY = 20
@@ -94,7 +92,7 @@ class Family:
     def missing(self) -> list[str]:
         """Plugins the family is about that are not built."""
         family = re.split("[^a-z]", self.name)[0]
-        return sorted(SUBJECT.get(family, set()) & NOT_BUILT.keys())
+        return sorted(SUBJECT.get(family, set()) & not_built().keys())
 
     def add(self, scenario: dict, result: dict) -> None:
         """Replays one more scenario."""
@@ -130,8 +128,8 @@ class Family:
 
 def main(paths: list[str]) -> int:
     families = [replay_family(Path(path)) for path in paths or sorted(VECTORS.glob("*.jsonl.gz"))]
-    if NOT_BUILT:
-        print(f"not built, therefore left out: {', '.join(sorted(NOT_BUILT))}")
+    if not_built():
+        print(f"not built, therefore left out: {', '.join(sorted(not_built()))}")
     for family in families:
         print("\n".join(family.report()))
     return 1 if any(family.mismatches for family in families) else 0

@@ -6,7 +6,6 @@ that preempt and are deleted.
 
 import asyncio
 import json
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from kscheduler.app import debugger
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.sandbox import ApiServer, User
+from tests.kit.polling import until
 
 RECORDED = json.loads((Path(__file__).parent / "cases/log-lines.json").read_text())
 SCHEDULER = User("system:kube-scheduler").authenticated()
@@ -137,13 +137,6 @@ def leaving(api):
 
 def conditions(api, name):
     return api.objects.get("pods", name).get("status", {}).get("conditions")
-
-
-async def until(condition):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it never came about"
-        await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("message", sorted(RECORDED.keys() - SILENT))

@@ -1,12 +1,8 @@
 """Every recorded decision of kube-scheduler, family by family."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-import run
+from tests.parity import run
 
 
 @pytest.mark.parametrize("path", sorted(run.VECTORS.glob("*.jsonl.gz")), ids=lambda p: p.name[:-9])

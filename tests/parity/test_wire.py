@@ -4,23 +4,24 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from wire_compare import compare
-from wire_match import HOST, Matcher
-from wire_scenario import Request, load
+from tests.parity.wire_compare import compare
+from tests.parity.wire_match import HOST, Matcher
+from tests.parity.wire_scenario import Request, load
 
 UID = "0b5b0c6e-5f0c-4f0e-9d8e-0123456789ab"
 OTHER_UID = "1b5b0c6e-5f0c-4f0e-9d8e-0123456789ab"
 
 
 def test_every_recorded_scenario_is_reproduced():
-    runner = Path(__file__).with_name("wire.py")
     outcome = subprocess.run(
-        [sys.executable, str(runner)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-m", "tests.parity.wire"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 

@@ -8,21 +8,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from vector_cluster import Cluster
 
 from kscheduler.config.profiles import EffectivePlugins
 from kscheduler.cycle import attempt
 from kscheduler.cycle.attempt import Failed, Feasible, Unschedulable, at_once
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Charge, Code, Status
-from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins import not_built
 from kscheduler.plugins.volume_binding.plugin import VolumeBindingState
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.pre_filter import PreFilterOutcome
 from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from tests.parity.vector_cluster import Cluster
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Attempt:
     def left_out(self) -> bool:
         """NodeResourcesFit leaves resources that devices stand behind to DynamicResources."""
         backed = self.cluster.device_backed & self.pod.requests.keys()
-        return "DynamicResources" in NOT_BUILT and bool(backed)
+        return "DynamicResources" in not_built() and bool(backed)
 
     def gated_by(self) -> list[dict]:
         """The PreEnqueue plugins that hold the pod back, each asked by itself."""
@@ -88,7 +88,7 @@ class Attempt:
 
     def _attempt(self, cycle: CycleState) -> attempt.Attempt:
         assert self.framework is not None
-        queued = QueuedPod(self.pod, timestamp=0.0)
+        queued = QueuedPodInfo(self.pod, timestamp=0.0)
         return attempt.Attempt(queued, self.framework, cycle, self.nodes)
 
     def filter(self) -> Filtered:

@@ -1,6 +1,6 @@
 """Plays recorded scenarios against the sandbox, and compares what the scheduler sends.
 
-    python tests/parity/wire.py [SCENARIO…]
+    python -m tests.parity.wire [SCENARIO…]
 
 A scenario (`cases/wire/*.json`) holds what was done to a cluster and every request kube-scheduler
 sent: method, path, query, headers, body with its keys in order, and when. Here the same is done
@@ -21,14 +21,12 @@ from typing import NamedTuple
 
 import uvloop
 
-sys.path.insert(0, str(Path(__file__).parent))
-from wire_compare import compare
-from wire_match import ANY_NODE
-from wire_scenario import EVENTS, Request, Scenario, load, names
-from wire_stage import NeverHappenedError, Stage
-
 from kscheduler import logs
-from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins import not_built
+from tests.parity.wire_compare import compare
+from tests.parity.wire_match import ANY_NODE
+from tests.parity.wire_scenario import EVENTS, Request, Scenario, load, names
+from tests.parity.wire_stage import NeverHappenedError, Stage
 
 AT_ONCE = 12
 
@@ -135,7 +133,7 @@ DELIBERATE = {
 
 def not_yet(name: str) -> str | None:
     needed = NEEDED.get(name)
-    if needed in NOT_BUILT:
+    if needed in not_built():
         return needed
     return NOT_YET.get(name) or NOT_YET.get(name.partition("-")[0])
 
@@ -166,7 +164,7 @@ def _on_any_node(request: Request) -> Request:
 
 async def replay(name: str, folder: Path) -> list[str]:
     """The differences of one scenario."""
-    scenario = load(name, without_preemption="DefaultPreemption" in NOT_BUILT)
+    scenario = load(name, without_preemption="DefaultPreemption" in not_built())
     stage = Stage(scenario, expected(scenario), folder)
     found = []
     try:

@@ -3,8 +3,17 @@
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from wire_match import Matcher
-from wire_scenario import EVENTS, EXTENDER, FOLLOW, LEASE, OTHER, Request, Scenario, Thread
+from tests.parity.wire_match import Matcher
+from tests.parity.wire_scenario import (
+    EVENTS,
+    EXTENDER,
+    FOLLOW,
+    LEASE,
+    OTHER,
+    Request,
+    Scenario,
+    Thread,
+)
 
 COMPARED_HEADERS = ("accept", "content-type")
 

@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
-from wire_scenario import EXTENDER_PATH, Request
+
+from tests.parity.wire_scenario import EXTENDER_PATH, Request
 
 Answered = Callable[[Request], Any]  # the recorded reply to a question, filled in
 Bind = Callable[[str, str], object]

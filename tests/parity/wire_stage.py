@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from wire_extender import RecordedExtender
-from wire_scenario import FOLLOW, SHORT_LEASE, Request, Scenario
 
 from kscheduler.api.resources import (
     CSI_DRIVERS,
@@ -33,6 +31,8 @@ from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.errors import KschedulerError
 from kscheduler.sandbox import ApiServer, User
+from tests.parity.wire_extender import RecordedExtender
+from tests.parity.wire_scenario import FOLLOW, SHORT_LEASE, Request, Scenario
 
 SCHEDULER = User("system:kube-scheduler").authenticated()
 # Under which name each scheduler knows the server, so that their requests can be told apart.

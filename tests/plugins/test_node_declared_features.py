@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kscheduler.framework.cluster_event import NODE, TARGET_POD, Action, ClusterEvent
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.plugins.node_declared_features import NOT_PREPARED, NodeDeclaredFeatures
-from kscheduler.state.declared_features import KNOWN_FEATURES
+from kscheduler.state.nodes import KNOWN_FEATURES
 from tests.plugins.machines import UNRESOLVABLE, container, hint, make_node, rejected
 from tests.plugins.topologies import make_cluster, make_pod
 

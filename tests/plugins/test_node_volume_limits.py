@@ -14,8 +14,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code
 from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
-from kscheduler.state.eviction import Eviction
-from kscheduler.state.fork import fork
+from kscheduler.state.what_if import PodsByRow, WhatIf
 from tests.plugins.machines import UNRESOLVABLE, UNSCHEDULABLE, hint, make_node, rejected
 from tests.plugins.topologies import make_pod
 from tests.plugins.volumes import (
@@ -318,22 +317,23 @@ def test_what_if_pods_came_or_went():
     plugin, cluster = stage(*bound("c", "x", "y"), limited(1), pods=[other])
     pod, cycle, nodes = using("c"), CycleState(), cluster.nodes
     assert plugin.pre_filter(cycle, pod, nodes) is None
-    gone = fork(nodes)
-    gone.remove(other, 0)
+    gone = WhatIf(nodes)
+    gone.remove_pod(other, 0)
     assert rejected(plugin, pod, gone.nodes, cycle) == {}
-    gone.add(using("y", name="q"), 0)
+    gone.add_pod(using("y", name="q"), 0)
     assert rejected(plugin, pod, gone.nodes, cycle) == {"n1": TOO_MANY}
-    evicted = Eviction(nodes, {0: [other]})
+    evicted, pods = WhatIf(nodes), PodsByRow({0: [other]})
+    evicted.remove(pods)
     assert rejected(plugin, pod, evicted.nodes, cycle) == {}
-    evicted.bring_back(evicted.first_of_row)
+    evicted.add(pods.some(pods.first_of_row))
     assert rejected(plugin, pod, evicted.nodes, cycle) == {"n1": TOO_MANY}
     assert rejected(plugin, pod, nodes, cycle) == {"n1": TOO_MANY}
 
 
 def test_an_attempt_may_begin_in_a_what_if():
     plugin, cluster = stage(*bound("c", "x"), limited(1))
-    branch = fork(cluster.nodes)
-    branch.add(using("x", name="q"), 0)
+    branch = WhatIf(cluster.nodes)
+    branch.add_pod(using("x", name="q"), 0)
     assert rejected(plugin, using("c"), branch.nodes) == {"n1": TOO_MANY}
     assert rejected(plugin, using("c"), cluster.nodes) == {}
 

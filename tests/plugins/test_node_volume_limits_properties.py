@@ -10,8 +10,7 @@ from kscheduler.api.storage import CSINode, StorageClass, VolumeAttachment
 from kscheduler.framework.status import Code
 from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kscheduler.plugins.node_volume_limits.attached import Attached, DriverColumns
-from kscheduler.state.eviction import Eviction
-from kscheduler.state.fork import fork
+from kscheduler.state.what_if import PodsByRow, WhatIf
 from tests.plugins.machines import UNSCHEDULABLE, make_node, prepared, rejected
 from tests.plugins.topologies import make_pod
 from tests.plugins.volumes import (
@@ -308,19 +307,20 @@ class Volumes(RuleBasedStateMachine):
         """Without all pods, and then with one of each node; what is left and who."""
         view = self.cluster.nodes
         evicted = {view.row_of(name): pods for name, pods in pods_on.items() if pods}
-        eviction = Eviction(view, evicted)
+        eviction, pods = WhatIf(view), PodsByRow(evicted)
+        eviction.remove(pods)
         self.compare(pod, eviction.nodes, cycle, {name: [] for name in self.nodes})
-        eviction.bring_back(eviction.first_of_row)
-        there = {name: pods[:1] for name, pods in pods_on.items()}
+        eviction.add(pods.some(pods.first_of_row))
+        there = {name: on_node[:1] for name, on_node in pods_on.items()}
         self.compare(pod, eviction.nodes, cycle, there)
         return eviction.nodes, there
 
     def what_if(self, pod, cycle, pods_on, data):
         supposed, there = self.evict(pod, cycle, pods_on)
-        branch = fork(supposed)
+        branch = WhatIf(supposed)
         name = data.draw(st.sampled_from(sorted(self.nodes)))
         other = using(data.draw(mount_lists), "p9", nodeName=name)
-        branch.add(other, supposed.row_of(name))
+        branch.add_pod(other, supposed.row_of(name))
         there[name] = [*there[name], other]
         self.compare(pod, branch.nodes, cycle, there)
 

@@ -3,12 +3,12 @@
 import pytest
 
 from kscheduler.plugins.priority_sort import PrioritySort
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from tests.plugins.topologies import make_pod
 
 
 def queued(name, timestamp, **spec):
-    return QueuedPod(make_pod(name, **spec), timestamp=timestamp)
+    return QueuedPodInfo(make_pod(name, **spec), timestamp=timestamp)
 
 
 @pytest.mark.parametrize(

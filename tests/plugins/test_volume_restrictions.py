@@ -13,7 +13,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code
 from kscheduler.plugins.volume_restrictions import NOT_PREPARED, VolumeRestrictions
-from kscheduler.state.fork import fork
+from kscheduler.state.what_if import WhatIf
 from tests.plugins.machines import UNRESOLVABLE, UNSCHEDULABLE, hint, make_node, rejected
 from tests.plugins.topologies import make_pod
 from tests.plugins.volumes import Cluster, make_claim, using
@@ -221,9 +221,9 @@ def test_users_of_a_claim_leave_many_nodes_each_in_its_own_world():
 def test_what_a_disk_s_user_leaves_behind():
     user = mounting(gce(), name="o", nodeName="a")
     plugin, nodes = stage(pods=[user])
-    branch = fork(nodes)
-    branch.remove(user, 0)
-    branch.add(user, 1)
+    branch = WhatIf(nodes)
+    branch.remove_pod(user, 0)
+    branch.add_pod(user, 1)
     cycle, pod = CycleState(), mounting(gce())
     assert plugin.pre_filter(cycle, pod, nodes) is None
     assert rejected(plugin, pod, branch.nodes, cycle) == {"b": DISK}

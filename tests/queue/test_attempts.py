@@ -46,7 +46,7 @@ def test_a_pod_that_keeps_failing_does_not_block_a_newer_one(make_queue, make_po
     for attempt in range(1, 4):
         now = NOW + attempt * 100
         h.fail(h.pop("failing"), by=["fit"], now=now)
-        h.queue.move_all(NODE_ADDED, None, None, now + 50)
+        h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, now + 50)
     h.queue.add(make_pod("newer"), NOW + 250)
     assert h.pop().pod.name == "newer"
 
@@ -55,7 +55,7 @@ def test_with_nobody_active_the_first_to_end_its_backoff_is_tried_early(make_que
     h = make_queue(events={"fit": on_node_added(queue)})
     for name in ("a", "b"):
         h.parked(make_pod(name), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     assert h.where() == {"backoff": {"a", "b"}}
     assert h.queue.ready
     assert h.pop().pod.name == "a"
@@ -66,7 +66,7 @@ def test_nobody_is_tried_early_while_failures_are_being_reported(make_queue, mak
     h = make_queue(events={"fit": on_node_added(queue)}, is_reporting=lambda: bool(reporting))
     for name in ("a", "b", "c"):
         h.parked(make_pod(name), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     h.queue.on_ready = lambda: heard.append(len(reporting))
     reporting.append("a failure")
     assert not h.queue.ready
@@ -79,14 +79,14 @@ def test_nobody_is_tried_early_while_failures_are_being_reported(make_queue, mak
     assert heard == [0]
     assert h.pop().pod.name == "a"
     reporting.append("another")
-    h.queue.flush_backoff(NOW + 20)
+    h.queue.flush_backoff_completed(NOW + 20)
     assert h.pop().pod.name == "b"  # Its time has come anyway.
 
 
 def test_without_early_pops_an_empty_active_queue_has_nobody(make_queue, make_pod):
     h = make_queue(events={"fit": on_node_added(queue)}, backoff=Backoff(windows=False))
     h.parked(make_pod(), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     assert h.where() == {"backoff": {"p"}}
     assert not h.queue.ready
     assert h.queue.pop() is None
@@ -97,7 +97,7 @@ def test_a_pod_that_failed_by_error_is_not_tried_early(make_queue, make_pod):
     h.parked(make_pod(), by=[], now=NOW)
     assert h.where() == {"backoff": {"p"}}
     assert h.queue.pop() is None
-    h.queue.flush_backoff(NOW + 2)
+    h.queue.flush_backoff_completed(NOW + 2)
     assert h.pop("p").consecutive_errors_count == 1
 
 
@@ -109,19 +109,19 @@ def test_whoever_waits_for_a_pod_hears_of_one(make_queue, make_pod):
     assert calls == [{"active": {"p"}}]
     h.fail(h.pop(), by=["fit"], now=NOW)
     assert len(calls) == 1
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     assert calls[-1] == {"backoff": {"p"}}
 
 
 def test_an_event_that_no_plugin_wants_is_not_kept_for_pods_in_flight(make_queue, make_pod):
     h = make_queue(events={"fit": on_node_added(queue)})
     h.queue.add(make_pod(), NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     assert h.queue.in_flight.entries() == []
     h.pop()
-    h.queue.move_all(NODE_GONE, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_GONE, None, None, NOW)
     assert h.queue.in_flight.entries() == ["p"]
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     assert h.queue.in_flight.event_count == 1
 
 
@@ -147,7 +147,7 @@ def test_where_a_pod_returns_to_after_an_event_during_its_attempt(
     h = make_queue(events={plugin: on_node_added(hint) for plugin, hint in hints.items()})
     h.queue.add(make_pod(), NOW)
     queued = h.pop()
-    h.queue.move_all(NODE_ADDED, None, "node", NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW)
     h.fail(queued, by=by, pending=pending, now=NOW)
     assert h.where() == {want: {"p"}}
 
@@ -157,7 +157,7 @@ def test_an_event_before_the_pop_is_none_of_the_pods_business(make_queue, make_p
     for name in ("first", "second"):
         h.queue.add(make_pod(name), NOW)
     first = h.pop("first")
-    h.queue.move_all(NODE_ADDED, None, "node", NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW)
     second = h.pop("second")
     h.fail(second, by=["fit"], now=NOW)
     h.fail(first, by=["fit"], now=NOW)
@@ -170,7 +170,7 @@ def test_a_pod_whose_events_were_dropped_is_tried_again_after_backoff(make_queue
     h.queue.add(make_pod("short"), NOW)
     long = h.pop("long")
     for _ in range(3):
-        h.queue.move_all(NODE_ADDED, None, None, NOW)
+        h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     short = h.pop("short")
     h.fail(long, by=["fit"], now=NOW)
     h.fail(short, by=["fit"], now=NOW)
@@ -182,7 +182,7 @@ def test_dropped_events_do_not_hide_one_that_ends_the_wait_at_once(make_queue, m
     h.queue.add(make_pod(), NOW)
     queued = h.pop()
     for _ in range(3):
-        h.queue.move_all(NODE_ADDED, None, None, NOW)
+        h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     h.fail(queued, pending=["gang"], now=NOW)
     assert h.where() == {"active": {"p"}}
 
@@ -240,7 +240,7 @@ def test_a_pod_that_comes_back_to_find_its_name_queued_is_refused(
     if place != "active":
         replacement = h.pop()
         if place == "backoff":
-            h.queue.move_all(NODE_ADDED, None, None, NOW)
+            h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
         h.fail(replacement, by=["fit"], now=NOW)
     h.fail(old, by=["fit"], now=NOW)
     assert f'"Error occurred" err="Pod ns/p is already present in {words}"' in log_text()
@@ -262,7 +262,7 @@ def test_closing_ends_every_attempt(make_queue, make_pod):
     for name in ("a", "b"):
         h.queue.add(make_pod(name), NOW)
         h.pop()
-        h.queue.move_all(NODE_ADDED, None, None, NOW)
+        h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     h.queue.close()
     assert h.queue.in_flight.entries() == []
 

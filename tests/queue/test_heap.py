@@ -2,7 +2,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.queue.heap import SMALL, PodHeap
-from kscheduler.queue.queued_pod import QueuedPod
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 
 
 def by_time():
@@ -10,7 +10,7 @@ def by_time():
 
 
 def queued(pod, timestamp):
-    return QueuedPod(pod, timestamp=timestamp)
+    return QueuedPodInfo(pod, timestamp=timestamp)
 
 
 def drained(heap):

@@ -2,14 +2,14 @@ import pytest
 
 from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent
 from kscheduler.metrics import Metrics
-from kscheduler.queue.in_flight import Happening, InFlight
-from kscheduler.queue.recorder import QueueRecorder
+from kscheduler.queue.in_flight import InFlight, InFlightEvent
+from kscheduler.queue.metrics import QueueMetrics
 
 NODE_ADDED = ClusterEvent(NODE, Action.ADD)
 
 
 def happened(number):
-    return Happening(NODE_ADDED, None, number)
+    return InFlightEvent(NODE_ADDED, None, number)
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def metrics():
 
 @pytest.fixture
 def in_flight(metrics):
-    return InFlight(QueueRecorder(metrics), max_events=4)
+    return InFlight(QueueMetrics(metrics), max_events=4)
 
 
 def numbers(in_flight, uid):

@@ -24,11 +24,11 @@ def test_every_entry_into_a_queue_is_counted_with_its_cause(make_queue, make_pod
     h = make_queue(events=ON_NODE_ADDED)
     parked = h.parked(make_pod("parked"), now=NOW)
     h.parked(make_pod("error"), by=[], now=NOW)
-    h.queue.flush_backoff(NOW + 2)
+    h.queue.flush_backoff_completed(NOW + 2)
     h.queue.done(h.pop("error").uid)
-    h.queue.flush_unschedulable(NOW + 400)
+    h.queue.flush_unschedulable_leftover(NOW + 400)
     h.fail(h.pop("parked"), by=["fit"], now=NOW + 400)
-    h.queue.move_all(NODE_ADDED, None, None, NOW + 400)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW + 400)
     h.pop("parked")
     h.fail(parked, by=["fit"], now=NOW + 401)
     h.queue.activate([parked.pod], NOW + 401)
@@ -47,9 +47,9 @@ def test_every_entry_into_a_queue_is_counted_with_its_cause(make_queue, make_pod
 def test_an_entity_counts_only_where_its_verdict_did_not_send_it(make_queue, make_pod):
     h = make_queue(events=ON_NODE_ADDED)
     h.parked(make_pod(), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     h.fail(h.pop(), by=["fit"], now=NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW + 100)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW + 100)
     assert h.series("queue_incoming_entities_total") == {
         ("active", "UnscheduledPodAdd", "pod"): 1,
         ("active", "PopFromBackoffQ", "pod"): 1,
@@ -85,7 +85,7 @@ def test_a_gate_that_stays_closed_counts_once_and_two_gates_in_turn_count_each(
     h = make_queue(events={"one": [EventWithHint(lifted)]}, gates=gates)
     gated, open_ = make_pod(gates=["g"]), make_pod(version="2")
     h.queue.add(gated, NOW)
-    h.queue.move_all(ANY_CHANGE, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(ANY_CHANGE, None, None, NOW)
     assert h.series("unschedulable_pods") == {("one", PROFILE): 1}
     assert h.series("pending_pods") == {("gated",): 1}
     closed.add("two")
@@ -101,6 +101,6 @@ def test_a_gate_that_stays_closed_counts_once_and_two_gates_in_turn_count_each(
 def test_hints_are_timed_by_plugin_event_and_answer(make_queue, make_pod):
     h = make_queue(events=ON_NODE_ADDED)
     h.parked(make_pod(), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     timed = h.metrics.queueing_hint_execution_duration_seconds.labels("fit", "NodeAdd", "Queue")
     assert timed.count == 1

@@ -29,7 +29,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.queue import Backoff
-from kscheduler.queue.hints import Verdict
+from kscheduler.queue.queueing_hints import QueueingStrategy
 
 START = 1_700_000_000.0
 PROFILES = ("default-scheduler", "other")
@@ -156,7 +156,7 @@ def machine(make_pod, make_profile, make_harness, *, windows):
             new = None if event.is_wildcard else new
             waiting = self.queue.pending().unschedulable
             woken = [queued for queued in waiting if self.would_wake(queued, event, new)]
-            self.queue.move_all(event, None, new, self.now)
+            self.queue.move_all_to_active_or_backoff_queue(event, None, new, self.now)
             still = set(self.queue.pending().unschedulable)
             assert set(waiting) - still == {
                 queued for queued in woken if queued not in still or not queued.gated
@@ -165,12 +165,14 @@ def machine(make_pod, make_profile, make_harness, *, windows):
         def would_wake(self, queued, event, new):
             """What a look at this one pod says."""
             hints = self.queue.hints
-            if not hints.concerns_anyone(event):
+            if not hints.is_event_of_interest(event):
                 return False
             waits_for = hints.interest(event).plugins
             if queued.gated and not event.is_wildcard and queued.gating_plugin not in waits_for:
                 return False
-            return hints.judge(queued, event, None, new) is not Verdict.SKIP
+            return (
+                hints.is_pod_worth_requeuing(queued, event, None, new) is not QueueingStrategy.SKIP
+            )
 
         @rule(name=names)
         def activate(self, name):
@@ -180,8 +182,8 @@ def machine(make_pod, make_profile, make_harness, *, windows):
         @rule(seconds=st.sampled_from([0.4, 1, 3, 11, 400]))
         def time_passes(self, seconds):
             self.now += seconds
-            self.queue.flush_backoff(self.now)
-            self.queue.flush_unschedulable(self.now)
+            self.queue.flush_backoff_completed(self.now)
+            self.queue.flush_unschedulable_leftover(self.now)
 
         @invariant()
         def every_pod_is_in_exactly_one_place(self):
@@ -213,8 +215,8 @@ def machine(make_pod, make_profile, make_harness, *, windows):
                 if pod.pod.spec.scheduler_name != PROFILES[0] or not gated_by_label(pod)
             }
             self.now += 10_000
-            self.queue.flush_unschedulable(self.now)
-            self.queue.flush_backoff(self.now)
+            self.queue.flush_unschedulable_leftover(self.now)
+            self.queue.flush_backoff_completed(self.now)
             popped = list(iter(self.queue.pop, None))
             assert expected <= {queued.pod.name for queued in popped}
             for queued in popped:
@@ -259,10 +261,10 @@ def test_an_event_moves_whom_a_look_at_everyone_would_move(
     woken = {
         queued.key
         for queued in waiting
-        if hints.concerns_anyone(event)
-        and hints.judge(queued, event, None, new) is not Verdict.SKIP
+        if hints.is_event_of_interest(event)
+        and hints.is_pod_worth_requeuing(queued, event, None, new) is not QueueingStrategy.SKIP
     }
-    h.queue.move_all(event, None, new, START)
+    h.queue.move_all_to_active_or_backoff_queue(event, None, new, START)
     still = {queued.key for queued in h.queue.pending().unschedulable}
     assert {queued.key for queued in waiting} - still == woken
     h.check_on_the_way_out()

@@ -60,14 +60,14 @@ def test_an_event_moves_only_the_pods_that_it_helps(make_queue, make_pod):
     for name in ("a", "b"):
         h.parked(make_pod(name), now=NOW)
     h.parked(make_pod("other"), by=["taint"], now=NOW)
-    h.queue.move_all(NODE_ADDED, None, "node", NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW)
     assert h.where() == {"backoff": {"a"}, "unschedulable": {"b", "other"}}
 
 
 def test_a_pod_whose_backoff_is_over_goes_straight_to_the_active_queue(make_queue, make_pod):
     h = make_queue(events={"fit": [EventWithHint(NODE_ADDED, queue)]})
     h.parked(make_pod(), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, "node", NOW + 2)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW + 2)
     assert h.where() == {"active": {"p"}}
 
 
@@ -77,14 +77,18 @@ def test_an_event_does_not_visit_pods_that_other_plugins_rejected(make_queue, ma
     for number in range(100):
         h.parked(make_pod(f"other-{number}"), by=["taint"], now=NOW)
     h.parked(make_pod("mine"), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, "node", NOW, lambda pod: visited.append(pod.name) or True)
+    h.queue.move_all_to_active_or_backoff_queue(
+        NODE_ADDED, None, "node", NOW, lambda pod: visited.append(pod.name) or True
+    )
     assert visited == ["mine"]
 
 
 def test_the_pre_check_is_not_called_when_nobody_wants_the_event(make_queue, make_pod):
     h = make_queue(events={"fit": [EventWithHint(NODE_ADDED, queue)]})
     h.parked(make_pod(), now=NOW)
-    h.queue.move_all(NODE_GONE, "node", None, NOW, lambda pod: pytest.fail("called"))
+    h.queue.move_all_to_active_or_backoff_queue(
+        NODE_GONE, "node", None, NOW, lambda pod: pytest.fail("called")
+    )
     assert h.where() == {"unschedulable": {"p"}}
 
 
@@ -92,7 +96,9 @@ def test_the_pre_check_chooses_among_the_waiting(make_queue, make_pod):
     h = make_queue(events={"fit": [EventWithHint(NODE_ADDED, queue)]})
     h.parked(make_pod("low", priority=1), now=NOW)
     h.parked(make_pod("high", priority=9), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, "node", NOW, lambda pod: pod.priority <= 1)
+    h.queue.move_all_to_active_or_backoff_queue(
+        NODE_ADDED, None, "node", NOW, lambda pod: pod.priority <= 1
+    )
     assert h.where() == {"backoff": {"low"}, "unschedulable": {"high"}}
 
 
@@ -100,7 +106,7 @@ def test_a_wildcard_moves_everyone(make_queue, make_pod):
     h = make_queue(events={"fit": [EventWithHint(NODE_ADDED, skip)]})
     h.parked(make_pod("a"), now=NOW)
     h.parked(make_pod("b"), by=["taint"], now=NOW - 9)
-    h.queue.move_all(ANY_CHANGE, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(ANY_CHANGE, None, None, NOW)
     assert h.where() == {"backoff": {"a"}, "active": {"b"}}
 
 
@@ -136,10 +142,10 @@ def test_a_gated_pod_is_looked_at_only_for_events_of_its_gate(
     )
     h.parked(make_pod(), by=["fit"], now=NOW)
     gate.closed = True
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     assert h.queue.get("ns/p").rejectors == {"fit", "gate"}
     hint.asked, gate.closed = 0, closed
-    h.queue.move_all(event, None, None, NOW + 60)
+    h.queue.move_all_to_active_or_backoff_queue(event, None, None, NOW + 60)
     assert hint.asked == asked
     assert h.where() == {place: {"p"}}
 
@@ -150,7 +156,7 @@ def test_a_wildcard_asks_the_gate_again(make_queue, make_pod, closed):
     h = make_queue(gates={"gate": gate})
     h.queue.add(make_pod(), NOW)
     gate.closed = closed
-    h.queue.move_all(ANY_CHANGE, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(ANY_CHANGE, None, None, NOW)
     assert gate.asked == 2
     assert h.where() == {"unschedulable" if closed else "active": {"p"}}
 
@@ -160,7 +166,7 @@ def test_a_pod_on_its_way_to_the_active_queue_can_be_stopped_at_the_gate(make_qu
     h = make_queue(events={"fit": [EventWithHint(NODE_ADDED, queue)]}, gates={"gate": gate})
     h.parked(make_pod(), now=NOW)
     gate.closed = True
-    h.queue.move_all(NODE_ADDED, None, "node", NOW + 10)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW + 10)
     assert h.where() == {"unschedulable": {"p"}}
     assert h.queue.get("ns/p").unschedulable_plugins == {"fit", "gate"}
 
@@ -169,10 +175,10 @@ def test_the_gate_stands_before_backoff_and_not_behind_it(make_queue, make_pod):
     gate = Gate(closed=False)
     h = make_queue(events={"fit": [EventWithHint(NODE_ADDED, queue)]}, gates={"gate": gate})
     h.parked(make_pod(), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, "node", NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW)
     assert h.where() == {"backoff": {"p"}}
     gate.closed, asked = True, gate.asked
-    h.queue.flush_backoff(NOW + 2)
+    h.queue.flush_backoff_completed(NOW + 2)
     assert gate.asked == asked
     assert h.where() == {"active": {"p"}}
 
@@ -186,9 +192,9 @@ def test_without_early_pops_the_gate_stands_behind_backoff(make_queue, make_pod)
     )
     h.parked(make_pod(), now=NOW)
     gate.closed = True
-    h.queue.move_all(NODE_ADDED, None, "node", NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, "node", NOW)
     assert h.where() == {"backoff": {"p"}}
-    h.queue.flush_backoff(NOW + 2)
+    h.queue.flush_backoff_completed(NOW + 2)
     assert h.where() == {"unschedulable": {"p"}}
 
 
@@ -197,7 +203,7 @@ def test_the_gate_that_closed_last_is_asked_first(make_queue, make_pod):
     h = make_queue(gates={"first": first, "second": second})
     h.queue.add(make_pod(), NOW)
     assert (first.asked, second.asked) == (1, 1)
-    h.queue.move_all(ANY_CHANGE, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(ANY_CHANGE, None, None, NOW)
     assert (first.asked, second.asked) == (1, 2)
 
 
@@ -285,7 +291,7 @@ def test_an_update_leaves_active_and_backing_off_pods_where_they_are(make_queue,
     h = make_queue(events={"fit": [EventWithHint(NODE_ADDED, queue)]})
     h.parked(make_pod("backing-off"), now=NOW)
     h.parked(make_pod("error"), by=[], now=NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW)
+    h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     h.queue.add(make_pod("active"), NOW)
     before = h.where()
     for name in ("backing-off", "error", "active"):
@@ -321,7 +327,7 @@ def test_a_pod_replaced_by_another_of_its_name_starts_anew(make_queue, make_pod,
     if place != "active":
         h.fail(h.pop(), by=["fit"], now=NOW)
     if place == "backoff":
-        h.queue.move_all(NODE_ADDED, None, None, NOW)
+        h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     h.queue.update(old, new, NOW + 1)
     assert h.where() == {"active": {"p"}}
     popped = h.pop()
@@ -338,7 +344,9 @@ def test_the_signature_follows_every_version_of_the_pod(make_queue, make_pod):
 
     for name in ("parked", "backing-off"):
         h.parked(make_pod(name), now=NOW)
-    h.queue.move_all(NODE_ADDED, None, None, NOW, lambda pod: pod.name == "backing-off")
+    h.queue.move_all_to_active_or_backoff_queue(
+        NODE_ADDED, None, None, NOW, lambda pod: pod.name == "backing-off"
+    )
     h.queue.add(make_pod("active"), NOW)
     assert h.queue.get("ns/active").signature == "ns/active@1"
     assert updated("parked", "2") == "ns/parked@2"
@@ -354,7 +362,7 @@ def test_a_deleted_pod_is_gone_from_wherever_it_was(make_queue, make_pod, place)
     if place != "active":
         h.fail(h.pop(), by=["fit"], now=NOW)
     if place == "backoff":
-        h.queue.move_all(NODE_ADDED, None, None, NOW)
+        h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, None, NOW)
     assert h.where() == {place: {"p"}}
     h.queue.delete(pod)
     assert h.where() == {}
@@ -387,9 +395,9 @@ def test_popping_keeps_the_nomination(make_queue, make_pod):
 def test_a_pod_that_waited_five_minutes_is_tried_without_an_event(make_queue, make_pod):
     h = make_queue()
     h.parked(make_pod(), now=NOW)
-    h.queue.flush_unschedulable(NOW + 5 * MINUTES)
+    h.queue.flush_unschedulable_leftover(NOW + 5 * MINUTES)
     assert h.where() == {"unschedulable": {"p"}}
-    h.queue.flush_unschedulable(NOW + 5 * MINUTES + 1)
+    h.queue.flush_unschedulable_leftover(NOW + 5 * MINUTES + 1)
     assert h.where() == {"active": {"p"}}
     queued = h.pop()
     assert queued.was_flushed_from_unschedulable
@@ -403,7 +411,7 @@ def test_a_timeout_respects_backoff_and_is_remembered_for_pods_in_flight(make_qu
     h.queue.add(make_pod("in-flight", priority=1), NOW)
     in_flight = h.pop()
     h.parked(make_pod("parked"), now=NOW)
-    h.queue.flush_unschedulable(NOW + 301)
+    h.queue.flush_unschedulable_leftover(NOW + 301)
     assert h.where() == {"backoff": {"parked"}}
     h.fail(in_flight, by=["fit"], now=NOW + 301)
     assert h.where() == {"backoff": {"parked", "in-flight"}}
@@ -414,11 +422,11 @@ def test_a_gated_pod_is_asked_once_in_five_minutes(make_queue, make_pod):
     h = make_queue(gates={"gate": gate})
     h.queue.add(make_pod(), NOW)
     for seconds in (301, 331, 361, 601):
-        h.queue.flush_unschedulable(NOW + seconds)
+        h.queue.flush_unschedulable_leftover(NOW + seconds)
     assert gate.asked == 2
     assert not h.queue.get("ns/p").was_flushed_from_unschedulable
     gate.closed = False
-    h.queue.flush_unschedulable(NOW + 602)
+    h.queue.flush_unschedulable_leftover(NOW + 602)
     assert h.where() == {"active": {"p"}}
     assert h.queue.get("ns/p").was_flushed_from_unschedulable
     assert h.queue.get("ns/p").initial_attempt_timestamp == NOW + 602

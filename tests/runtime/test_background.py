@@ -44,10 +44,10 @@ async def test_work_left_before_and_after_the_start_is_done(background):
 
         return do
 
-    background.leave("a", work("a"))
+    background.add("a", work("a"))
     await soon(lambda: done == ["a"])
-    background.leave("b", work("b"))
-    background.leave("c", work("c"))
+    background.add("b", work("b"))
+    background.add("c", work("c"))
     await soon(lambda: done == ["a", "b", "c"])
 
 
@@ -60,8 +60,8 @@ async def test_failing_work_fails_alone(background, logged):
     async def succeed():
         done.set()
 
-    background.leave("bad", fail)
-    background.leave("good", succeed)
+    background.add("bad", fail)
+    background.add("good", succeed)
     await soon(done.is_set)
     assert b"Background work failed" in logged.getvalue()
 
@@ -74,7 +74,7 @@ async def test_no_more_than_so_much_at_once(background):
         await gate.wait()
 
     for number in range(AT_ONCE + 5):
-        background.leave(str(number), wait)
+        background.add(str(number), wait)
     await soon(lambda: len(started) == AT_ONCE)
     for _ in range(10):
         await asyncio.sleep(0)
@@ -92,7 +92,7 @@ async def test_work_under_way_ends_with_the_app():
         finally:
             ended.append(1)
 
-    background.leave("x", wait)
+    background.add("x", wait)
     running = asyncio.create_task(background.run())
     for _ in range(5):
         await asyncio.sleep(0)

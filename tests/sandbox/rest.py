@@ -2,17 +2,7 @@
 
 import asyncio
 import json
-import time
 from contextlib import asynccontextmanager
-
-
-async def eventually(condition, seconds=30.0):
-    """Wait until `condition()` is true; its last value is returned."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        await asyncio.sleep(0.01)
-    return value
 
 
 class Rest:

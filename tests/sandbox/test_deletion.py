@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.kit.polling import until
 from tests.sandbox.manifests import PODS, pod_manifest
-from tests.sandbox.rest import eventually
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
@@ -172,7 +172,7 @@ async def test_a_namespace_takes_its_content_with_it(rest, objects):
     objects.create(pod)
     code, namespace = await rest.delete("/api/v1/namespaces/team")
     assert (code, namespace["status"]["phase"]) == (200, "Terminating")
-    await eventually(lambda: objects.find("namespaces", "team") is None)
+    await until(lambda: objects.find("namespaces", "team") is None)
     assert objects.list("pods", "team") == []
 
 

@@ -7,8 +7,8 @@ import pytest
 from aiohttp import web
 
 from kscheduler.sandbox import ApiServer
+from tests.kit.polling import until
 from tests.sandbox.manifests import PODS, node_manifest, pod_manifest
-from tests.sandbox.rest import eventually
 
 
 async def test_an_outage_keeps_the_state_and_the_address(rest, server, objects):
@@ -50,7 +50,7 @@ async def test_the_server_stops_while_clients_are_connected():
     await server.start()
     async with aiohttp.ClientSession() as session:
         answers = [await session.get(server.url + PODS, params={"watch": "true"}) for _ in range(3)]
-        await eventually(lambda: server.open_watches == 3)
+        await until(lambda: server.open_watches == 3)
         await server.stop()
         assert [await answer.content.read() for answer in answers] == [b"", b"", b""]
 
@@ -133,7 +133,7 @@ async def test_bookmarks_tell_how_far_a_watch_has_come():
 async def test_a_slow_watcher_is_cut_and_the_others_are_not():
     async with ApiServer(watch_queue=50) as server, aiohttp.ClientSession() as session:
         answer = await session.get(server.url + "/api/v1/nodes", params={"watch": "true"})
-        await eventually(lambda: server.open_watches == 1)
+        await until(lambda: server.open_watches == 1)
         for number in range(60):
             server.objects.create(node_manifest(f"n{number}"))
         assert await answer.content.read() == b""

@@ -10,8 +10,8 @@ from kscheduler.sandbox.rest.representation import plain
 from kscheduler.sandbox.rest.watch import Watcher
 from kscheduler.sandbox.selection import parse_selection
 from kscheduler.sandbox.store import Store
+from tests.kit.polling import until
 from tests.sandbox.manifests import NODES, PODS, pod_manifest
-from tests.sandbox.rest import eventually
 
 CONFIG_MAPS = BY_NAME["configmaps"]
 ENDS = "k8s.io/initial-events-end"
@@ -157,7 +157,7 @@ async def test_watches_can_be_cut_by_resource(rest, server, objects):
 async def test_a_client_that_goes_away_is_forgotten(rest, server):
     async with rest.watch(PODS):
         assert server.open_watches == 1
-    await eventually(lambda: server.open_watches == 0)
+    await until(lambda: server.open_watches == 0)
 
 
 def make_collection():

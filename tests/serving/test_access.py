@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 from aiohttp import web
 
-from kscheduler.config.duration import Duration
 from kscheduler.config.options import Options
 from kscheduler.errors import ConfigError
+from kscheduler.gotext.duration import Duration
 from kscheduler.metrics import Metrics
 from kscheduler.sandbox import ApiServer, User
 from kscheduler.serving import gate, tls_context, trust

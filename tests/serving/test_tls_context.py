@@ -131,7 +131,7 @@ async def test_new_files_are_served_to_who_comes_afterwards(serving, trusting, t
     files = CertKey(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
     named = CertKey(files.cert_file, files.key_file, ("sni.example",))
     current = read_pair(files)
-    settings = {"pair": current, "pair_files": files}
+    settings = {"make_pair": lambda: current, "pair_files": files}
     settings |= {"sni_pairs": ((current, named.names),), "sni_files": (named,)}
     async with serving(tls=True, **settings) as client:
         assert await greeted(client, trusting) == "old"
@@ -149,7 +149,8 @@ async def test_broken_files_leave_the_last_good_pair(
 ):
     write_pair(tmp_path, pair_for("old"))
     files = CertKey(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
-    async with serving(tls=True, pair=read_pair(files), pair_files=files) as client:
+    current = read_pair(files)
+    async with serving(tls=True, make_pair=lambda: current, pair_files=files) as client:
         assert await greeted(client, trusting) == "old"
         certificate, _ = pair_for("new")
         content = certificate if broken == "mismatched" else broken.encode()

@@ -44,11 +44,10 @@ from kscheduler.api.node_selector import RequiredNodeAffinity, compile_node_sele
 from kscheduler.state.affinity_term import AffinityTerm, TermKind
 from kscheduler.state.cache import Cache
 from kscheduler.state.disks import DiskUse
-from kscheduler.state.eviction import Eviction
-from kscheduler.state.fork import fork
 from kscheduler.state.host_ports import HostPort
-from kscheduler.state.node_order import zone_key
+from kscheduler.state.nodes import zone_key
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.what_if import PodsByRow, WhatIf
 
 ZONE = "topology.kubernetes.io/zone"
 NAMESPACE_LABELS = {"blue": {"team": "b"}, "red": {"team": "r"}}
@@ -587,17 +586,17 @@ class Cluster(RuleBasedStateMachine):
     def what_if(self, data, changes, late):
         view = self.cache.snapshot()
         if data.draw(st.booleans()):
-            view = fork(view).nodes
-        branch, model = fork(view), self.model.copy()
+            view = WhatIf(view).nodes
+        branch, model = WhatIf(view), self.model.copy()
         for number in range(changes):
             placed = sorted(u for u, pod in model.pods.items() if pod.node_name in model.nodes)
             if placed and data.draw(st.booleans()):
                 pod = model.remove_pod(data.draw(st.sampled_from(placed)))
-                branch.remove(pod, view.row_of(pod.node_name))
+                branch.remove_pod(pod, view.row_of(pod.node_name))
             else:
                 name = data.draw(st.sampled_from(sorted(model.nodes)))
                 pod = data.draw(pods(f"u{number}-new", name))
-                branch.add(pod, view.row_of(name))
+                branch.add_pod(pod, view.row_of(name))
                 model.put_pod(pod)
             if not late:
                 check_index(branch.nodes, model, self.asked)
@@ -611,13 +610,14 @@ class Cluster(RuleBasedStateMachine):
         view, model = self.cache.snapshot(), self.model.copy()
         rows = [view.row_of(name) for name in model.nodes if model.pods_on(name)]
         evicted = {row: list(view.pods(row)) for row in rows if data.draw(st.booleans())}
-        eviction = Eviction(view, evicted)
-        for pod in eviction.pods:
+        eviction, gone = WhatIf(view), PodsByRow(evicted)
+        eviction.remove(gone)
+        for pod in gone.pods:
             model.remove_pod(pod.uid)
         check_occupancy(eviction.nodes, model)
-        eviction.bring_back(eviction.first_of_row)
-        for number in eviction.first_of_row.tolist():
-            model.put_pod(eviction.pods[number])
+        eviction.add(gone.some(gone.first_of_row))
+        for number in gone.first_of_row.tolist():
+            model.put_pod(gone.pods[number])
         check_occupancy(eviction.nodes, model)
         check_index(eviction.nodes, model, self.asked)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from kscheduler.state.node_order import NodeOrder, zone_key
+from kscheduler.state.nodes import NodeOrder, zone_key
 
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"

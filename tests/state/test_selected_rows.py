@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.labels import EVERYTHING, NOTHING, Operator, Requirement, Selector
-from kscheduler.state.selected_rows import SelectedRows
+from kscheduler.state.nodes_view import SelectedRows
 from tests.plugins.topologies import make_cluster, make_node
 
 labels = st.dictionaries(st.sampled_from("kl"), st.sampled_from("abc"))

@@ -1,8 +1,7 @@
 from kscheduler.api.core import Node, NodeSpec, Taint
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.state import nodes as nodes_module
-from kscheduler.state.nodes import NodeTable
-from kscheduler.state.taint_sets import TaintSets
+from kscheduler.state.nodes import NodeTable, TaintSets
 
 
 def test_no_taints_are_number_zero():

@@ -2,32 +2,61 @@
 
 import os
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 import msgspec
 
-from kscheduler.api.decode import DecodeError, convert
-from kscheduler.client.clientcmd.go_types import mismatch, printed
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
 from kscheduler.gotext.document import INTERNAL_VERSION, Kind, kind_of, parse_yaml, with_default
 from kscheduler.gotext.json_text import Node, plain
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
+from kscheduler.gotext.unmarshal import (
+    BOOL,
+    STRING,
+    Bytes,
+    GoType,
+    ListOf,
+    MapOf,
+    Pointer,
+    Raw,
+    Scalar,
+    Struct,
+    StructField,
+    UnmarshalError,
+    format_v,
+    unmarshal,
+)
 
 CONFIG = Kind("", "v1", "Config")
 SCHEME = quote("k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50")
 
 
+# `go_name` is the Go struct that a type stands for, as type errors name it; the order of the
+# fields is the one in which Go prints them. Fields that nobody reads here are checked all the same.
+
+
 class Part(msgspec.Struct, frozen=True, rename="kebab"):
     """A mapping in a kubeconfig; unknown keys are ignored, as clientcmd does."""
 
+    go_name: ClassVar[str]
+
 
 class Extension(Part, frozen=True):
+    go_name = "v1.NamedExtension"
     name: str = ""
     extension: Any = None
 
 
+class Preferences(Part, frozen=True):
+    go_name = "v1.Preferences"
+    colors: bool = False
+    extensions: tuple[Extension, ...] = ()
+
+
 class Cluster(Part, frozen=True):
+    go_name = "v1.Cluster"
     server: str = ""
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
@@ -39,31 +68,36 @@ class Cluster(Part, frozen=True):
 
 
 class Variable(Part, frozen=True):
+    go_name = "v1.ExecEnvVar"
     name: str = ""
     value: str = ""
 
 
-class ExecEntry(msgspec.Struct, frozen=True, rename="camel"):
+class ExecEntry(Part, frozen=True, rename="camel"):
+    go_name = "v1.ExecConfig"
     command: str = ""
     args: tuple[str, ...] = ()
     env: tuple[Variable, ...] = ()
     api_version: str = ""
     install_hint: str = ""
     provide_cluster_info: bool = False
-    interactive_mode: str = ""
+    interactive_mode: Annotated[str, Scalar("string", "v1.ExecInteractiveMode")] = ""
 
     @property
     def mode(self) -> str:
-        """Only v1 insists on being told."""
+        """The interactive mode; only v1 of the exec API has no default for it."""
         optional = self.api_version.endswith(("/v1alpha1", "/v1beta1"))
         return self.interactive_mode or ("IfAvailable" if optional else "")
 
 
 class AuthProvider(Part, frozen=True):
+    go_name = "v1.AuthProviderConfig"
     name: str = ""
+    config: dict[str, str] = {}
 
 
 class User(Part, frozen=True):
+    go_name = "v1.AuthInfo"
     client_certificate: str = ""
     client_certificate_data: bytes = b""
     client_key: str = ""
@@ -80,33 +114,68 @@ class User(Part, frozen=True):
     password: str = ""
     auth_provider: AuthProvider | None = None
     exec: ExecEntry | None = None
+    extensions: tuple[Extension, ...] = ()
 
 
 class Context(Part, frozen=True):
+    go_name = "v1.Context"
     cluster: str = ""
     user: str = ""
+    namespace: str = ""
+    extensions: tuple[Extension, ...] = ()
 
 
 class NamedCluster(Part, frozen=True):
+    go_name = "v1.NamedCluster"
     name: str = ""
     cluster: Cluster = Cluster()
 
 
 class NamedUser(Part, frozen=True):
+    go_name = "v1.NamedAuthInfo"
     name: str = ""
     user: User = User()
 
 
 class NamedContext(Part, frozen=True):
+    go_name = "v1.NamedContext"
     name: str = ""
     context: Context = Context()
 
 
 class Kubeconfig(Part, frozen=True):
+    go_name = "v1.Config"
+    kind: str = ""
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    preferences: Preferences = Preferences()
     clusters: tuple[NamedCluster, ...] = ()
     users: tuple[NamedUser, ...] = ()
     contexts: tuple[NamedContext, ...] = ()
     current_context: str = ""
+    extensions: tuple[Extension, ...] = ()
+
+
+@cache
+def go_type(hint: Any) -> GoType:
+    """The Go type that a field's annotation stands for."""
+    if get_origin(hint) is Annotated:
+        scalar = get_args(hint)[1]
+        assert isinstance(scalar, Scalar)
+        return scalar
+    args = get_args(hint)
+    if get_origin(hint) is tuple:
+        return ListOf(go_type(args[0]))
+    if get_origin(hint) is dict:
+        return MapOf(go_type(args[1]))
+    if args:  # X | None
+        return Pointer(go_type(args[0]))
+    if hint in _SIMPLE:
+        return _SIMPLE[hint]
+    fields = [(one.encode_name, go_type(one.type)) for one in msgspec.structs.fields(hint)]
+    return Struct(hint.go_name, tuple(StructField(name, kind, name) for name, kind in fields))
+
+
+_SIMPLE: dict[Any, GoType] = {str: STRING, bool: BOOL, bytes: Bytes(), Any: Raw(plain)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,38 +214,42 @@ def _parse(data: bytes) -> Kubeconfig:
             f"no kind {quote(kind.name)} is registered for version {quote(kind.api_version)} "
             f"in scheme {SCHEME}"
         )
-    if problem := mismatch(node, "v1.Config"):
-        raise ConfigError(problem)
-    _check_names(node)
     try:
-        return convert(plain(node) or {}, Kubeconfig)
-    except DecodeError as error:
-        raise ConfigError(str(error).replace("Kubeconfig", "Config")) from error
+        tree, _ = unmarshal(node, go_type(Kubeconfig))
+    except UnmarshalError as error:
+        raise ConfigError(str(error)) from error
+    _check_names(node)
+    return msgspec.convert(tree or {}, Kubeconfig)
 
 
 def _check_names(node: Node) -> None:
-    """A name stands for one entry; Go shows the whole list, we do so unless it holds secrets."""
-    for key, name, kind in (
-        ("clusters", "cluster", "Cluster"),
-        ("users", "user", "AuthInfo"),
-        ("contexts", "context", "Context"),
+    """Raises if a list has two entries of one name: Go makes maps of these lists.
+
+    Go shows the whole list, we do so unless it holds secrets.
+    """
+    for key, name, entry_type in (
+        ("clusters", "cluster", NamedCluster),
+        ("users", "user", NamedUser),
+        ("contexts", "context", NamedContext),
     ):
         named = _member(node, key)
         for entry in named.items if named else ():
             if part := _member(entry, name):
-                _check_list(_member(part, "extensions"), "Extension", "runtime.Object")
-        _check_list(named, kind, f"*api.{kind}")
-    _check_list(_member(node, "extensions"), "Extension", "runtime.Object")
+                _check_list(_member(part, "extensions"), Extension, "runtime.Object")
+        inner = entry_type.go_name.removeprefix("v1.Named")
+        _check_list(named, entry_type, f"*api.{inner}")
+    _check_list(_member(node, "extensions"), Extension, "runtime.Object")
 
 
-def _check_list(named: Node | None, kind: str, to: str) -> None:
+def _check_list(named: Node | None, entry_type: type[Part], to: str) -> None:
     items = named.items if named else ()
     names = [name.text if (name := _member(item, "name")) else "" for item in items]
     repeated = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if repeated is not None:
-        shown = "" if kind == "AuthInfo" else f": {printed(named, f'[]v1.Named{kind}')}"
+        is_secret = entry_type is NamedUser
+        shown = "" if is_secret else f": {format_v(named, ListOf(go_type(entry_type)))}"
         raise ConfigError(
-            f"error converting *[]Named{kind} into *map[string]{to}: "
+            f"error converting *[]{entry_type.go_name.removeprefix('v1.')} into *map[string]{to}: "
             f'duplicate name "{repeated}" in list{shown}'
         )
 

@@ -1,10 +1,14 @@
-"""Affinity terms that select namespaces by label, made ready for questions about pods."""
+"""Affinity terms that select namespaces by label, with these namespaces named one by one.
+
+Pods are counted by namespace and labels, so a term must name its namespaces before it is asked
+about. What upstream calls mergeAffinityTermNamespacesIfNotEmpty.
+"""
 
 from __future__ import annotations
 
 from kscheduler.api.core import Namespace
-from kscheduler.framework.lister_memo import ListerMemo
 from kscheduler.framework.listers import Lister
+from kscheduler.plugins.helper.lister_memo import ListerMemo
 from kscheduler.state.affinity_term import AffinityTerm
 from kscheduler.state.label_columns import LabelColumns
 from kscheduler.state.namespace_sets import Universe, bytes_of_namespaces
@@ -32,18 +36,16 @@ class NamedNamespaces:
         known = self._resolved.get(term)
         if known is not None:
             return known
-        if self._laid_out is not self._resolved.objects:
-            self._lay_out(self._resolved.objects)
+        namespaces = self._resolved.objects
+        if self._laid_out is not namespaces:
+            self._laid_out = namespaces
+            self._universe = Universe([namespace.name for namespace in namespaces])
+            self._labels = LabelColumns("namespace_label_columns")
+            self._labels.resize(len(namespaces))
+            for row, namespace in enumerate(namespaces):
+                self._labels.put(row, namespace.metadata.labels)
         selected = mask_of_selector(self._labels, by_labels)
         names = self._universe.subset(selected, frozenset(term.namespaces))
         named = AffinityTerm(names, None, term.selector, term.topology_key)
         cost = 500 + bytes_of_namespaces(names) + 2 * bytes_of_selector(term.selector)
         return self._resolved.put(term, named, cost)
-
-    def _lay_out(self, namespaces: tuple[Namespace, ...]) -> None:
-        self._laid_out = namespaces
-        self._universe = Universe([namespace.name for namespace in namespaces])
-        self._labels = LabelColumns("namespace_label_columns")
-        self._labels.resize(len(namespaces))
-        for row, namespace in enumerate(namespaces):
-            self._labels.put(row, namespace.metadata.labels)

@@ -7,17 +7,17 @@ behind are taken for what the node says of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kscheduler.api.core import Node
-from kscheduler.api.quantity import nano_value
+from kscheduler.api.quantity import MAX_INT64, MIN_INT64, nano_value
 from kscheduler.api.requests import NON_ZERO_DEFAULTS, Counting, in_units, pod_requests
 from kscheduler.api.resource_names import CPU, MEMORY, PODS, is_extended, is_scalar
-from kscheduler.config.plugin_args import NodeResourcesFitArgs, ScoringStrategy
-from kscheduler.framework import sign_fragments as fragments
+from kscheduler.extension_points import Point
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -28,46 +28,65 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.row_memo import RowMemo
-from kscheduler.framework.status import Code, Rejection, Scores, Status
-from kscheduler.plugins.node_resources.scores import (
+from kscheduler.framework.status import (
+    Code,
+    Rejection,
+    Scores,
+    Status,
+    unresolvable,
+    unschedulable,
+)
+from kscheduler.plugins.helper import signers
+from kscheduler.plugins.helper.row_memo import RowMemo
+from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
+from kscheduler.plugins.node_resources.resource_allocation import (
     Matrix,
     Strategy,
-    least_allocated,
-    most_allocated,
-    requested_to_capacity_ratio,
-)
-from kscheduler.plugins.node_resources.scores_of_one import (
     StrategyOfOne,
+    least_allocated,
     least_allocated_of_one,
+    most_allocated,
     most_allocated_of_one,
-)
-from kscheduler.plugins.node_resources.shortages import (
-    Wanted,
-    rejections,
-    shortages,
-    shortages_of_row,
+    requested_to_capacity_ratio,
 )
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 NOT_PREPARED = 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'
+TOO_MANY_PODS = "Too many pods"
 CONTAINERS_ONLY = Counting(pod_level=False)
 
+# Resource and amount, in the order in which they are reported.
+Requests = tuple[tuple[str, int], ...]
+# What nodes lack for a pod, [nodes], as the bits of one number each: the lowest bit stands for a
+# place among the node's pods; then each requested resource has two bits, one for "not enough is
+# left", one for "never enough, even if the node were empty". Such numbers can be kept by row from
+# one attempt to the next, and only bits that occur somewhere are turned into sentences.
+Shortages = NDArray[np.int64]
 
-class FitRequest(NamedTuple):
-    """What the pod asks for and Filter has to find."""
+_NO_PLACE = 1
+_NOT_LEFT = 2
+_NEVER = 4
+_BITS_PER_RESOURCE = 2
+# As many as there are bits for; more are judged in portions.
+MAX_RESOURCES = 31
 
-    wanted: Wanted
+
+class PreFilterState(NamedTuple):
+    """The pod's requests that Filter looks for."""
+
+    requests: Requests
 
 
-class ScoreRequest(NamedTuple):
-    """What the pod counts for in scoring: of each configured resource, in their order."""
+class PreScoreState(NamedTuple):
+    """The pod's requests of each configured resource, in their order, as scoring counts them."""
 
     amounts: tuple[int, ...]
 
 
+@plugin(args=NodeResourcesFitArgs, weight=1, also_at=(Point.PLACEMENT_SCORE,))
 class NodeResourcesFit:
     name = "NodeResourcesFit"
     local = True
@@ -80,61 +99,81 @@ class NodeResourcesFit:
         self._resources = tuple(spec.name for spec in strategy.resources)
         self._cpu_and_memory = self._resources == (CPU, MEMORY)
         self._weights = tuple(spec.weight for spec in strategy.resources)
-        self._strategy = _formula(strategy)
-        self._strategy_of_one = _formula_of_one(strategy) if self._cpu_and_memory else None
+        self._strategy: Strategy = least_allocated
+        self._strategy_of_one: StrategyOfOne | None = least_allocated_of_one
+        ratio = strategy.requested_to_capacity_ratio
+        if strategy.type == "MostAllocated":
+            self._strategy, self._strategy_of_one = most_allocated, most_allocated_of_one
+        elif strategy.type == "RequestedToCapacityRatio":
+            self._strategy_of_one = None
+            if ratio is not None:
+                # The user writes scores 0..10.
+                shape = [(point.utilization, point.score * 10) for point in ratio.shape]
+                self._strategy = requested_to_capacity_ratio(shape)
+        if not self._cpu_and_memory:
+            self._strategy_of_one = None
         self._shortages = RowMemo(shortages, shortages_of_row, "resource_shortages")
         self._scores = RowMemo(self._score_nodes, self._score_row, "resource_fit_scores")
         self.caches = (self._shortages.cache, self._scores.cache)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        wanted = [one for one in pod.spec_requests.items() if one[1] > 0]
+        requests = [one for one in pod.spec_requests.items() if one[1] > 0]
         if self._ignored or self._ignored_groups:
-            wanted = [one for one in wanted if not self._ignores(one[0])]
-        cycle.put(FitRequest(tuple(wanted)))
+            requests = [
+                (name, amount)
+                for name, amount in requests
+                if not is_extended(name)
+                or (name not in self._ignored and name.split("/", 1)[0] not in self._ignored_groups)
+            ]
+        cycle.put(PreFilterState(tuple(requests)))
         return None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
-        request = cycle.get(FitRequest)
-        if request is None:
+        state = cycle.get(PreFilterState)
+        if state is None:
             yield Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)
             return
-        yield from rejections(request.wanted, lambda wanted: self._shortages.look(wanted, nodes))
+        yield from rejections(state.requests, lambda some: self._shortages.look(some, nodes))
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         cycle.put(self._score_request(pod))
         return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        return self._scores(cycle.get(ScoreRequest) or self._score_request(pod), nodes)
+        return self._scores(cycle.get(PreScoreState) or self._score_request(pod), nodes)
 
-    def _score_nodes(self, request: ScoreRequest, nodes: Nodes) -> Scores:
+    def _score_nodes(self, request: PreScoreState, nodes: Nodes) -> Scores:
         if self._cpu_and_memory:
             asked = np.array(request.amounts, np.int64)[:, None]
             requested = nodes.nonzero_requested.T + asked
             return self._strategy(requested, nodes.allocatable.T[:2], self._weights)
-        return self._score_any(request.amounts, nodes)
+        # Extended resources that the pod does not request, or no node has, do not count.
+        counted = [
+            (nodes.resources[name], name, amount, weight)
+            for name, amount, weight in zip(
+                self._resources, request.amounts, self._weights, strict=True
+            )
+            if name in nodes.resources and (amount or not is_scalar(name))
+        ]
+        if not counted:
+            return np.zeros(len(nodes), np.int64)
+        columns, names, amounts, weights = zip(*counted, strict=True)
+        used: Matrix = nodes.requested.T[list(columns)]
+        # Pods that request no cpu or memory count as requesting some.
+        for row, name in zip(used, names, strict=True):
+            if name == CPU:
+                row[:] = nodes.nonzero_requested[:, 0]
+            elif name == MEMORY:
+                row[:] = nodes.nonzero_requested[:, 1]
+        requested = used + np.array(amounts, np.int64)[:, None]
+        return self._strategy(requested, nodes.allocatable.T[list(columns)], weights)
 
-    def _score_row(self, request: ScoreRequest, nodes: Nodes, row: int) -> int | None:
+    def _score_row(self, request: PreScoreState, nodes: Nodes, row: int) -> int | None:
         if self._strategy_of_one is None:
             return None
         used = nodes.nonzero_requested[row].tolist()
         requested = [used[0] + request.amounts[0], used[1] + request.amounts[1]]
         return self._strategy_of_one(requested, nodes.allocatable[row].tolist(), self._weights)
-
-    def _score_any(self, amounts: Sequence[int], nodes: Nodes) -> Scores:
-        counted = [
-            (position, name)
-            for position, (name, amount) in enumerate(zip(self._resources, amounts, strict=True))
-            if name in nodes.resources and (amount or not is_scalar(name))
-        ]
-        if not counted:
-            return np.zeros(len(nodes), np.int64)
-        positions = [position for position, _ in counted]
-        names = [name for _, name in counted]
-        requested = _used(nodes, names) + np.array(amounts, np.int64)[positions, None]
-        allocatable = nodes.allocatable.T[[nodes.resources[name] for name in names]]
-        weights = [self._weights[position] for position in positions]
-        return self._strategy(requested, allocatable, weights)
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         return [
@@ -149,16 +188,11 @@ class NodeResourcesFit:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
-        return fragments.requests(pod)
+        return signers.requests(pod)
 
-    def _ignores(self, resource: str) -> bool:
-        if not is_extended(resource):
-            return False
-        return resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups
-
-    def _score_request(self, pod: PodInfo) -> ScoreRequest:
+    def _score_request(self, pod: PodInfo) -> PreScoreState:
         amounts = _counted_in_scoring(pod)
-        return ScoreRequest(tuple([amounts.get(name, 0) for name in self._resources]))
+        return PreScoreState(tuple([amounts.get(name, 0) for name in self._resources]))
 
     def _pod_deleted(self, pod: PodInfo, old: PodInfo, new: None) -> Hint:
         placed = old.node_name or old.pod.status.nominated_node_name
@@ -187,8 +221,9 @@ class NodeResourcesFit:
 
 
 def _counted_in_scoring(pod: PodInfo) -> Mapping[str, int]:
-    """By its containers alone: upstream's scorer does not know of requests at pod level, though
-    what pods on nodes take includes them. Who asks for no cpu or memory counts as asking for some.
+    """Requests of the containers alone: upstream's scorer does not know of requests at pod level,
+    though what pods on nodes take includes them. A pod that requests no cpu or memory counts as
+    requesting some.
     """
     reported_on = pod.spec_requests is not pod.requests
     if pod.pod.spec.resources is None and not reported_on:
@@ -196,33 +231,60 @@ def _counted_in_scoring(pod: PodInfo) -> Mapping[str, int]:
     return in_units(pod_requests(pod.pod, CONTAINERS_ONLY, NON_ZERO_DEFAULTS))
 
 
-def _used(nodes: Nodes, names: Sequence[str]) -> Matrix:
-    """What is taken of these resources, with something assumed for pods that name no amount."""
-    used: Matrix = nodes.requested.T[[nodes.resources[name] for name in names]]
-    for row, name in zip(used, names, strict=True):
-        if name == CPU:
-            row[:] = nodes.nonzero_requested[:, 0]
-        elif name == MEMORY:
-            row[:] = nodes.nonzero_requested[:, 1]
-    return used
-
-
-def _formula(strategy: ScoringStrategy) -> Strategy:
-    if strategy.type == "MostAllocated":
-        return most_allocated
-    ratio = strategy.requested_to_capacity_ratio
-    if strategy.type == "RequestedToCapacityRatio" and ratio is not None:
-        # The user writes scores 0..10.
-        return requested_to_capacity_ratio([(p.utilization, p.score * 10) for p in ratio.shape])
-    return least_allocated
-
-
-def _formula_of_one(strategy: ScoringStrategy) -> StrategyOfOne | None:
-    """The same for one node; None where there is none that is faster."""
-    formulas = {"LeastAllocated": least_allocated_of_one, "MostAllocated": most_allocated_of_one}
-    return formulas.get(strategy.type)
-
-
 def _allocatable(node: Node) -> dict[str, int]:
     amounts = {name: nano_value(amount) for name, amount in node.status.allocatable.items()}
     return in_units(amounts)
+
+
+def shortages(requests: Requests, nodes: Nodes) -> Shortages:
+    """Costs a few array operations per requested resource; see `Shortages`."""
+    found = (nodes.pod_count >= nodes.max_pods).astype(np.int64)
+    for index, (resource, amount) in enumerate(requests):
+        column = nodes.resources.get(resource)
+        if column is None:
+            found |= _NEVER << (index * _BITS_PER_RESOURCE)
+            continue
+        capacity = nodes.allocatable[:, column]
+        short = capacity - nodes.requested[:, column] < amount
+        bits = np.where(short, np.where(capacity < amount, _NEVER, _NOT_LEFT), 0)
+        found |= bits << (index * _BITS_PER_RESOURCE)
+    found[~nodes.valid] = 0
+    return found
+
+
+def shortages_of_row(requests: Requests, nodes: Nodes, row: int) -> int | None:
+    """`shortages` of one row, in plain arithmetic; None where int64 would not hold a difference."""
+    if not nodes.valid.item(row):
+        return 0
+    found = _NO_PLACE if nodes.pod_count.item(row) >= nodes.max_pods.item(row) else 0
+    capacities, taken = nodes.allocatable[row].tolist(), nodes.requested[row].tolist()
+    for index, (resource, amount) in enumerate(requests):
+        column = nodes.resources.get(resource)
+        capacity, used = (0, 0) if column is None else (capacities[column], taken[column])
+        left = capacity - used
+        if not MIN_INT64 <= left <= MAX_INT64:
+            return None
+        if left < amount:
+            bit = _NEVER if capacity < amount else _NOT_LEFT
+            found |= bit << (index * _BITS_PER_RESOURCE)
+    return found
+
+
+def rejections(
+    requests: Requests, shortages_of: Callable[[Requests], Shortages]
+) -> Iterator[Rejection]:
+    """One sentence per resource and whether preemption could help."""
+    for start in range(0, max(len(requests), 1), MAX_RESOURCES):
+        portion = requests[start : start + MAX_RESOURCES]
+        found = shortages_of(portion)
+        if not np.count_nonzero(found):
+            continue
+        occurring = int(np.bitwise_or.reduce(found))
+        if occurring & _NO_PLACE and start == 0:
+            yield unschedulable((found & _NO_PLACE).astype(np.bool_), TOO_MANY_PODS)
+        for index, (resource, _) in enumerate(portion):
+            shift, reason = index * _BITS_PER_RESOURCE, f"Insufficient {resource}"
+            if occurring & (_NOT_LEFT << shift):
+                yield unschedulable((found & (_NOT_LEFT << shift)).astype(np.bool_), reason)
+            if occurring & (_NEVER << shift):
+                yield unresolvable((found & (_NEVER << shift)).astype(np.bool_), reason)

@@ -15,8 +15,15 @@ import numpy as np
 from kscheduler.api.core import PersistentVolumeClaim
 from kscheduler.api.csi_translation import TranslationError, inline_handle, migration_of
 from kscheduler.api.requests import is_resize_deferred
+from kscheduler.api.resources import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+)
 from kscheduler.api.storage import CSIDriver, CSINode, VolumeAttachment
-from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     CSI_NODE,
@@ -28,8 +35,10 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import SKIP, Code, Mask, Rejection, Status, unschedulable
+from kscheduler.plugins.helper import signers
 from kscheduler.plugins.node_volume_limits.attached import Attached, RowVolumes
 from kscheduler.plugins.node_volume_limits.volumes import (
     Attachable,
@@ -57,6 +66,16 @@ class NewVolumes(NamedTuple):
     there: Occupancy
 
 
+@plugin(
+    reads=(
+        CSI_NODES,
+        CSI_DRIVERS,
+        PERSISTENT_VOLUMES,
+        PERSISTENT_VOLUME_CLAIMS,
+        STORAGE_CLASSES,
+        VOLUME_ATTACHMENTS,
+    )
+)
 class NodeVolumeLimits:
     name = "NodeVolumeLimits"
 
@@ -177,7 +196,7 @@ class NodeVolumeLimits:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
-        return fragments.volumes(pod)
+        return signers.volumes(pod)
 
 
 def _at(nodes: Nodes, column: Mask) -> Mask:

@@ -19,8 +19,7 @@ from kscheduler.api.meta import Quantity
 from kscheduler.api.storage import CSIStorageCapacity
 from kscheduler.framework.listers import FollowedLister
 from kscheduler.framework.status import Mask, Rows
-from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.selected_rows import SelectedRows
+from kscheduler.state.nodes_view import Nodes, SelectedRows
 
 log = logs.logger(__name__)
 

@@ -24,8 +24,7 @@ from kscheduler.caches import SharedValues, size_of
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.listers import Lister
 from kscheduler.framework.status import Mask, Rows
-from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.selected_rows import SelectedRows
+from kscheduler.state.nodes_view import Nodes, SelectedRows
 
 FILESYSTEM = "Filesystem"
 # Distinct node affinities of volumes, some 2 KB each.

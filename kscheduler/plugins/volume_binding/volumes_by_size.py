@@ -22,8 +22,7 @@ from kscheduler.plugins.volume_binding.volume_traits import (
     VolumeNodeAffinity,
     VolumeTraits,
 )
-from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.selected_rows import SelectedRows
+from kscheduler.state.nodes_view import Nodes, SelectedRows
 
 H = TypeVar("H", bound=Hashable)
 

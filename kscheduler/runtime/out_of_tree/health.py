@@ -71,7 +71,7 @@ class PluginHealth:
         log.error(text, "Plugin taken out of its profile", plugin=self.plugin, profile=self.profile)
         return True
 
-    def was_not_asked(self, point: str, fault: Fault) -> None:
+    def was_not_called(self, point: str, fault: Fault) -> None:
         """A pod that failed for what the plugin did before; that was one failure and no other."""
         self._faults.labels(self.plugin, point, self.profile, fault.value).inc()
 

@@ -22,9 +22,9 @@ import numpy as np
 
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import UpdatePods
+from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import Charge, Code, Mask, Rows, Status
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.runtime.filter import Filtered
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.preemption.candidate import Candidate
@@ -33,10 +33,9 @@ from kscheduler.runtime.preemption.potential_victims import (
     PotentialVictims,
     potential_victims,
 )
-from kscheduler.state.eviction import Eviction
-from kscheduler.state.fork import fork
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from kscheduler.state.what_if import PodsByRow, WhatIf
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 SMALLEST_BATCH = 16
@@ -169,42 +168,49 @@ class DryRun:
     def _try_together(
         self, potential: Mapping[int, PotentialVictims], outcomes: dict[int, NodeOutcome]
     ) -> None:
-        eviction = Eviction(self._nodes, {row: of_row.pods for row, of_row in potential.items()})
+        evicted = PodsByRow({row: of_row.pods for row, of_row in potential.items()})
+        what_if = WhatIf(self._nodes)
+        what_if.remove(evicted)
         cycle = self._cycle.clone()
         updates = self._framework.track_pods_by_row(
-            cycle, eviction.pods, eviction.row_of_pod, self._nodes
+            cycle, evicted.pods, evicted.row_of_pod, self._nodes
         )
         for update_pods in updates:
-            update_pods(np.arange(len(eviction.pods)), -1)
-        filtered = self._filter(cycle, eviction.nodes.take(eviction.rows))
+            update_pods(np.arange(len(evicted.pods)), -1)
+        filtered = self._filter(cycle, what_if.nodes.take(evicted.rows))
         self._add_node_statuses(filtered, outcomes)
-        suitable = _among(eviction.rows, filtered.feasible, len(self._nodes))
-        is_victim = self._reprieve(cycle, eviction, suitable, updates)
-        for row in eviction.rows[suitable].tolist():
-            first, end = eviction.numbers_of(row)
+        suitable = _among(evicted.rows, filtered.feasible, len(self._nodes))
+        is_victim = self._reprieve(cycle, what_if, evicted, suitable, updates)
+        for row in evicted.rows[suitable].tolist():
+            first, end = evicted.numbers_of(row)
             self._add_candidate(row, potential[row], is_victim[first:end].tolist(), outcomes)
 
     def _reprieve(
-        self, cycle: CycleState, eviction: Eviction, suitable: Mask, updates: Sequence[UpdatePods]
+        self,
+        cycle: CycleState,
+        what_if: WhatIf,
+        evicted: PodsByRow,
+        suitable: Mask,
+        updates: Sequence[UpdatePods],
     ) -> Mask:
         """Which of the evicted pods cannot be reprieved, on rows that suit without any of them.
 
-        `suitable` is [rows of the eviction], the answer [pods of the eviction]. Round i adds the
+        `suitable` is [rows of `evicted`], the answer [pods of `evicted`]. Round i adds the
         i-th potential victim of every row that has one: as many rounds as the fullest node has.
         """
-        is_victim = np.zeros(len(eviction.pods), np.bool_)
-        counts = np.diff(eviction.first_of_row, append=len(eviction.pods))[suitable]
-        rows, first = eviction.rows[suitable], eviction.first_of_row[suitable]
+        is_victim = np.zeros(len(evicted.pods), np.bool_)
+        counts, rows = evicted.counts[suitable], evicted.rows[suitable]
+        first = evicted.first_of_row[suitable]
         for number in range(int(counts.max(initial=0))):
             has_more = counts > number
             reprieved = first[has_more] + number
-            eviction.bring_back(reprieved)
+            what_if.add(evicted.some(reprieved))
             for update_pods in updates:
                 update_pods(reprieved, 1)
-            feasible = self._filter(cycle, eviction.nodes.take(rows[has_more])).feasible
+            feasible = self._filter(cycle, what_if.nodes.take(rows[has_more])).feasible
             victims = reprieved[~_among(rows[has_more], feasible, len(self._nodes))]
             is_victim[victims] = True
-            eviction.take_away(victims)
+            what_if.remove(evicted.some(victims))
             for update_pods in updates:
                 update_pods(victims, -1)
         return is_victim
@@ -280,22 +286,22 @@ class _ForkedNode:
         self._framework = framework
         self.cycle = cycle
         self._pod = pod
-        self._fork = fork(nodes)
+        self._what_if = WhatIf(nodes)
         self._row = row
 
     @property
     def nodes(self) -> Nodes:
-        return self._fork.nodes.take([self._row])
+        return self._what_if.nodes.take([self._row])
 
     def remove_pod(self, other: PodInfo) -> None:
-        self._fork.remove(other, self._row)
+        self._what_if.remove_pod(other, self._row)
         run = self._framework.run_remove_pod
-        _raise_if_failed(run(self.cycle, self._pod, other, self._row, self._fork.nodes))
+        _raise_if_failed(run(self.cycle, self._pod, other, self._row, self._what_if.nodes))
 
     def add_pod(self, other: PodInfo) -> None:
-        self._fork.add(other, self._row)
+        self._what_if.add_pod(other, self._row)
         run = self._framework.run_add_pod
-        _raise_if_failed(run(self.cycle, self._pod, other, self._row, self._fork.nodes))
+        _raise_if_failed(run(self.cycle, self._pod, other, self._row, self._what_if.nodes))
 
 
 def _raise_if_failed(status: Status | None) -> None:

@@ -84,7 +84,7 @@ class Executor:
             self._clean_preemptions_at = 2 * len(self._preemptions) + MIN_BEFORE_CLEANUP
         preemption = self._preemptions[preemptor.uid] = _Preemption()
         work = partial(self._evict_in_background, preemptor, candidate, victims, preemption)
-        self._handle.background.leave(f"preempt/{preemptor.key}", work)
+        self._handle.background.add(f"preempt/{preemptor.key}", work)
 
     async def prepare_candidate(self, preemptor: PodInfo, candidate: Candidate) -> Status | None:
         """Evict before the attempt ends; the status is an error."""

@@ -15,8 +15,9 @@ from kscheduler.client.events import broadcaster as module
 from kscheduler.client.events.broadcaster import EventBroadcaster, reference_to
 from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.transport import Transport
-from tests.client.scripted import Broken, Reply, Stream, eventually, failing, settle
-from tests.ports import free_port
+from tests.client.scripted import Broken, Reply, Stream, failing, settle
+from tests.kit.polling import until
+from tests.kit.ports import free_port
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 POD = Pod(metadata=ObjectMeta(name="p1", namespace="default", uid="u1", resource_version="7"))
@@ -183,7 +184,7 @@ async def test_no_more_requests_than_workers_are_under_way(server, client):
     async with running(EventBroadcaster(client, workers=3)) as broadcaster:
         for number in range(10):
             say(broadcaster, msgspec.structs.replace(REGARDING, name=f"p{number}"))
-        await eventually(lambda: len(server.requests) == 3)
+        await until(lambda: len(server.requests) == 3)
         await settle()
         assert len(server.requests) == 3
         release.set()
@@ -202,7 +203,7 @@ async def test_running_series_is_refreshed(server, client, monkeypatch):
         for _ in range(4):
             say(broadcaster)
         await broadcaster.drained()
-        await eventually(
+        await until(
             lambda: [one for one in server.seen("PATCH", path) if one.json["series"]["count"] == 5]
         )
 
@@ -221,10 +222,10 @@ async def test_series_that_is_over_is_told_a_last_time_and_forgotten(server, cli
             say(broadcaster)
         await broadcaster.drained()
         now[0] += 400 * 10**9
-        await eventually(lambda: len(server.seen("PATCH", path)) == 2)
+        await until(lambda: len(server.seen("PATCH", path)) == 2)
         assert server.seen("PATCH", path)[-1].json["series"]["count"] == 7
         # It is forgotten once the answer has come, and then the next one is news again.
-        await eventually(lambda: say(broadcaster) or len(server.seen("POST", EVENTS)) == 2)
+        await until(lambda: say(broadcaster) or len(server.seen("POST", EVENTS)) == 2)
 
 
 def test_recording_costs_microseconds():
@@ -279,11 +280,11 @@ async def test_most_workers_stand_aside_while_there_is_urgent_work(monkeypatch):
     async with running(broadcaster):
         for number in range(20):
             say(broadcaster, about(f"p{number}"), note=str(number))
-        await eventually(lambda: client.under_way)
+        await until(lambda: client.under_way)
         await settle()
         assert client.under_way == ["0", "1"]
         urgent = False
-        await eventually(lambda: len(client.under_way) == 8)
+        await until(lambda: len(client.under_way) == 8)
         client.let_go.set()
         await broadcaster.drained()
     assert sorted(client.told, key=int) == [str(number) for number in range(20)]
@@ -296,7 +297,7 @@ async def test_all_workers_go_on_before_notes_get_lost(monkeypatch):
     async with running(broadcaster):
         for number in range(20):
             say(broadcaster, about(f"p{number}"), note=str(number))
-        await eventually(lambda: len(client.under_way) == 8)
+        await until(lambda: len(client.under_way) == 8)
 
 
 async def test_events_about_one_object_are_told_in_order():
@@ -306,7 +307,7 @@ async def test_events_about_one_object_are_told_in_order():
         for number in range(5):
             say(broadcaster, about("p1"), note=f"p1 {number}", reason=f"Reason{number}")
         say(broadcaster, about("p2"), note="p2")
-        await eventually(lambda: len(client.under_way) == 2)
+        await until(lambda: len(client.under_way) == 2)
         assert client.under_way == ["p1 0", "p2"]
         client.let_go.set()
         await broadcaster.drained()

@@ -22,7 +22,7 @@ from kscheduler.client.http.pool import ConnectionPool
 from kscheduler.client.tls import TlsConfig
 from kscheduler.client.transport import Transport
 from tests.client.authority import Authority
-from tests.client.scripted import eventually
+from tests.kit.polling import until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CUT_IN_HEAD = b"HTTP/1.1 200 OK\r\nContent-"
@@ -158,7 +158,7 @@ async def test_connection_that_speaks_unasked_is_dropped(connect):
         (idle,) = transport._requests._idle
         idle.data_received(OK)
         assert not idle.free
-        await eventually(lambda: server.lost == 1)
+        await until(lambda: server.lost == 1)
         assert await transport.request("GET", "/x") == b"ok"
     assert server.connections == 2
 
@@ -166,9 +166,9 @@ async def test_connection_that_speaks_unasked_is_dropped(connect):
 async def test_connection_closed_while_idle_is_replaced_before_a_request_is_lost(connect):
     async with connect([OK, CLOSE], [OK]) as (server, transport):
         await transport.request("POST", "/x", body=b"{}")
-        await eventually(lambda: server.lost == 1)
+        await until(lambda: server.lost == 1)
         (idle,) = transport._requests._idle
-        await eventually(lambda: not idle.free)
+        await until(lambda: not idle.free)
         assert await transport.request("POST", "/x", body=b"{}") == b"ok"
     assert len(server.requests) == 2
 
@@ -209,12 +209,12 @@ async def test_answer_that_comes_before_the_request_is_through_is_taken():
 async def test_cancelled_request_frees_its_slot_and_takes_its_connection_along(connect):
     async with connect([b""], [OK], max_connections=1) as (server, transport):
         waiting = asyncio.create_task(transport.request("POST", "/1", body=b"{}"))
-        await eventually(lambda: server.requests)
+        await until(lambda: server.requests)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert await transport.request("POST", "/2", body=b"{}") == b"ok"
-        await eventually(lambda: server.lost == 1)
+        await until(lambda: server.lost == 1)
 
 
 async def test_many_requests_share_few_connections(connect):
@@ -229,7 +229,7 @@ async def test_idle_connections_are_closed_after_a_while(connect, monkeypatch):
     async with connect([OK]) as (server, transport):
         await transport.request("GET", "/x")
         assert server.lost == 0
-        await eventually(lambda: server.lost == 1)
+        await until(lambda: server.lost == 1)
 
 
 async def test_server_waits_while_nobody_reads():
@@ -520,7 +520,7 @@ async def test_header_that_would_break_the_request_is_not_sent(connect):
 async def test_closing_ends_what_is_under_way(connect):
     async with connect([b""]) as (server, transport):
         waiting = asyncio.create_task(transport.request("POST", "/x", body=b"{}"))
-        await eventually(lambda: server.requests)
+        await until(lambda: server.requests)
     with pytest.raises(ConnectionReset):
         await waiting
 

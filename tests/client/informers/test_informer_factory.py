@@ -8,7 +8,8 @@ from kscheduler.client.observation import InformerObserver
 from kscheduler.errors import ConfigError
 from kscheduler.metrics import Metrics
 from tests.client.following import Story
-from tests.client.scripted import HOLD, Stream, bookmark, event, eventually, pod, settle
+from tests.client.scripted import HOLD, Stream, bookmark, event, pod, settle
+from tests.kit.polling import until
 
 END = bookmark(9, initial_end=True)
 
@@ -135,10 +136,10 @@ async def test_hold_keeps_the_world_still_until_it_ends(server, client, started)
     await factory.wait_for_sync()
     with factory.hold():
         change.set()
-        await eventually(lambda: stream.sent == 2)
+        await until(lambda: stream.sent == 2)
         await settle()
         assert len(pods) == 0
-    await eventually(lambda: len(pods) == 1)
+    await until(lambda: len(pods) == 1)
 
 
 async def test_informers_tell_what_they_know_and_how_long_changes_took(server, client, started):
@@ -155,5 +156,5 @@ async def test_informers_tell_what_they_know_and_how_long_changes_took(server, c
     names = ("queued_items", "store_resource_version", "processing_latency_seconds_count")
     assert [told(name) for name in names] == [0, 0, 0]
     await started(factory)
-    await eventually(lambda: told(names[2]) == 1)
+    await until(lambda: told(names[2]) == 1)
     assert [told(name) for name in names] == [0, 567890123456789, 1]

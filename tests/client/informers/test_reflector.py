@@ -14,12 +14,12 @@ from tests.client.scripted import (
     Stream,
     bookmark,
     event,
-    eventually,
     failing,
     pod,
     settle,
     status_body,
 )
+from tests.kit.polling import until
 
 PATH = "/api/v1/pods"
 
@@ -62,7 +62,7 @@ async def test_streamed_list_fills_the_store_and_goes_on_as_a_watch(server, clie
         ),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "12", "c": "11"})
+        await until(lambda: followed.state == {"a": "12", "c": "11"})
     assert followed.story.calls == [
         ("initial", "a", "3"),
         ("initial", "b", "5"),
@@ -88,7 +88,7 @@ async def test_selectors_are_sent_with_every_request(server, client):
     server.on("GET", PATH, failing(422, "Invalid"), Reply(200, {"items": []}), Stream(HOLD))
     async with following(client, selector="status.phase!=Succeeded") as followed:
         await followed.informer.wait_for_sync()
-        await eventually(lambda: len(server.requests) == 3)
+        await until(lambda: len(server.requests) == 3)
     assert {one.query["fieldSelector"] for one in server.requests} == {"status.phase!=Succeeded"}
 
 
@@ -97,7 +97,7 @@ async def test_store_is_not_synced_before_the_initial_events_end(server, client)
     stream = Stream(event("ADDED", pod("a", 3)), end, bookmark(3, initial_end=True), HOLD)
     server.on("GET", PATH, stream)
     async with following(client) as followed:
-        await eventually(lambda: stream.sent == 1)
+        await until(lambda: stream.sent == 1)
         await settle()
         assert (followed.informer.has_synced, len(followed.informer)) == (False, 0)
         end.set()
@@ -133,7 +133,7 @@ async def test_watch_resumes_at_the_last_version(server, client, end):
         Stream(event("ADDED", pod("b", 13)), HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "12", "b": "13"})
+        await until(lambda: followed.state == {"a": "12", "b": "13"})
     assert short(server.requests[1].query) == watch_from(12)
 
 
@@ -145,7 +145,7 @@ async def test_line_cut_in_its_middle_is_read_whole_the_next_time(server, client
         Stream(event("ADDED", pod("a", 11)), HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "11"})
+        await until(lambda: followed.state == {"a": "11"})
     assert short(server.requests[1].query) == watch_from(10)
 
 
@@ -163,14 +163,14 @@ async def test_line_may_come_in_pieces(server, client):
         ),
     )
     async with following(client) as followed:
-        await eventually(lambda: len(followed.story.calls) == 2)
+        await until(lambda: len(followed.story.calls) == 2)
     assert followed.story.calls == [("add", "a", "11"), ("delete", "a", "12")]
 
 
 async def test_bookmarks_alone_move_the_point_of_resumption(server, client):
     server.on("GET", PATH, Stream(*initial(), bookmark(20), bookmark(30), CUT), Stream(HOLD))
     async with following(client):
-        await eventually(lambda: len(server.requests) == 2)
+        await until(lambda: len(server.requests) == 2)
     assert short(server.requests[1].query) == watch_from(30)
 
 
@@ -188,7 +188,7 @@ async def test_same_version_twice_is_told_once(server, client):
         ),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "11"})
+        await until(lambda: followed.state == {"a": "11"})
     assert followed.story.calls == [("initial", "a", "3"), ("update", "a", "11")]
 
 
@@ -209,7 +209,7 @@ async def test_forgotten_version_means_a_fresh_list_at_least_as_new(server, clie
         Stream(*initial(pod("a", 3), pod("b", 21), pod("d", 22), version=25), HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "3", "b": "21", "d": "22"})
+        await until(lambda: followed.state == {"a": "3", "b": "21", "d": "22"})
     assert followed.story.calls[3:] == [
         ("update", "b", "21"),
         ("add", "d", "22"),
@@ -235,7 +235,7 @@ async def test_streamed_list_at_an_unusable_version_asks_for_the_latest(server, 
         Stream(*initial(pod("b", 30), version=30), HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"b": "30"})
+        await until(lambda: followed.state == {"b": "30"})
     assert short(server.requests[3].query) == STREAMED_LIST
 
 
@@ -249,7 +249,7 @@ async def test_server_without_streaming_is_listed_and_watched(server, client):
         Stream(event("ADDED", pod("c", 11)), HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "3", "b": "4", "c": "11"})
+        await until(lambda: followed.state == {"a": "3", "b": "4", "c": "11"})
     assert [short(one.query) for one in server.requests] == [
         STREAMED_LIST,
         {"limit": "500", "resourceVersion": "0"},
@@ -269,7 +269,7 @@ async def test_relist_without_streaming_is_not_paged(server, client):
         Stream(HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: len(server.requests) == 6)
+        await until(lambda: len(server.requests) == 6)
     assert short(server.requests[4].query) == {"resourceVersion": "9"}
     assert followed.story.calls == [("initial", "a", "3"), ("lost", "a", "3")]
 
@@ -287,7 +287,7 @@ async def test_relist_at_a_forgotten_version_asks_for_the_latest(server, client)
         Stream(HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"z": "30"})
+        await until(lambda: followed.state == {"z": "30"})
     assert short(server.requests[5].query) == {"limit": "500"}
 
 
@@ -303,7 +303,7 @@ async def test_pages_are_put_together(server, client):
         Stream(HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: len(server.requests) == 5)
+        await until(lambda: len(server.requests) == 5)
         assert followed.state == {"a": "1", "b": "2", "c": "3"}
     assert [short(one.query) for one in server.requests[1:4]] == [
         {"limit": "500", "resourceVersion": "0"},
@@ -325,7 +325,7 @@ async def test_expired_continue_token_means_one_whole_list(server, client):
         Stream(HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: len(server.requests) == 5)
+        await until(lambda: len(server.requests) == 5)
         assert followed.state == {"b": "11"}
     assert short(server.requests[3].query) == {"resourceVersion": "0"}
     assert short(server.requests[4].query) == watch_from(12)
@@ -346,7 +346,7 @@ async def test_undecodable_object_is_named_and_skipped(server, client, logged):
         Stream(HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: len(server.requests) == 2)
+        await until(lambda: len(server.requests) == 2)
         assert followed.state == {"a": "3", "b": "13"}
     assert 'E "Undecodable object skipped" err=' in "\n".join(logged.messages)
     assert 'type="*v1.Pod" object="default/broken"' in logged.text
@@ -388,10 +388,10 @@ async def test_undecodable_change_leaves_the_last_good_state_until_the_object_go
     )
     server.on("GET", PATH, stream)
     async with following(client) as followed:
-        await eventually(lambda: "c" in followed.state)
+        await until(lambda: "c" in followed.state)
         assert followed.state == {"a": "3", "b": "3", "c": "6"}
         go_on.set()
-        await eventually(lambda: followed.state == {"b": "8", "c": "6"})
+        await until(lambda: followed.state == {"b": "8", "c": "6"})
         assert followed.story.calls[-2:] == [("delete", "a", "3"), ("update", "b", "8")]
 
 
@@ -406,7 +406,7 @@ async def test_undecodable_object_is_not_taken_for_deleted_by_a_relist(server, c
     expired = event("ERROR", status_body(410, "Expired", "too old"))
     server.on("GET", PATH, Stream(*first, expired), *relist)
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "3", "b": "13"})
+        await until(lambda: followed.state == {"a": "3", "b": "13"})
         assert ("lost", "gone", "5") in followed.story.calls
 
 
@@ -440,7 +440,7 @@ async def test_nested_answer_that_is_no_list_is_told_and_asked_for_again(server,
     refused = failing(422, "Invalid")
     server.on("GET", PATH, refused, Reply(200, NESTED), refused, good, Stream(HOLD))
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "1"})
+        await until(lambda: followed.state == {"a": "1"})
     assert "malformed list: cannot decode" in logged.text
 
 
@@ -469,7 +469,7 @@ async def test_malformed_line_ends_in_a_fresh_list(server, client, logged):
         Stream(*initial(pod("b", 4)), HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"b": "4"})
+        await until(lambda: followed.state == {"b": "4"})
     assert "unable to decode an event from the watch stream" in logged.text
 
 
@@ -483,7 +483,7 @@ async def test_too_many_requests_pauses_the_watch_without_a_relist(server, clien
         Stream(event("ADDED", pod("a", 11)), HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "11"})
+        await until(lambda: followed.state == {"a": "11"})
     assert [short(one.query) for one in server.requests[1:]] == [watch_from(10)] * 3
 
 
@@ -496,7 +496,7 @@ async def test_failing_list_is_told_and_tried_again(server, client, logged):
         Stream(*initial(pod("a", 3)), HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "3"})
+        await until(lambda: followed.state == {"a": "3"})
     assert (
         'E "Failed to watch" err="failed to list *v1.Pod: pods is forbidden" '
         'logger="UnhandledError" reflector="k8s.io/client-go/informers/factory.go:161" '
@@ -514,7 +514,7 @@ async def test_watch_that_ends_at_once_is_followed_by_a_list(server, client, log
         Stream(*initial(pod("a", 11), version=12), HOLD),
     )
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "11"})
+        await until(lambda: followed.state == {"a": "11"})
     assert "very short watch" in logged.text
 
 
@@ -553,7 +553,7 @@ async def test_silent_connection_is_replaced(server, client):
 
     server.serve(PATH, answer)
     async with following(client, idle_seconds=0.3) as followed:
-        await eventually(lambda: followed.state == {"a": "11"})
+        await until(lambda: followed.state == {"a": "11"})
     resumed = [one for one in server.requests if "sendInitialEvents" not in one.query]
     assert short(resumed[0].query) == watch_from(10)
 
@@ -562,7 +562,7 @@ async def test_broken_answer_to_a_watch_is_retried(server, client, monkeypatch):
     monkeypatch.setattr("kscheduler.client.transport.BROKEN_PAUSE_SECONDS", 0)
     server.on("GET", PATH, Broken(), Stream(*initial(pod("a", 3)), HOLD))
     async with following(client) as followed:
-        await eventually(lambda: followed.state == {"a": "3"})
+        await until(lambda: followed.state == {"a": "3"})
 
 
 async def test_burst_of_changes_lets_other_tasks_run(server, client):
@@ -601,7 +601,7 @@ async def test_nothing_is_delivered_while_the_gate_is_shut(server, client):
         with gate.hold():
             with gate.hold():
                 go_on.set()
-                await eventually(lambda: stream.sent == 3)
+                await until(lambda: stream.sent == 3)
             await settle()
             assert followed.state == {"a": "3"}
-        await eventually(lambda: followed.state == {"a": "3", "b": "11"})
+        await until(lambda: followed.state == {"a": "3", "b": "11"})

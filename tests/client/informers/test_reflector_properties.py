@@ -11,7 +11,8 @@ from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.transport import Transport
 from tests.client.following import following
-from tests.client.scripted import bookmark, event, eventually, failing, line, pod, status_body
+from tests.client.scripted import bookmark, event, failing, line, pod, status_body
+from tests.kit.polling import until
 
 NAMES = ["a", "b"]
 
@@ -194,9 +195,9 @@ async def _run(before, rounds, streams):
                 for fault in then:
                     cluster.fault(fault)
                 if wait:
-                    await eventually(lambda: followed.state == cluster.state)
+                    await until(lambda: followed.state == cluster.state)
             cluster.change("last", "put")
-            await eventually(lambda: followed.state == cluster.state)
+            await until(lambda: followed.state == cluster.state)
             consistent(followed.story.calls)
     finally:
         await runner.cleanup()

@@ -6,9 +6,9 @@ import pytest
 
 from kscheduler.api.core import Node
 from kscheduler.api.meta import ObjectMeta
+from kscheduler.runtime.handle import OutOfTreeServices
 from kscheduler.runtime.out_of_tree.health import Limits
-from kscheduler.runtime.out_of_tree.registration import checked
-from kscheduler.runtime.out_of_tree.support import Support
+from kscheduler.runtime.out_of_tree.registration import register_class
 from kscheduler.state.cache import Cache
 
 
@@ -39,9 +39,9 @@ def guarded(handle, recorder, limits):
             methods = {"name": "A", "__init__": lambda self, args, handle: None, **methods}
             plugin_class = type("A", (), methods)
         handle.recorder = recorder
-        handle.outside = Support(limits=limits)
+        handle.out_of_tree = OutOfTreeServices(limits=limits)
         handle.client = SimpleNamespace()
-        return checked(plugin_class, "test")(args, handle)
+        return register_class(plugin_class, "test")(args, handle)
 
     return make
 

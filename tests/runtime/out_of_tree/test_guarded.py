@@ -23,7 +23,6 @@ from kscheduler.framework import (
     unschedulable,
 )
 from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint
-from kscheduler.runtime.out_of_tree import guarded_queueing
 from kscheduler.runtime.out_of_tree.health import Limits
 from kscheduler.runtime.reserve import MAX_WAIT_SECONDS
 
@@ -307,11 +306,12 @@ def test_events_to_register_are_looked_into(registration, guarded):
 async def test_pre_enqueue_that_failed_is_asked_again_without_an_event(
     guarded, make_framework, pod, handle, monkeypatch
 ):
-    monkeypatch.setattr(guarded_queueing, "ASK_AGAIN_SECONDS", 0.01)
+    module = "kscheduler.runtime.out_of_tree.guarded"
+    monkeypatch.setattr(f"{module}.PRE_ENQUEUE_RETRY_SECONDS", 0.01)
     activated = asyncio.Queue()
     handle.activate = activated.put_nowait
     framework = make_framework(guarded(pre_enqueue=boom))
-    background = asyncio.create_task(handle.outside.background.run())
+    background = asyncio.create_task(handle.out_of_tree.background.run())
     for _ in range(2):
         framework.run_pre_enqueue(pod)
     async with asyncio.timeout(10):
@@ -455,7 +455,7 @@ async def test_an_asynchronous_permit_holds_the_pod_until_it_answers(
         return answer
 
     framework = make_framework(guarded(permit=permit, limits=PATIENT))
-    work = asyncio.create_task(handle.outside.background.run())
+    work = asyncio.create_task(handle.out_of_tree.background.run())
     hold = framework.run_permit(cycle, pod, "n0")
     framework.hold(pod, hold)
     assert await framework.wait_on_permit(pod) == want
@@ -474,7 +474,7 @@ async def test_an_asynchronous_permit_ends_when_others_have_decided(
             ended.set()
 
     framework = make_framework(guarded(permit=permit, limits=Limits(wait_seconds=60)))
-    background = asyncio.create_task(handle.outside.background.run())
+    background = asyncio.create_task(handle.out_of_tree.background.run())
     first, second = make_pod("p"), make_pod("p")
     framework.hold(first, framework.run_permit(cycle, first, "n0"))
     for _ in range(5):
@@ -583,9 +583,9 @@ def test_who_keeps_failing_is_named_and_taken_out_if_so_configured(
     for _ in range(2):
         framework.run_score(cycle, pod, nodes)
         framework.run_filter(cycle, pod, nodes)
-    assert handle.outside.health.troubles() == ""
+    assert handle.out_of_tree.health.troubles() == ""
     framework.run_score(cycle, pod, nodes)
-    assert handle.outside.health.troubles() == "A was taken out of profile default-scheduler"
+    assert handle.out_of_tree.health.troubles() == "A was taken out of profile default-scheduler"
     assert metrics.kscheduler_plugin_taken_out.labels("A", "default-scheduler").value == 1
     note = (
         'Plugin "A" was taken out of profile default-scheduler because it kept failing at Score: '
@@ -602,11 +602,11 @@ def test_who_keeps_failing_stays_unless_so_configured(
     framework = make_framework(guarded(score=lambda *args: failing.pop(0)(*args)))
     for _ in range(3):
         framework.run_score(cycle, pod, nodes)
-    assert handle.outside.health.troubles() == (
+    assert handle.out_of_tree.health.troubles() == (
         "A failed 3 times in a row at Score in profile default-scheduler"
     )
     framework.run_score(cycle, pod, nodes)
-    assert handle.outside.health.troubles() == ""
+    assert handle.out_of_tree.health.troubles() == ""
 
 
 def test_the_next_scheduler_begins_with_all_plugins(guarded, cycle, pod, metrics):
@@ -633,9 +633,9 @@ def test_scores_out_of_range_in_a_row_are_counted_as_such(
     framework = make_framework(guarded(score=score, **methods, limits=limits))
     for _ in range(5):
         framework.run_score(cycle, pod, nodes)
-        assert handle.outside.health.troubles() == ""
+        assert handle.out_of_tree.health.troubles() == ""
     framework.run_score(cycle, pod, nodes)
-    assert handle.outside.health.troubles() == "A was taken out of profile default-scheduler"
+    assert handle.out_of_tree.health.troubles() == "A was taken out of profile default-scheduler"
 
 
 def test_one_that_was_taken_out_is_as_if_it_were_not_there(

@@ -9,7 +9,7 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.frozen import frozen, thawed
 from kscheduler.framework.node_column import NodeColumn
 from kscheduler.framework.views import Views
-from kscheduler.state.fork import fork
+from kscheduler.state.what_if import WhatIf
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ def test_a_column_of_ones_own_follows_nodes_that_come_and_go(views, cluster):
 
 def test_a_column_of_ones_own_in_a_what_if(views, cluster, make_pod):
     column = NodeColumn(load)
-    what_if = fork(cluster.snapshot())
-    what_if.add(make_pod("a"), 0)
+    what_if = WhatIf(cluster.snapshot())
+    what_if.add_pod(make_pod("a"), 0)
     assert column(views.nodes(what_if.nodes)).tolist() == [0, 10, 20]
 
 

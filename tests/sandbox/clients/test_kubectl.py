@@ -10,8 +10,8 @@ import yaml
 from aiohttp import web
 
 from kscheduler.sandbox import ApiServer, Kubelets
+from tests.kit.polling import until
 from tests.sandbox.manifests import pod_manifest
-from tests.sandbox.rest import eventually
 
 KUBECTL = shutil.which("kubectl")
 
@@ -76,7 +76,7 @@ def lines(text):
 
 async def test_get_prints_tables(kubectl, objects, nodes):
     objects.create(pod_manifest("p", nodeName=nodes[0]))
-    await eventually(lambda: objects.get("pods", "p")["status"]["phase"] == "Running")
+    await until(lambda: objects.get("pods", "p")["status"]["phase"] == "Running")
     heading, row = lines(await kubectl("get", "pods"))
     assert heading == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
     assert row[:4] == ["p", "1/1", "Running", "0"]
@@ -214,7 +214,7 @@ async def test_describe_tells_about_pods_and_nodes(kubectl, objects, nodes):
 
 async def test_delete_waits_until_it_is_done(kubectl, objects, nodes):
     objects.create(pod_manifest("p", nodeName=nodes[0]))
-    await eventually(lambda: objects.get("pods", "p")["status"]["phase"] == "Running")
+    await until(lambda: objects.get("pods", "p")["status"]["phase"] == "Running")
     assert await kubectl("delete", "pod", "p") == 'pod "p" deleted'
     assert objects.find("pods", "p") is None
     code, _, err = await kubectl.attempt("get", "pod", "p")
@@ -230,7 +230,7 @@ async def test_delete_takes_a_namespace_with_all_in_it(kubectl, objects):
 
 async def test_watch_prints_changes_as_they_come(kubectl, server, objects):
     process = await kubectl.start("get", "pods", "--watch", "--no-headers", "-o", "name")
-    await eventually(lambda: server.open_watches == 1)
+    await until(lambda: server.open_watches == 1)
     objects.create(pod_manifest("p"))
     line = await asyncio.wait_for(process.stdout.readline(), 30)
     assert line == b"pod/p\n"
@@ -261,7 +261,7 @@ async def test_create_label_annotate_patch_and_taint(kubectl, objects, nodes):
 
 async def test_cordon_and_drain(kubectl, objects, nodes):
     objects.create(pod_manifest("p", nodeName=nodes[0]))
-    await eventually(lambda: objects.get("pods", "p")["status"]["phase"] == "Running")
+    await until(lambda: objects.get("pods", "p")["status"]["phase"] == "Running")
     assert await kubectl("cordon", nodes[1]) == f"node/{nodes[1]} cordoned"
     assert objects.get("nodes", nodes[1])["spec"]["unschedulable"] is True
     assert await kubectl("uncordon", nodes[1]) == f"node/{nodes[1]} uncordoned"

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from kscheduler.sandbox.controllers.volumes import VolumeControllers, default_storage_class
+from tests.kit.polling import until
 from tests.sandbox.manifests import node_manifest, pod_manifest
-from tests.sandbox.rest import eventually
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -75,11 +75,9 @@ async def settled(objects, name="c"):
     """The claim, when all that was asked for has been done."""
     objects.create(volume("for-last", claimRef={"namespace": "default", "name": "last"}))
     objects.create(claim("last"))
-    await eventually(lambda: phase(objects, "last") == "Bound")
+    await until(lambda: phase(objects, "last") == "Bound")
     objects.delete("persistentvolumeclaims", "last")
-    await eventually(
-        lambda: objects.get("persistentvolumes", "for-last")["status"]["phase"] != "Bound"
-    )
+    await until(lambda: objects.get("persistentvolumes", "for-last")["status"]["phase"] != "Bound")
     objects.delete("persistentvolumes", "for-last")
     return objects.get("persistentvolumeclaims", name)
 
@@ -90,7 +88,7 @@ def phase(objects, name):
 
 
 async def bound(objects, name="c"):
-    await eventually(lambda: phase(objects, name) == "Bound")
+    await until(lambda: phase(objects, name) == "Bound")
     return objects.get("persistentvolumeclaims", name)
 
 
@@ -179,16 +177,14 @@ class TestBinding:
         cluster.create(claim())
         await bound(cluster)
         cluster.delete("persistentvolumeclaims", "c")
-        await eventually(
-            lambda: cluster.get("persistentvolumes", "pv")["status"]["phase"] == "Released"
-        )
+        await until(lambda: cluster.get("persistentvolumes", "pv")["status"]["phase"] == "Released")
 
     async def test_a_claim_whose_volume_is_gone_is_lost(self, cluster):
         cluster.create(volume())
         cluster.create(claim())
         await bound(cluster)
         cluster.delete("persistentvolumes", "pv")
-        await eventually(lambda: phase(cluster, "c") == "Lost")
+        await until(lambda: phase(cluster, "c") == "Lost")
 
 
 class TestProvisioning:
@@ -202,7 +198,7 @@ class TestProvisioning:
         assert made["spec"]["capacity"] == {"storage": "5Gi"}
         assert "nodeAffinity" not in made["spec"]
         cluster.delete("persistentvolumeclaims", "c")
-        await eventually(lambda: not cluster.list("persistentvolumes"))
+        await until(lambda: not cluster.list("persistentvolumes"))
 
     async def test_where_a_node_was_selected(self, cluster):
         cluster.create(node_manifest("n", labels={"zone": "a", "rack": "r"}))
@@ -262,8 +258,8 @@ class TestEphemeral:
         [reference] = found["metadata"]["ownerReferences"]
         assert (reference["uid"], reference["controller"]) == (owner["metadata"]["uid"], True)
         cluster.delete("pods", "p", grace_period_seconds=0)
-        await eventually(lambda: not cluster.list("persistentvolumeclaims"))
-        await eventually(lambda: not cluster.list("persistentvolumes"))
+        await until(lambda: not cluster.list("persistentvolumeclaims"))
+        await until(lambda: not cluster.list("persistentvolumes"))
 
     async def test_somebody_else_s_claim_stays(self, cluster):
         cluster.create(claim("p-v"))
@@ -289,29 +285,29 @@ class TestAttachments:
         await bound(cluster)
         assert self.attached(cluster) == set()
         cluster.bind("p", "n")
-        await eventually(lambda: self.attached(cluster) == {("n", "pv")})
+        await until(lambda: self.attached(cluster) == {("n", "pv")})
         cluster.create(using("c", name="q", nodeName="n"))
         cluster.delete("pods", "p", grace_period_seconds=0)
         await settled(cluster)
         assert self.attached(cluster) == {("n", "pv")}
         cluster.delete("pods", "q", grace_period_seconds=0)
-        await eventually(lambda: self.attached(cluster) == set())
+        await until(lambda: self.attached(cluster) == set())
 
     async def test_when_the_claim_is_bound_after_the_pod(self, cluster):
         cluster.create(claim())
         cluster.create(using("c", nodeName="n"))
         cluster.create(volume())
-        await eventually(lambda: self.attached(cluster) == {("n", "pv")})
+        await until(lambda: self.attached(cluster) == {("n", "pv")})
 
     async def test_not_for_pods_that_have_ended(self, cluster):
         cluster.create(volume())
         cluster.create(claim())
         cluster.create(using("c", nodeName="n"))
-        await eventually(lambda: self.attached(cluster) == {("n", "pv")})
+        await until(lambda: self.attached(cluster) == {("n", "pv")})
         cluster.update(
             "pods", "p", lambda pod: pod["status"].update(phase="Failed"), subresource="status"
         )
-        await eventually(lambda: self.attached(cluster) == set())
+        await until(lambda: self.attached(cluster) == set())
 
     async def test_not_by_drivers_that_have_nothing_to_attach(self, cluster):
         cluster.create(

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from kscheduler.sandbox import Kubelets, NodeShape
+from tests.kit.polling import until
 from tests.sandbox.manifests import PODS, node_manifest, pod_manifest
-from tests.sandbox.rest import eventually
 
 LEASES = "leases.coordination.k8s.io"
 
@@ -49,7 +49,7 @@ async def test_a_bound_pod_runs_with_all_a_kubelet_reports(server, kubelets, obj
     (node,) = kubelets.add_nodes(1)
     objects.create(asking("p", "1"))
     objects.bind("p", node)
-    await eventually(lambda: phase(objects, "p") == "Running")
+    await until(lambda: phase(objects, "p") == "Running")
     pod = objects.get("pods", "p")
     state = pod["status"]
     conditions = {one["type"]: one["status"] for one in state["conditions"]}
@@ -75,7 +75,7 @@ async def test_what_happens_is_seen_by_watchers(rest, kubelets, objects):
     async with rest.watch(PODS) as events:
         objects.create(asking("p", "1"))
         objects.bind("p", node)
-        await eventually(lambda: phase(objects, "p") == "Running")
+        await until(lambda: phase(objects, "p") == "Running")
         await rest.delete(f"{PODS}/p")
         kinds = [kind for kind, _ in await events.names(6)]
     assert kinds == ["ADDED", "MODIFIED", "MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
@@ -85,9 +85,9 @@ async def test_a_deleted_pod_ends(kubelets, objects):
     (node,) = kubelets.add_nodes(1)
     objects.create(asking("p", "1"))
     objects.bind("p", node)
-    await eventually(lambda: phase(objects, "p") == "Running")
+    await until(lambda: phase(objects, "p") == "Running")
     objects.delete("pods", "p")
-    await eventually(lambda: objects.find("pods", "p") is None)
+    await until(lambda: objects.find("pods", "p") is None)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ async def test_a_pod_that_does_not_fit_fails(kubelets, objects, pod, reason, mes
     for manifest in (first, pod):
         objects.create(manifest)
         objects.bind(manifest["metadata"]["name"], "n")
-    await eventually(lambda: phase(objects, "late") == "Failed")
+    await until(lambda: phase(objects, "late") == "Failed")
     state = objects.get("pods", "late")["status"]
     assert (state["reason"], state["message"]) == (reason, message)
-    await eventually(lambda: phase(objects, "first") == "Running")
+    await until(lambda: phase(objects, "first") == "Running")
     (event,) = objects.list("events")
     assert (event["type"], event["reason"]) == ("Warning", reason)
 
@@ -141,9 +141,9 @@ async def test_room_is_free_again_when_a_pod_is_gone(kubelets, objects):
     for name in ("a", "b"):
         objects.create(asking(name, "1"))
         objects.bind(name, node)
-        await eventually(lambda name=name: phase(objects, name) == "Running")
+        await until(lambda name=name: phase(objects, name) == "Running")
         objects.delete("pods", name)
-        await eventually(lambda name=name: objects.find("pods", name) is None)
+        await until(lambda name=name: objects.find("pods", name) is None)
 
 
 async def test_a_node_holds_only_so_many_pods(kubelets, objects):
@@ -151,14 +151,14 @@ async def test_a_node_holds_only_so_many_pods(kubelets, objects):
     for name in ("a", "b"):
         objects.create(pod_manifest(name))
         objects.bind(name, node)
-    await eventually(lambda: phase(objects, "b") == "Failed")
+    await until(lambda: phase(objects, "b") == "Failed")
     assert objects.get("pods", "b")["status"]["reason"] == "OutOfpods"
 
 
 async def test_a_pod_waits_for_a_node_that_does_not_exist_yet(kubelets, objects):
     objects.create(pod_manifest("p", nodeName="later"))
     objects.create(node_manifest("later"))
-    await eventually(lambda: phase(objects, "p") == "Running")
+    await until(lambda: phase(objects, "p") == "Running")
 
 
 async def test_pods_on_a_paused_node_stay_as_they_are_until_it_resumes(kubelets, objects):
@@ -167,18 +167,18 @@ async def test_pods_on_a_paused_node_stay_as_they_are_until_it_resumes(kubelets,
     for name, node in (("a", dead), ("b", alive)):
         objects.create(pod_manifest(name))
         objects.bind(name, node)
-    await eventually(lambda: phase(objects, "b") == "Running")
+    await until(lambda: phase(objects, "b") == "Running")
     assert phase(objects, "a") == "Pending"
     kubelets.resume(dead)
-    await eventually(lambda: phase(objects, "a") == "Running")
+    await until(lambda: phase(objects, "a") == "Running")
 
 
 async def test_leases_are_renewed(kubelets, objects):
     (node,) = kubelets.add_nodes(1)
-    first = await eventually(lambda: objects.find(LEASES, node, "kube-node-lease"))
+    first = await until(lambda: objects.find(LEASES, node, "kube-node-lease"))
     assert first["spec"]["holderIdentity"] == node
     assert first["metadata"]["ownerReferences"][0]["name"] == node
-    await eventually(
+    await until(
         lambda: (
             objects.get(LEASES, node, "kube-node-lease")["spec"]["renewTime"]
             > first["spec"]["renewTime"]
@@ -197,7 +197,7 @@ async def test_pods_that_ran_before_are_counted(server, objects):
     played = Kubelets(server.registry, start_seconds=0)
     task = asyncio.create_task(played.run())
     objects.create(asking("new", "2", nodeName="n"))
-    await eventually(lambda: phase(objects, "new") == "Failed")
+    await until(lambda: phase(objects, "new") == "Failed")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -210,4 +210,4 @@ async def test_a_thousand_nodes_run_five_thousand_pods(kubelets, objects):
         if number % 500 == 0:
             await asyncio.sleep(0)
     running = {"field_selector": "status.phase=Running"}
-    await eventually(lambda: objects.count("pods", **running) == 5000, seconds=120)
+    await until(lambda: objects.count("pods", **running) == 5000, seconds=120)
