@@ -46,10 +46,12 @@ def configuration() -> Iterator[str]:
     )
     for kind in types_of(KubeSchedulerConfiguration, *ARGS):
         yield f"## {kind.__name__}"
-        meanings = MEANINGS[kind.__name__]
+        meanings = MEANINGS.get(kind.__name__, {})
         rows = [("field", "type", "default", "meaning"), ("---",) * 4]
         for name, field in fields_of(kind):
-            rows.append((f"`{name}`", type_name(field), default(field), meanings[name]))
+            rows.append(
+                (f"`{name}`", type_name(field), default(field), field.description or meanings[name])
+            )
         yield table(rows)
 
 
@@ -65,12 +67,18 @@ def types_of(*roots: type[BaseModel]) -> list[type[BaseModel]]:
     waiting = list(roots)
     while waiting:
         kind = waiting.pop(0)
-        if kind in found or kind.__name__ not in MEANINGS:
+        if kind in found or not is_explained(kind):
             continue
         found.append(kind)
         inner = [t for _, field in fields_of(kind) for t in models_in(field.annotation)]
         waiting = inner + waiting
     return found
+
+
+def is_explained(kind: type[BaseModel]) -> bool:
+    """Whether the page has a table for a type: its fields are described, or in meanings.yaml."""
+    fields = [field for _, field in fields_of(kind)]
+    return kind.__name__ in MEANINGS or any(field.description for field in fields)
 
 
 def models_in(annotation: object) -> Iterator[type[BaseModel]]:
@@ -83,7 +91,7 @@ def models_in(annotation: object) -> Iterator[type[BaseModel]]:
 def type_name(field: FieldInfo) -> str:
     inner = next(models_in(field.annotation), None)
     text = str(field.annotation)
-    if inner is not None and inner.__name__ in MEANINGS:
+    if inner is not None and is_explained(inner):
         name = f"[{inner.__name__}](#{inner.__name__.lower()})"
     elif "PluginArgs" in text:
         name = "object"

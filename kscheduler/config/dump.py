@@ -18,10 +18,10 @@ from kscheduler.config.plugin_args import RawArgs
 from kscheduler.config.wire import V1, Model, WireField, wire_fields
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.duration import Duration
-from kscheduler.gotext.json_text import parse_json, plain
+from kscheduler.gotext.json_text import json_float32, marshal, parse_json, plain
+from kscheduler.gotext.strconv import format_float
 from kscheduler.gotext.unmarshal import ListOf, Pointer, Scalar
-from kscheduler.gotext.values import general_float, json_float32, json_text
-from kscheduler.gotext.yaml_scalars import LONG_TAG, reads_as_text
+from kscheduler.gotext.yaml_text import LONG_TAG, reads_as_text
 
 
 def to_yaml(config: KubeSchedulerConfiguration) -> str:
@@ -29,7 +29,7 @@ def to_yaml(config: KubeSchedulerConfiguration) -> str:
 
 
 def to_json(config: KubeSchedulerConfiguration) -> str:
-    return json_text(to_tree(config))
+    return marshal(to_tree(config))
 
 
 def to_tree(model: Model) -> dict[str, Any]:
@@ -104,9 +104,9 @@ def _scalar(dumper: yaml.SafeDumper, value: object) -> yaml.ScalarNode:
         if UNPRINTABLE.search(value):
             raise ConfigError("yaml: control characters are not allowed")
         style = "|" if "\n" in value else None if reads_as_text(value) else '"'
-    text = general_float(value) if isinstance(value, float) else str(value)
+    text = format_float(value) if isinstance(value, float) else str(value)
     if value is None or isinstance(value, bool):
-        text = json_text(value)
+        text = marshal(value)
     return dumper.represent_scalar(TAGS[yaml.ScalarNode], text, style)
 
 

@@ -19,8 +19,8 @@ from kscheduler.config.wire import GROUP, Model, decode
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
 from kscheduler.gotext.document import INTERNAL_VERSION, Kind, kind_of, parse_document, with_default
+from kscheduler.gotext.strconv import quote
 from kscheduler.gotext.unmarshal import UnmarshalError
-from kscheduler.logs import quote
 
 SCHEME = quote("pkg/scheduler/apis/config/scheme/scheme.go:29")
 

@@ -8,8 +8,8 @@ from kscheduler.config.emulation import BINARY
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.label_manifest import ManifestError, read_manifest
 from kscheduler.config.options import Options
-from kscheduler.gotext.values import json_text
-from kscheduler.logs import quote
+from kscheduler.gotext.json_text import marshal
+from kscheduler.gotext.strconv import quote
 
 log = logs.logger(__name__)
 
@@ -164,7 +164,7 @@ def _disabled_problems(names: Sequence[str]) -> Iterator[str]:
     for name in names:
         if not re.fullmatch(METRIC, name):
             yield (
-                f"metrics.disabledMetrics: Invalid value: {json_text(names)}: must be fully "
+                f"metrics.disabledMetrics: Invalid value: {marshal(names)}: must be fully "
                 f"qualified metric names matching {quote(f'^{METRIC}$')}, got {quote(name)}"
             )
             return
@@ -196,8 +196,8 @@ def _metrics_options(options: Options) -> str:
         "allowListMapping": dict(sorted((options.allow_metric_labels or {}).items())),
         "allowListMappingManifest": options.allow_metric_labels_manifest,
     }
-    return json_text({name: value for name, value in said.items() if value})
+    return marshal({name: value for name, value in said.items() if value})
 
 
 def _sorted_json(labels: Mapping[str, str]) -> str:
-    return json_text(dict(sorted(labels.items())))
+    return marshal(dict(sorted(labels.items())))

@@ -25,7 +25,7 @@ from kscheduler.config.model import (
 from kscheduler.config.plugin_args import Gates
 from kscheduler.errors import ConfigError
 from kscheduler.extension_points import JUDGING_POINTS, Point
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 log = logs.logger(__name__)
 

@@ -38,7 +38,7 @@ from kscheduler.framework.status import (
     rejected_for_good,
     unschedulable,
 )
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.plugins.helper import signers
 from kscheduler.state.disks import any_disks_conflict
 from kscheduler.state.nodes_view import Nodes

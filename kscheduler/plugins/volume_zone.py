@@ -37,7 +37,7 @@ from kscheduler.framework.status import (
     rejected_for_good,
     unresolvable,
 )
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.plugins.helper import signers
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

@@ -16,7 +16,7 @@ from kscheduler.framework.in_tree import BindPlugin, PostBindPlugin, PreBindPlug
 from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.status import SKIP, Code, Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
+from kscheduler.runtime.plugin_calls import PluginCalls
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.pod_info import PodInfo
 
@@ -31,10 +31,10 @@ class Binding:
         bind: Sequence[BindPlugin],
         post_bind: Sequence[PostBindPlugin],
     ) -> None:
-        self._pre_flight_point = ExtensionPoint("PreBindPreFlight", profile, metrics)
-        self._pre_bind_point = ExtensionPoint("PreBind", profile, metrics)
-        self._bind_point = ExtensionPoint("Bind", profile, metrics)
-        self._post_bind_point = ExtensionPoint("PostBind", profile, metrics)
+        self._pre_flight_point = PluginCalls("PreBindPreFlight", profile, metrics)
+        self._pre_bind_point = PluginCalls("PreBind", profile, metrics)
+        self._bind_point = PluginCalls("Bind", profile, metrics)
+        self._post_bind_point = PluginCalls("PostBind", profile, metrics)
         self._pods_in_pre_bind = pods_in_pre_bind
         self._pre_bind = pre_bind
         self._bind = bind
@@ -44,14 +44,14 @@ class Binding:
         """None if some plugin has work to do before binding, SKIP if none has, or an error."""
         started = perf_counter()
         status = self._pre_flights(cycle, pod, node)
-        self._pre_flight_point.took(status, started)
+        self._pre_flight_point.observe(status, started)
         return status
 
     def _pre_flights(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None:
         skipped: set[str] = set()
         parallel: set[str] = set()
         for plugin in self._pre_bind:
-            answer = self._pre_flight_point.ask(
+            answer = self._pre_flight_point.call(
                 plugin.name, plugin.pre_bind_pre_flight, cycle, pod, node
             )
             if isinstance(answer, PreFlight):
@@ -80,12 +80,12 @@ class Binding:
                     raise
             if status is not None:
                 break
-        self._pre_bind_point.took(status, started)
+        self._pre_bind_point.observe(status, started)
         return status
 
     def has_nothing_to_pre_bind(self) -> None:
         """PreBind counts all the same."""
-        self._pre_bind_point.took(None, perf_counter())
+        self._pre_bind_point.observe(None, perf_counter())
 
     def _called_off(self, pod: PodInfo, plugin: str) -> Status | None:
         """The error to fail with if preemption, and nobody else, cancelled the work."""
@@ -132,28 +132,28 @@ class Binding:
     async def _run_one(
         self, plugin: PreBindPlugin, cycle: CycleState, pod: PodInfo, node: str
     ) -> Status | None:
-        answer = await self._pre_bind_point.ask_and_wait(
+        answer = await self._pre_bind_point.call_async(
             plugin.name, plugin.pre_bind, cycle, pod, node
         )
-        return self._pre_bind_point.unless_success(plugin.name, answer, pod, node)
+        return self._pre_bind_point.failure_of(plugin.name, answer, pod, node)
 
     async def run_bind(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None:
         """None once a plugin has bound the pod; SKIP, which is a failure, if none would."""
         started = perf_counter()
         status: Status | None = SKIP
         for plugin in self._bind:
-            answer = await self._bind_point.ask_and_wait(plugin.name, plugin.bind, cycle, pod, node)
+            answer = await self._bind_point.call_async(plugin.name, plugin.bind, cycle, pod, node)
             if answer is None or answer.code is not Code.SKIP:
-                status = self._bind_point.unless_success(plugin.name, answer, pod, node)
+                status = self._bind_point.failure_of(plugin.name, answer, pod, node)
                 break
-        self._bind_point.took(status, started)
+        self._bind_point.observe(status, started)
         return status
 
     def run_post_bind(self, cycle: CycleState, pod: PodInfo, node: str) -> None:
         started = perf_counter()
         for plugin in self._post_bind:
-            self._post_bind_point.ask(plugin.name, plugin.post_bind, cycle, pod, node)
-        self._post_bind_point.took(None, started)
+            self._post_bind_point.call(plugin.name, plugin.post_bind, cycle, pod, node)
+        self._post_bind_point.observe(None, started)
 
 
 def _refused_pre_flight(plugin: str, answer: Status) -> Status:

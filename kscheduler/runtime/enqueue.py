@@ -11,13 +11,13 @@ from kscheduler.framework.cluster_event import WAKING_KINDS, Action, ClusterEven
 from kscheduler.framework.in_tree import EnqueueExtensions, Plugin, PreEnqueuePlugin
 from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
+from kscheduler.runtime.plugin_calls import PluginCalls
 from kscheduler.state.pod_info import PodInfo
 
 
 class PreEnqueueing:
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PreEnqueuePlugin]) -> None:
-        self._point = ExtensionPoint("PreEnqueue", profile, metrics)
+        self._point = PluginCalls("PreEnqueue", profile, metrics)
         self._plugins = tuple(plugins)
         # The same, each of them first in turn.
         self._beginning_with = {
@@ -34,7 +34,7 @@ class PreEnqueueing:
             if status is not None:
                 break
         # Upstream reports Success here whatever the answer.
-        self._point.took(None, started)
+        self._point.observe(None, started)
         return status
 
     def still_gates(self, pod: PodInfo, name: str, /) -> bool:
@@ -51,7 +51,7 @@ class PreEnqueueing:
         try:
             answer = plugin.pre_enqueue(pod)
         except Exception as error:
-            answer = self._point.raised(plugin.name, error)
+            answer = self._point.exception_status(plugin.name, error)
         return None if answer is None or answer.code is Code.SUCCESS else answer.by(plugin.name)
 
 

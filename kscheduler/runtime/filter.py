@@ -17,8 +17,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.in_tree import FilterPlugin
 from kscheduler.framework.status import Charge, Code, Mask, Rejection, Rows, Status
 from kscheduler.metrics import Counter, Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
-from kscheduler.runtime.plugin_in_stack import calls_plugins
+from kscheduler.runtime.plugin_calls import PluginCalls, calls_plugins
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -94,7 +93,7 @@ class _Call(NamedTuple):
 
 class Filtering:
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[FilterPlugin]) -> None:
-        self._point = ExtensionPoint("Filter", profile, metrics)
+        self._point = PluginCalls("Filter", profile, metrics)
         self._calls = [
             _Call(
                 plugin.name,
@@ -115,9 +114,9 @@ class Filtering:
         """Whether somebody who takes part pays for each node it is shown."""
         return any(name not in cycle.skip_filter for name in self._node_by_node)
 
-    def took(self, status: Status | None, started: float) -> None:
+    def observe(self, status: Status | None, started: float) -> None:
         """The search for feasible nodes is over, nominated pods included."""
-        self._point.took(status, started)
+        self._point.observe(status, started)
 
     def run_filter(
         self, cycle: CycleState, pod: PodInfo, nodes: Nodes, within: Mask | None = None
@@ -169,9 +168,9 @@ class Filtering:
                 worst = max(worst, code)
                 result.charge(plugin.name, nodes.rows, hit, code, reason)
         except Exception as error:
-            status = self._point.raised(plugin.name, error)
+            status = self._point.exception_status(plugin.name, error)
             result.charge(plugin.name, nodes.rows, alive, Code.ERROR, status.message)
             remaining, worst = np.zeros_like(alive), Code.ERROR
         if cycle.sampled:
-            self._point.plugin_took(plugin.name, worst, started)
+            self._point.observe_plugin(plugin.name, worst, started)
         return remaining

@@ -67,7 +67,7 @@ class Framework:
 
         filtering = Filtering(profile, metrics, at(Point.FILTER))
         self.run_filter = filtering.run_filter
-        self.filter_took = filtering.took
+        self.observe_filter = filtering.observe
         self.filters_node_by_node = filtering.is_node_by_node
         self.filters_locally = filtering.is_local
         nominated = FilteringWithNominated(pre_filtering, filtering, handle.nominator)

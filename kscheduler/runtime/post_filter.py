@@ -12,8 +12,7 @@ from kscheduler.framework.in_tree import PostFilterPlugin
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import Code, Diagnosis, Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
-from kscheduler.runtime.plugin_in_stack import calls_plugins
+from kscheduler.runtime.plugin_calls import PluginCalls, calls_plugins
 from kscheduler.state.pod_info import PodInfo
 
 Preparation = Callable[[], Awaitable[PostFilterResult]]
@@ -53,7 +52,7 @@ class _Answers:
 
 class PostFiltering:
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PostFilterPlugin]) -> None:
-        self._point = ExtensionPoint("PostFilter", profile, metrics)
+        self._point = PluginCalls("PostFilter", profile, metrics)
         self._plugins = plugins
 
     def run_post_filter(
@@ -63,13 +62,13 @@ class PostFiltering:
         result = self._ask_all(cycle, pod, diagnosis, _Answers())
         if result.preparation is not None:
             return replace(result, preparation=partial(self._end, result.preparation, started))
-        self._point.took(result.status, started)
+        self._point.observe(result.status, started)
         return result
 
     async def _end(self, preparation: Preparation, started: float) -> PostFilterResult:
         """Only now it is known how it ended, and how long it took."""
         result = await preparation()
-        self._point.took(result.status, started)
+        self._point.observe(result.status, started)
         return result
 
     def _ask_all(
@@ -83,7 +82,7 @@ class PostFiltering:
                 wait = partial(self._answered, cycle, plugin, result, started)
                 goes_on = partial(self._go_on, cycle, pod, diagnosis, answers, plugin, wait)
                 return replace(result, preparation=goes_on)
-            self._plugin_took(cycle, plugin, result, started)
+            self._observe_plugin(cycle, plugin, result, started)
             if answers.add(plugin.name, result):
                 break
         return answers.conclusion
@@ -113,7 +112,7 @@ class PostFiltering:
                 result = await result.preparation()
             except Exception as error:
                 result = self._failed(plugin, error)
-        self._plugin_took(cycle, plugin, result, started)
+        self._observe_plugin(cycle, plugin, result, started)
         return result
 
     @calls_plugins("PostFilter", by="plugin")
@@ -125,13 +124,13 @@ class PostFiltering:
         except Exception as error:
             return self._failed(plugin, error)
 
-    def _plugin_took(
+    def _observe_plugin(
         self, cycle: CycleState, plugin: PostFilterPlugin, result: PostFilterResult, started: float
     ) -> None:
         if cycle.sampled:
-            self._point.plugin_took(plugin.name, result.status.code, started)
+            self._point.observe_plugin(plugin.name, result.status.code, started)
 
     def _failed(self, plugin: PostFilterPlugin, error: Exception) -> PostFilterResult:
-        raised = self._point.raised(plugin.name, error)
+        raised = self._point.exception_status(plugin.name, error)
         text = f'running PostFilter plugin "{plugin.name}": {raised.message}'
         return PostFilterResult(Status(Code.ERROR, (text,), plugin.name))

@@ -22,8 +22,7 @@ from kscheduler.framework.in_tree import (
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import SKIP, Code, Rows, Status
 from kscheduler.metrics import Counter, Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
-from kscheduler.runtime.plugin_in_stack import calls_plugins
+from kscheduler.runtime.plugin_calls import PluginCalls, calls_plugins
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -54,7 +53,7 @@ class _Call(NamedTuple):
 
 class PreFiltering:
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PreFilterPlugin]) -> None:
-        self._point = ExtensionPoint("PreFilter", profile, metrics)
+        self._point = PluginCalls("PreFilter", profile, metrics)
         point = self._point
         self._calls = [
             _Call(plugin.name, plugin.pre_filter, point.evaluations(plugin.name))
@@ -68,7 +67,7 @@ class PreFiltering:
     def run_pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterOutcome:
         started = perf_counter()
         outcome = self._ask_all(cycle, pod, nodes)
-        self._point.took(outcome.status, started)
+        self._point.observe(outcome.status, started)
         return outcome
 
     @calls_plugins("PreFilter", by="name")
@@ -82,7 +81,7 @@ class PreFiltering:
             try:
                 answer = ask(cycle, pod, nodes)
             except Exception as error:
-                answer = self._point.raised(name, error)
+                answer = self._point.exception_status(name, error)
             if answer is None:
                 evaluations.value += 1
                 continue
@@ -159,11 +158,11 @@ class PreFiltering:
             try:
                 status = ask(plugin)
             except Exception as error:
-                status = self._point.raised(plugin.name, error)
+                status = self._point.exception_status(plugin.name, error)
             code = Code.SUCCESS if status is None else status.code
             if cycle.sampled:
                 part = f"PreFilterExtension{what}"
-                self._point.plugin_took(plugin.name, code, started, part)
+                self._point.observe_plugin(plugin.name, code, started, part)
             if status is not None and code is not Code.SUCCESS:
                 text = f'running {what} on PreFilter plugin "{plugin.name}": {status.message}'
                 return Status(Code.ERROR, (text,))

@@ -26,8 +26,7 @@ from kscheduler.framework.status import (
     Status,
 )
 from kscheduler.metrics import Counter, Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
-from kscheduler.runtime.plugin_in_stack import calls_plugins
+from kscheduler.runtime.plugin_calls import PluginCalls, calls_plugins
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -100,8 +99,8 @@ class Scoring:
         score: Sequence[ScorePlugin],
         weights: Mapping[str, int],
     ) -> None:
-        self._pre_score_point = ExtensionPoint("PreScore", profile, metrics)
-        self._score_point = ExtensionPoint("Score", profile, metrics)
+        self._pre_score_point = PluginCalls("PreScore", profile, metrics)
+        self._score_point = PluginCalls("Score", profile, metrics)
         self._pre_scores = [
             _PreScore(one.name, one.pre_score, self._pre_score_point.evaluations(one.name))
             for one in pre_score
@@ -130,7 +129,7 @@ class Scoring:
         """None, or the error of the plugin that could not prepare."""
         started = perf_counter()
         status = self._prepare_all(cycle, pod, nodes)
-        self._pre_score_point.took(status, started)
+        self._pre_score_point.observe(status, started)
         return status
 
     @calls_plugins("PreScore", by="name")
@@ -140,7 +139,7 @@ class Scoring:
             try:
                 answer = ask(cycle, pod, nodes)
             except Exception as error:
-                answer = self._pre_score_point.raised(name, error)
+                answer = self._pre_score_point.exception_status(name, error)
             if answer is SKIP or (answer is not None and answer.code is Code.SKIP):
                 skipping.add(name)
                 continue
@@ -157,7 +156,7 @@ class Scoring:
             result = self._board(cycle, pod, nodes)
         except ScoringError as error:
             result = Status(Code.ERROR, (str(error),))
-        self._score_point.took(result if isinstance(result, Status) else None, started)
+        self._score_point.observe(result if isinstance(result, Status) else None, started)
         return result
 
     @calls_plugins("Score", by="plugin")
@@ -187,7 +186,7 @@ class Scoring:
         return ScoreBoard(names, weights, raw, normalized, weights.dot(normalized))
 
     def _failed(self, what: str, plugin: _Score, error: Exception) -> ScoringError:
-        status = self._score_point.raised(plugin.name, error)
+        status = self._score_point.exception_status(plugin.name, error)
         return ScoringError(f'{what}: plugin "{plugin.name}" failed with: {status.message}')
 
     def _misjudged(self, pod: PodInfo, plugin: str, score: int) -> ScoringError:

@@ -16,8 +16,8 @@ from urllib.parse import unquote_plus
 from aiohttp import web
 
 from kscheduler.config.dump import yaml_text
-from kscheduler.gotext.values import json_text
-from kscheduler.logs import quote
+from kscheduler.gotext.json_text import marshal
+from kscheduler.gotext.strconv import quote
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -110,7 +110,7 @@ def encoded(
     elif _wants_indentation(request):
         body = f"{indented(document)}\n"
     else:
-        body = f"{json_text(document)}\n"
+        body = f"{marshal(document)}\n"
     return _document(body, content_type or media_type, status)
 
 

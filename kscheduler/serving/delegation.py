@@ -28,7 +28,7 @@ from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.options import Options
 from kscheduler.errors import ConfigError
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.metrics import Metrics
 from kscheduler.serving.access import Authenticator, Authorizer
 from kscheduler.serving.access_metrics import (

@@ -14,7 +14,7 @@ from itertools import groupby
 from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
-from kscheduler.gotext.values import general_float
+from kscheduler.gotext.strconv import format_float
 
 GAUGE = "gauge"
 _KINDS = {"counter": 0, "gauge": 1, "unknown": 3, "untyped": 3, "histogram": 4}
@@ -81,7 +81,7 @@ def number_text(value: float) -> str:
         return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
     if value == int(value) and abs(value) < _PLAIN_BELOW:
         return str(int(value))
-    return general_float(float(value))
+    return format_float(float(value))
 
 
 def _family(family: Metric) -> bytes:

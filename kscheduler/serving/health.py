@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from prometheus_client import Metric
 
 from kscheduler import logs
+from kscheduler.gotext.strconv import quote
 
 log = logs.logger(__name__)
 
@@ -71,7 +72,7 @@ def examine(
             lines.append(f"[-]{check.name} failed: reason withheld\n")
     unknown = sorted(exclude - {check.name for check in checks})
     if unknown:
-        names = ",".join(map(logs.quote, unknown))
+        names = ",".join(map(quote, unknown))
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
     if failures:
         _tell(endpoint, failures)

@@ -23,8 +23,7 @@ from kscheduler import logs
 from kscheduler.config.options import CertKey, Options
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
-from kscheduler.gotext.strconv import parse_uint
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import parse_uint, quote
 from kscheduler.private_files import ANOTHER_USERS, write_private_file
 from kscheduler.serving.tls_flags import (
     curve_names,

@@ -18,7 +18,7 @@ from kscheduler import logs
 from kscheduler.api.core import ConfigMap
 from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.gotext import files
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 if TYPE_CHECKING:
     from kscheduler.serving.client_certificate import Authorities

@@ -15,7 +15,7 @@ from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, Inter
 from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
 from kscheduler.plugins.node_affinity.plugin import NodeAffinity
 from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
-from kscheduler.plugins.pod_topology_spread.default_selector import DefaultSelector
+from kscheduler.plugins.pod_topology_spread.constraints import DefaultSelector
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from tests.adversary.work import work_of
 from tests.plugins.topologies import (

@@ -21,7 +21,7 @@ from kscheduler.api.storage import StorageClass
 from kscheduler.api.volume_claims import claim_name, class_of_claim, ownership_problem
 from kscheduler.framework.listers import Listers
 from kscheduler.framework.status import Status, failed, rejected_for_good
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 NO_NAME = "PersistentVolumeClaim had no name"
 

@@ -49,7 +49,7 @@ from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.status import SKIP, Code, Rejection, Scores, Status, failed
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.plugins.helper import signers
 from kscheduler.plugins.volume_binding.assume_cache import PVAssumeCache, PVCAssumeCache
 from kscheduler.plugins.volume_binding.binder import AssumedPodVolumes, VolumeBinder, claims_of

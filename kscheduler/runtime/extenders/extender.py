@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.errors import KschedulerError
 from kscheduler.gotext.json_text import is_finished
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.runtime.extenders import messages
 from kscheduler.runtime.extenders.messages import HostPriority, Victims
 from kscheduler.state.nodes_view import Nodes

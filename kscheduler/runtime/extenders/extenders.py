@@ -18,7 +18,7 @@ import numpy as np
 from kscheduler import logs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.status import MAX_NODE_SCORE, Code, Diagnosis, Rows, Scores
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.runtime.extenders.extender import Extender, ExtenderError
 from kscheduler.runtime.extenders.messages import Victims
 from kscheduler.state.columns import wrap_int64

@@ -31,7 +31,6 @@ from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.extension_points import METHOD_OF_POINT, METHODS, Method, Point, points_of
 from kscheduler.framework.in_tree import Plugin
 from kscheduler.framework.views import Views
-from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree import args as plugin_args
 from kscheduler.runtime.out_of_tree.guard import Guard
@@ -39,6 +38,7 @@ from kscheduler.runtime.out_of_tree.guarded import Guarded
 from kscheduler.runtime.out_of_tree.handle import PluginHandle
 from kscheduler.runtime.out_of_tree.health import PluginHealth
 from kscheduler.runtime.out_of_tree.per_node import adapted
+from kscheduler.runtime.plugin_calls import text_of
 
 log = logs.logger(__name__)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kscheduler.client.extender_url import AddressError, address
+from kscheduler.client.extender import AddressError, address
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""Soft spread constraints at work: the fewer matching pods around a node, the better.
+"""Score by soft constraints: the fewer matching pods in a node's domains, the better.
 
 A node's raw score is the sum of the matching pods in its domains, each weighted by the logarithm of
 the number of domains, so that few large domains do not outweigh many small ones.
+
+Mirrors scoring.go of the plugin.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.status import MAX_NODE_SCORE, Mask, Scores
 from kscheduler.plugins.pod_topology_spread.constraints import Constraint
 from kscheduler.plugins.pod_topology_spread.domains import SpreadTopology
-from kscheduler.plugins.pod_topology_spread.filter import matching
+from kscheduler.plugins.pod_topology_spread.filtering import matching
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.topology import HOSTNAME
@@ -23,11 +25,11 @@ from kscheduler.state.topology import HOSTNAME
 Shares = NDArray[np.float64]  # [nodes]
 
 
-class SoftSpread:
-    """What each constraint adds to the scores of the feasible nodes of one attempt.
+class PreScoreState:
+    """The share of each constraint in the scores of the feasible nodes of one attempt.
 
-    With `every_label` a node that lacks the label of one constraint is left out of all; without, it
-    is only left out of that one.
+    With `require_all_labels` a node that lacks the label of one constraint is ignored by all;
+    without, only by that one.
     """
 
     def __init__(
@@ -37,11 +39,13 @@ class SoftSpread:
         nodes: Nodes,
         topology: SpreadTopology,
         *,
-        every_label: bool,
+        require_all_labels: bool,
     ) -> None:
         self._pod, self._nodes, self._topology = pod, nodes, topology
-        self._spread = topology.spread_of(nodes, pod, constraints, every_label=every_label)
-        self._ignored = self._lacking_a_label() if every_label else None
+        self._spread = topology.spread_of(
+            nodes, pod, constraints, require_all_labels=require_all_labels
+        )
+        self._ignored = self._lacking_a_label() if require_all_labels else None
         # Where no node is scored, there is nothing to add up.
         if self._ignored is not None and self._ignored.all():
             constraints = ()
