@@ -1,7 +1,7 @@
-"""PreBind, Bind and PostBind: what plugins do between the decision and a bound pod.
+"""PreBind, Bind and PostBind: work of plugins between the decision and a bound pod.
 
-Only here may a plugin wait for the network. Before PreBind each plugin says whether it has anything
-to do; neighbours that do not mind work at the same time, and the first failure among them ends the
+Only here may a plugin wait for the network. In PreBindPreFlight each plugin says whether it has any
+work, and whether its neighbours may work at the same time; the first failure among those ends the
 others' work.
 """
 
@@ -22,6 +22,8 @@ from kscheduler.state.pod_info import PodInfo
 
 
 class Binding:
+    """Runs the plugins of PreBind, Bind and PostBind."""
+
     def __init__(
         self,
         profile: str,
@@ -64,7 +66,13 @@ class Binding:
             elif answer is not None and answer.code is not Code.SUCCESS:
                 if answer.code is Code.ERROR:
                     self._pre_flight_point.log_failure(plugin.name, answer, pod, node)
-                return _refused_pre_flight(plugin.name, answer)
+                    text = f'running PreBindPreFlight "{plugin.name}": {answer.message}'
+                else:
+                    text = (
+                        f'PreBindPreFlight {plugin.name} returned "{answer.code.text}", which is '
+                        "unsupported. It is supposed to return Success, Skip, or Error status"
+                    )
+                return Status(Code.ERROR, (text,))
         cycle.skip_pre_bind, cycle.parallel_pre_bind = skipped, parallel
         return SKIP if len(skipped) == len(self._pre_bind) else None
 
@@ -75,30 +83,26 @@ class Binding:
             try:
                 status = await self._run_group(group, cycle, pod, node)
             except asyncio.CancelledError:
-                status = self._called_off(pod, group[0].name)
-                if status is None:
+                # Preemption may have called the work off: that fails the attempt. A cancellation
+                # by anything else goes on its way.
+                entry = self._pods_in_pre_bind.get(pod.uid)
+                if entry is None or not entry.was_cancelled_only_by_us():
                     raise
+                text = f'running PreBind plugin "{group[0].name}": {entry.called_off}'
+                status = Status(Code.ERROR, (text,))
             if status is not None:
                 break
         self._pre_bind_point.observe(status, started)
         return status
 
     def has_nothing_to_pre_bind(self) -> None:
-        """PreBind counts all the same."""
+        """Observes an empty PreBind: upstream's histogram counts it all the same."""
         self._pre_bind_point.observe(None, perf_counter())
-
-    def _called_off(self, pod: PodInfo, plugin: str) -> Status | None:
-        """The error to fail with if preemption, and nobody else, cancelled the work."""
-        entry = self._pods_in_pre_bind.get(pod.uid)
-        if entry is None or not entry.was_cancelled_only_by_us():
-            return None
-        text = f'running PreBind plugin "{plugin}": {entry.called_off}'
-        return Status(Code.ERROR, (text,))
 
     def _groups(self, cycle: CycleState) -> list[list[PreBindPlugin]]:
         """Plugins with work to do; those in one list may work at the same time.
 
-        A plugin that wants to be alone parts its neighbours even when it has nothing to do.
+        Like upstream, a plugin that must run alone separates its neighbours even if it is skipped.
         """
         groups: list[list[PreBindPlugin]] = [[]]
         for plugin in self._pre_bind:
@@ -154,14 +158,3 @@ class Binding:
         for plugin in self._post_bind:
             self._post_bind_point.call(plugin.name, plugin.post_bind, cycle, pod, node)
         self._post_bind_point.observe(None, started)
-
-
-def _refused_pre_flight(plugin: str, answer: Status) -> Status:
-    if answer.code is Code.ERROR:
-        text = f'running PreBindPreFlight "{plugin}": {answer.message}'
-    else:
-        text = (
-            f'PreBindPreFlight {plugin} returned "{answer.code.text}", which is unsupported. '
-            "It is supposed to return Success, Skip, or Error status"
-        )
-    return Status(Code.ERROR, (text,))

@@ -162,8 +162,8 @@ class PluginCalls:
         if answer.rejected:
             if v := self._log.v(4):
                 what = _REJECTED.get(self.label, "Pod rejected by plugin")
-                told = {"pod": logs.ref(pod.pod), "node": node, "plugin": plugin}
-                v.info(what, **told, status=answer.message)
+                ref = logs.ref(pod.pod)
+                v.info(what, pod=ref, node=node, plugin=plugin, status=answer.message)
             return answer.by(plugin)
         self.log_failure(plugin, answer, pod, node)
         text = f'running {self.label} plugin "{plugin}": {answer.message}'
@@ -171,12 +171,12 @@ class PluginCalls:
 
     def log_failure(self, plugin: str, answer: Status, pod: PodInfo, node: str) -> None:
         """An error that a plugin returned, in upstream's words for this extension point."""
-        told = {"pod": logs.ref(pod.pod), "plugin": plugin}
+        details = {"pod": logs.ref(pod.pod), "plugin": plugin}
         # Upstream adds the node to the logger of Reserve and Permit at -v=4 only.
         if self.label not in ("Reserve", "Permit") or self._log.shown_name:
-            told["node"] = node
+            details["node"] = node
         what = "Plugin Failed" if self.label == "Bind" else "Plugin failed"
-        self._log.error(answer.message, what, **told)
+        self._log.error(answer.message, what, **details)
 
     def exception_status(self, plugin: str, error: Exception) -> Status:
         """The Error that an exception of a plugin counts as; it is counted and logged."""

@@ -19,7 +19,7 @@ Preparation = Callable[[], Awaitable[PostFilterResult]]
 
 
 class _Answers:
-    """How the plugins' answers combine; `count` is how many there were."""
+    """The combined answer of the first `count` plugins."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -51,6 +51,12 @@ class _Answers:
 
 
 class PostFiltering:
+    """Runs the PostFilter plugins.
+
+    A plugin whose answer depends on a preparation makes the rest of the run asynchronous: the
+    result then has a preparation that goes on from that plugin.
+    """
+
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PostFilterPlugin]) -> None:
         self._point = PluginCalls("PostFilter", profile, metrics)
         self._plugins = plugins
@@ -66,7 +72,7 @@ class PostFiltering:
         return result
 
     async def _end(self, preparation: Preparation, started: float) -> PostFilterResult:
-        """Only now it is known how it ended, and how long it took."""
+        """Observes the point once its outcome, and how long it took, is known."""
         result = await preparation()
         self._point.observe(result.status, started)
         return result
@@ -74,7 +80,7 @@ class PostFiltering:
     def _ask_all(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, answers: _Answers
     ) -> PostFilterResult:
-        """Ask those who were not asked yet, until one succeeds, cannot help, or has to wait."""
+        """Runs the remaining plugins until one succeeds, rules it out, fails, or has to wait."""
         for plugin in self._plugins[answers.count :]:
             started = perf_counter()
             result = self._ask(plugin, cycle, pod, diagnosis)
@@ -96,7 +102,7 @@ class PostFiltering:
         plugin: PostFilterPlugin,
         wait: Preparation,
     ) -> PostFilterResult:
-        """What the plugin answers after its preparation, and after it the others."""
+        """The plugin's answer after its preparation, and then those of the remaining plugins."""
         if answers.add(plugin.name, await wait()):
             return answers.conclusion
         rest = self._ask_all(cycle, pod, diagnosis, answers)

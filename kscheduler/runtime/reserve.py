@@ -32,6 +32,8 @@ class Hold:
 
 
 class Reserving:
+    """Runs the plugins of Reserve and Permit."""
+
     def __init__(
         self,
         profile: str,
@@ -91,7 +93,7 @@ class Reserving:
     async def wait_on_permit(
         self, pod: PodInfo, waiting_pods: WaitingPods, clock: Callable[[], float]
     ) -> Status | None:
-        """At once None for a pod that nobody holds; else what became of the waiting."""
+        """None at once for a pod that no plugin holds; else the outcome of waiting."""
         waiting = waiting_pods.get(pod.uid)
         if waiting is None:
             return None

@@ -1,7 +1,8 @@
-"""Signatures: pods that no plugin can tell apart get equal ones.
+"""Sign: signatures of pods; pods that no plugin distinguishes get equal ones.
 
-Every plugin that judges nodes contributes the part of the pod it looks at. If one of them cannot
-name that part, the pod has no signature; if one of them never can, no pod of the profile has.
+Every plugin that judges nodes contributes the part of the pod that its verdicts depend on. If one
+of them cannot name that part, the pod has no signature; if one of them does not sign at all, no pod
+of the profile has.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ SCHEDULER_NAME = "v1.Pod.Spec.SchedulerName"
 
 
 class Signing:
+    """Runs the plugins that sign pods."""
+
     def __init__(
         self, profile: str, metrics: Metrics, judging: Iterable[Plugin], *, wanted: bool = True
     ) -> None:
@@ -52,7 +55,8 @@ class Signing:
             if isinstance(part, Status):
                 if code is Code.ERROR:
                     log.error(part.message, "SignPod failed for plugin", plugin=plugin.name)
-                # Who refuses one pod often refuses all: next time it spares the others the work.
+                # A plugin that cannot sign one pod often cannot sign any: asked first, it spares
+                # the others the work.
                 self._plugins.remove(plugin)
                 self._plugins.insert(0, plugin)
                 if v := log.v(5):

@@ -16,9 +16,9 @@ from aiohttp import web
 from prometheus_client import Metric
 
 from kscheduler.serving import answers
+from kscheduler.serving.answers import Wish, wishes
 from kscheduler.serving.exposition import as_protobuf, as_text
 from kscheduler.serving.health import STARTED
-from kscheduler.serving.negotiation import Wish, wishes
 
 PROTOBUF = "application/vnd.google.protobuf"
 FAMILY = "io.prometheus.client.MetricFamily"

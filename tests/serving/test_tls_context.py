@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from kscheduler.config.options import CertKey
-from kscheduler.serving import openssl, tls_context
+from kscheduler.serving import tls_context
 from kscheduler.serving.tls_flags import read_pair
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -162,6 +162,6 @@ async def test_broken_files_leave_the_last_good_pair(
 
 
 async def test_without_access_to_openssl_it_serves_all_the_same(serving, trusting, monkeypatch):
-    monkeypatch.setattr(openssl, "_library", lambda: None)
+    monkeypatch.setattr(tls_context, "_library", lambda: None)
     async with serving(tls=True) as client:
         assert await greeted(client, trusting) == "localhost"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.serving.negotiation import JSON, YAML, Choice, Target, choose, wishes
+from kscheduler.serving.answers import JSON, YAML, Choice, Target, choose, wishes
 
 FLAGZ = Target("config.k8s.io", "v1beta1", "Flagz")
 

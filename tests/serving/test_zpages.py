@@ -3,8 +3,8 @@
 import pytest
 
 from kscheduler import logs
-from kscheduler.serving import debug_flags
-from kscheduler.serving.pages import Pages
+from kscheduler.serving import zpages
+from kscheduler.serving.gate import Pages
 
 log = logs.logger(__name__)
 
@@ -12,7 +12,7 @@ log = logs.logger(__name__)
 @pytest.fixture
 def installed():
     made = Pages()
-    debug_flags.install(made)
+    zpages.install_debug_flags(made)
     yield made
     logs.set_verbosity(0)
 
@@ -36,7 +36,7 @@ async def test_what_a_body_does(serving, installed, body, status, said):
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(serving, installed, monkeypatch):
-    monkeypatch.setattr(debug_flags, "BODY_SECONDS", 0.02)
+    monkeypatch.setattr(zpages, "BODY_SECONDS", 0.02)
     async with serving(installed) as client:
         reader, writer = await client.connect()
         writer.write(b"PUT /debug/flags/v HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n1")

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kscheduler.serving import verdicts
-from kscheduler.serving.verdicts import Verdicts
+from kscheduler.serving import reviews
+from kscheduler.serving.reviews import Verdicts
 
 
 def answering(value, asked):
@@ -18,7 +18,7 @@ def answering(value, asked):
 
 
 async def test_the_one_not_asked_for_longest_goes(monkeypatch):
-    monkeypatch.setattr(verdicts, "MAX_KEPT", 2)
+    monkeypatch.setattr(reviews, "MAX_KEPT", 2)
     kept, asked = Verdicts(lambda _: 60.0), []
     for question in (b"a", b"b", b"a", b"c", b"a", b"b"):
         await kept.get(question, answering(question, asked))

@@ -1,7 +1,10 @@
-"""Who sent a request: by a proxy's word, a certificate, a token; or nobody in particular.
+"""Callers: who sent a request, and whether they may visit its path.
 
-The first that succeeds counts. If none does, a caller who tried and failed is refused; one who did
-not try is anonymous.
+Authentication is by a proxy's word, a certificate or a token; the first that succeeds counts. If
+none does, a caller who tried and failed is refused; one who did not try is anonymous.
+
+Authorization: members of system:masters may do everything, and everybody may visit some paths;
+about the rest the API server is asked. Without one, nothing else is allowed.
 """
 
 from __future__ import annotations
@@ -17,11 +20,11 @@ from multidict import CIMultiDictProxy
 
 from kscheduler.api.decode import DecodeError
 from kscheduler.api.field_errors import aggregate
-from kscheduler.api.small_groups import UserInfo
+from kscheduler.api.small_groups import SubjectAccessReviewStatus, UserInfo
 from kscheduler.client.errors import ApiError
 from kscheduler.errors import KschedulerError
 from kscheduler.serving.access_metrics import AccessObserver
-from kscheduler.serving.reviews import TokenReviews
+from kscheduler.serving.reviews import AccessReviews, TokenReviews
 from kscheduler.serving.trust import Headers, Trust, UntrustedCertificateError
 
 AUTHENTICATED = "system:authenticated"
@@ -155,3 +158,41 @@ def _authenticated(user: UserInfo) -> UserInfo:
     if user.username == ANONYMOUS.username or {AUTHENTICATED, UNAUTHENTICATED} & {*user.groups}:
         return user
     return msgspec.structs.replace(user, groups=(*user.groups, AUTHENTICATED))
+
+
+MASTERS = "system:masters"
+
+ALLOWED = SubjectAccessReviewStatus(allowed=True)
+REFUSED = SubjectAccessReviewStatus()
+
+
+class ContradictionError(KschedulerError):
+    """The server allows and denies in one breath."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorizer:
+    """`open_paths` have no slash in front; one that ends in * stands for all that begin so."""
+
+    open_paths: Sequence[str]
+    reviews: AccessReviews | None = None
+
+    async def decide(self, user: UserInfo, verb: str, path: str) -> SubjectAccessReviewStatus:
+        """The verdict, with its reason; raises if it cannot be had, which is a no as well."""
+        if MASTERS in user.groups or self._is_open(path):
+            return ALLOWED
+        if self.reviews is None:
+            return REFUSED
+        status = await self.reviews.review(user, verb, path)
+        if status.denied and status.allowed:
+            raise ContradictionError(
+                "webhook subject access review returned both allow and deny response"
+            )
+        return status
+
+    def _is_open(self, path: str) -> bool:
+        bare = path.removeprefix("/")
+        return any(
+            bare.startswith(open_path[:-1]) if open_path.endswith("*") else bare == open_path
+            for open_path in self.open_paths
+        )
