@@ -50,21 +50,6 @@ PENDING_POD_DELETED = ClusterEvent(UNSCHEDULED_POD, Action.DELETE)
 
 # Kinds that have their own handlers here, or none.
 _HANDLED = frozenset({NODE, cluster_event.POD, *cluster_event.POD_KINDS, cluster_event.POD_GROUP})
-# Kinds we have structs for; any other must be named `plural.version.group`.
-_TYPED = frozenset(
-    {
-        cluster_event.PERSISTENT_VOLUME,
-        cluster_event.PERSISTENT_VOLUME_CLAIM,
-        cluster_event.CSI_NODE,
-        cluster_event.CSI_DRIVER,
-        cluster_event.CSI_STORAGE_CAPACITY,
-        cluster_event.STORAGE_CLASS,
-        cluster_event.VOLUME_ATTACHMENT,
-        cluster_event.RESOURCE_CLAIM,
-        cluster_event.RESOURCE_SLICE,
-        cluster_event.DEVICE_CLASS,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +314,7 @@ def _needed(registered: dict[str, Action]) -> dict[str, Action]:
     for resource, actions in registered.items():
         if resource in _HANDLED:
             continue
-        if resource not in _TYPED and resource.count(".") < 2:
+        if resource not in cluster_event.OTHER_KINDS and resource.count(".") < 2:
             log.unhandled(None, "Incorrect event registration", gvk=resource)
             continue
         needed[resource] = actions

@@ -14,6 +14,7 @@ from importlinter import cli as import_linter
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config_file
 from kscheduler.config.validation import validate
+from kscheduler.plugins import catalog
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kscheduler"
@@ -116,7 +117,8 @@ class TestShippedFiles:
     @pytest.mark.parametrize("path", sorted(ROOT.glob("config/*")), ids=lambda path: path.name)
     def test_configurations_are_accepted(self, path):
         gates = FeatureGates.defaults()
-        assert validate(load_config_file(str(path), gates=gates), gates) == []
+        config = load_config_file(str(path), catalog(), gates=gates)
+        assert validate(config, catalog(), gates) == []
 
     def test_manifests_are_objects(self):
         for path in MANIFESTS:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler import logs
+from kscheduler.gotext.strconv import quote
 from kscheduler.logs import Logging, ObjectRef
 
 log = logs.logger("kscheduler.cycle.bind")
@@ -285,6 +286,6 @@ def test_a_silent_level_is_cheap():
 
 @given(st.text())
 def test_quoted_text_has_no_bare_quote_and_no_line_break(text):
-    inner = logs.quote(text)[1:-1]
+    inner = quote(text)[1:-1]
     assert "\n" not in inner
     assert not re.search(r'(?<!\\)(\\\\)*"', inner)

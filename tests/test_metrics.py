@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.metrics import Counter, Family, Histogram, Metrics, Selection, exponential
+from kscheduler.metrics import ALPHA, Counter, Family, Histogram, Metrics, Selection, exponential
 
 RECORDED = json.loads((Path(__file__).parent / "parity/cases/metrics.json").read_text())
 GATED = RECORDED["additional_families_with_gates"]["families"]
@@ -68,6 +68,15 @@ def test_a_series_is_made_once():
     family = Metrics().schedule_attempts_total
     assert family.labels("scheduled", "a") is family.labels("scheduled", "a")
     assert family.labels("scheduled", "a") is not family.labels("error", "a")
+
+
+def test_a_family_declared_again_is_the_same_whether_it_is_shown_or_not():
+    for selection in (Selection(), Selection(disabled=frozenset({"my_total"}))):
+        metrics = Metrics(selection)
+        first = metrics.counters("my_total", ALPHA, "Mine.", ("a",))
+        assert metrics.counters("my_total", ALPHA, "Mine.", ("a",)) is first
+        with pytest.raises(AssertionError, match="declared twice, differently"):
+            metrics.counters("my_total", ALPHA, "Mine.", ("b",))
 
 
 def test_the_wrong_number_of_labels_is_a_mistake():

@@ -10,17 +10,17 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from kscheduler.cli.flags import GROUPS, Flag
-from kscheduler.config import plugin_args
 from kscheduler.config.model import KubeSchedulerConfiguration
+from kscheduler.config.plugin_args import CoreModel
 from kscheduler.config.wire import NOT_WIRED
 from kscheduler.metrics import Metrics
+from kscheduler.plugins import catalog
 
 HERE = Path(__file__).parent
 MEANINGS: dict[str, dict[str, str]] = yaml.safe_load((HERE / "meanings.yaml").read_text())
 MADE = "<!-- Made by docs/reference/generate.py; `make docs` writes it anew. -->"
 
-# Types of the core API; their fields are documented there.
-CORE = (plugin_args.LabelSelector, plugin_args.NodeAffinity)
+ARGS = [kind for _, kind in sorted(catalog().kinds.items())]
 
 
 def flags() -> Iterator[str]:
@@ -44,13 +44,14 @@ def configuration() -> Iterator[str]:
         "`kscheduler config print-defaults` prints an empty file completed, "
         "`kscheduler config validate FILE` every mistake in one."
     )
-    args = [kind for kind in plugin_args.PluginArgs.__subclasses__() if kind.__name__ in MEANINGS]
-    for kind in types_of(KubeSchedulerConfiguration, *args):
+    for kind in types_of(KubeSchedulerConfiguration, *ARGS):
         yield f"## {kind.__name__}"
-        meanings = MEANINGS[kind.__name__]
+        meanings = MEANINGS.get(kind.__name__, {})
         rows = [("field", "type", "default", "meaning"), ("---",) * 4]
         for name, field in fields_of(kind):
-            rows.append((f"`{name}`", type_name(field), default(field), meanings[name]))
+            rows.append(
+                (f"`{name}`", type_name(field), default(field), field.description or meanings[name])
+            )
         yield table(rows)
 
 
@@ -66,7 +67,7 @@ def types_of(*roots: type[BaseModel]) -> list[type[BaseModel]]:
     waiting = list(roots)
     while waiting:
         kind = waiting.pop(0)
-        if kind in found or kind.__name__ not in MEANINGS:
+        if kind in found or not is_explained(kind):
             continue
         found.append(kind)
         inner = [t for _, field in fields_of(kind) for t in models_in(field.annotation)]
@@ -74,9 +75,14 @@ def types_of(*roots: type[BaseModel]) -> list[type[BaseModel]]:
     return found
 
 
+def is_explained(kind: type[BaseModel]) -> bool:
+    """Whether the page has a table for a type: its fields are described, or in meanings.yaml."""
+    fields = [field for _, field in fields_of(kind)]
+    return kind.__name__ in MEANINGS or any(field.description for field in fields)
+
+
 def models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    if is_model and annotation not in CORE:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in typing.get_args(annotation):
         yield from models_in(inner)
@@ -85,12 +91,12 @@ def models_in(annotation: object) -> Iterator[type[BaseModel]]:
 def type_name(field: FieldInfo) -> str:
     inner = next(models_in(field.annotation), None)
     text = str(field.annotation)
-    if inner is not None and inner.__name__ in MEANINGS:
+    if inner is not None and is_explained(inner):
         name = f"[{inner.__name__}](#{inner.__name__.lower()})"
     elif "PluginArgs" in text:
         name = "object"
-    elif core := next((kind for kind in CORE if kind.__name__ in text), None):
-        name = core.__name__
+    elif inner is not None and issubclass(inner, CoreModel):
+        name = inner.__name__  # a type of the core API, where its fields are documented
     else:
         name = next(word for key, word in WORDS.items() if key in text)
     return f"list of {name}" if text.startswith("tuple") else name

@@ -6,7 +6,7 @@ A path is a plain string; `child` and `index` know how an empty one grows.
 import json
 from collections.abc import Iterable, Sequence
 
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 
 def child(path: str, name: str) -> str:

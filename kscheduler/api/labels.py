@@ -24,7 +24,7 @@ from kscheduler.api.quantity import MAX_INT64, MIN_INT64
 from kscheduler.api.validation import label_key_errors, label_value_errors
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.errors import KschedulerError
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,400}")
 

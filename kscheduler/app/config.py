@@ -22,12 +22,11 @@ from kscheduler.config.options import Options
 from kscheduler.config.profiles import Completed
 from kscheduler.leader_election import Tenure
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE
+from kscheduler.plugins import factories
 from kscheduler.runtime.out_of_tree.health import Limits
 from kscheduler.runtime.out_of_tree.registration import RegisteredPlugin
 from kscheduler.serving.delegation import Delegation
-from kscheduler.serving.plain_listener import PlainListeners
-from kscheduler.serving.secure_port import SecurePort
+from kscheduler.serving.listeners import PlainListeners, SecurePort
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class CompletedConfig:
         """
         return new_scheduler(
             completed=self.completed,
-            registry={**IN_TREE, **self.out_of_tree},
+            registry={**factories(), **self.out_of_tree},
             gates=self.gates,
             client=KubeClient(self.clients.scheduling, fence=self.fence),
             broadcaster=self.events,

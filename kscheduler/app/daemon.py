@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kscheduler import logs
 from kscheduler.app import debugger, memory
-from kscheduler.app.config import CompletedConfig
+from kscheduler.app.config import CompletedConfig, Serving
 from kscheduler.app.election import (
     ElectionThread,
     KubeLease,
@@ -26,13 +28,12 @@ from kscheduler.app.signals import dump_on_signal, stop_on_signals
 from kscheduler.config.dump import to_json
 from kscheduler.errors import KschedulerError
 from kscheduler.leader_election import LeaderElector
-from kscheduler.plugins import NOT_BUILT
-from kscheduler.serving import endpoints, gate
+from kscheduler.plugins import not_built
 from kscheduler.serving.access_metrics import SERVING_CERTIFICATE, AccessObserver, Upkeep
 from kscheduler.serving.health import PING, Check, ping
-from kscheduler.serving.plain_listener import read_only
-from kscheduler.serving.server import Server
-from kscheduler.serving.tls_context import TlsContexts
+
+if TYPE_CHECKING:
+    from kscheduler.serving.server import Server
 
 log = logs.logger(__name__)
 
@@ -40,6 +41,8 @@ OK = 0
 FAILED = 1
 
 LAST_EVENTS_SECONDS = 1.0
+# The longest that serving waits for the first sync.
+SCHEDULING_FIRST_SECONDS = 1.0
 
 
 async def run(daemon: Daemon) -> int:
@@ -55,8 +58,9 @@ async def run(daemon: Daemon) -> int:
 
 def warn_of_missing_plugins(cc: CompletedConfig) -> None:
     """Nobody should find out from a misplaced pod what this version cannot do yet."""
-    for name in sorted(plugin_names(cc.completed) & NOT_BUILT.keys()):
-        log.text_warning(f"Plugin {name} is not available in this version: {NOT_BUILT[name]}")
+    missing = not_built()
+    for name in sorted(plugin_names(cc.completed) & missing.keys()):
+        log.text_warning(f"Plugin {name} is not available in this version: {missing[name]}")
 
 
 class Daemon:
@@ -72,6 +76,7 @@ class Daemon:
         self.election = _election(cc)
         self.synced = False
         self.stopping = asyncio.Event()
+        self._synced_once = asyncio.Event()
 
     @property
     def elector(self) -> LeaderElector | None:
@@ -95,6 +100,7 @@ class Daemon:
         if self.elector is not None:
             self.elector.config.check()
         warn_of_missing_plugins(self.cc)
+        memory.freeze_modules()
         self.cc.clients.reachability.begin()
         async with asyncio.TaskGroup() as tasks:
             around = [
@@ -102,12 +108,10 @@ class Daemon:
                 tasks.create_task(self.cc.events.run(), name="events"),
                 tasks.create_task(self.cc.lease_events.run(), name="lease-events"),
             ]
-            around.extend(
-                tasks.create_task(server.run(), name="serving") for server in self.servers()
-            )
             if self.cc.serving is not None:
                 trust = self.cc.serving.delegation.follow()
                 around.append(tasks.create_task(trust, name="serving/trust"))
+            around.append(tasks.create_task(self.serve(), name="serving"))
             work = tasks.create_task(self.schedule(), name="scheduling")
             stop = tasks.create_task(self.stopping.wait(), name="signals")
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -170,10 +174,31 @@ class Daemon:
     async def _sync(self, reflectors: asyncio.TaskGroup) -> None:
         await self.scheduler.sync(reflectors)
         self.synced = True
+        self._synced_once.set()
         log.v(3).info("Handlers synced")
 
-    def servers(self) -> Iterator[Server]:
-        """The secure port, and the plain listeners that were asked for."""
+    async def serve(self) -> None:
+        """Serves the secure port, and the plain listeners that were asked for, until cancelled.
+
+        The modules that answer take 0.2 s to import, as long as listing 5,000 nodes takes, and a
+        key has to be made. Scheduling goes first, but not for long. The sockets are listening
+        already, so that a client which connects meanwhile only waits.
+        """
+        plain = self.cc.plain
+        if self.cc.serving is None and plain.health is None and plain.metrics is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._synced_once.wait(), SCHEDULING_FIRST_SECONDS)
+        await asyncio.to_thread(load_serving, self.cc.serving)
+        async with asyncio.TaskGroup() as tasks:
+            for server in self.servers():
+                tasks.create_task(server.run(), name="serving")
+
+    def servers(self) -> list[Server]:
+        from kscheduler.serving import endpoints, gate
+        from kscheduler.serving.server import Server
+        from kscheduler.serving.tls_context import TlsContexts
+
         gates, metrics = self.cc.gates, self.cc.metrics
         sources = endpoints.Sources(
             checks=self.checks(),
@@ -186,10 +211,11 @@ class Daemon:
             emulated=gates.emulation.emulated if gates.enabled("ComponentStatusz") else None,
             profiles=self.cc.component_config.enable_profiling,
         )
+        servers: list[Server] = []
         serving, plain = self.cc.serving, self.cc.plain
         if serving is not None:
             callers = serving.delegation
-            guard = gate.guarded(
+            guarded = gate.guarded(
                 endpoints.all_pages(sources),
                 callers.authenticator,
                 callers.authorizer,
@@ -197,11 +223,14 @@ class Daemon:
             )
             upkeep = Upkeep(metrics, SERVING_CERTIFICATE)
             tls = TlsContexts(serving.port, callers.trust, upkeep)
-            yield Server(gate.presented(guard), serving.port.listener, tls)
-        if plain.health is not None:
-            yield Server(gate.presented(read_only(endpoints.health_pages(sources))), plain.health)
-        if plain.metrics is not None:
-            yield Server(gate.presented(read_only(endpoints.metrics_pages(sources))), plain.metrics)
+            servers.append(Server(gate.presented(guarded), serving.port.listener, tls))
+        for listener, pages in (
+            (plain.health, endpoints.health_pages),
+            (plain.metrics, endpoints.metrics_pages),
+        ):
+            if listener is not None:
+                servers.append(Server(gate.presented(gate.read_only(pages(sources))), listener))
+        return servers
 
     def checks(self) -> Mapping[str, list[Check]]:
         """Health checks by endpoint, in the order in which ?verbose shows them."""
@@ -227,6 +256,14 @@ class Daemon:
         # Upstream's logging of the configuration at -v=2 changes it in place, and configz with it.
         shown = completed.written if log.v(2) else completed.config
         return f'{{"componentconfig":{to_json(shown)}}}'.encode()
+
+
+def load_serving(serving: Serving | None) -> None:
+    """Imports the modules that answer requests, and makes the certificate if none was given."""
+    importlib.import_module("kscheduler.serving.endpoints")
+    importlib.import_module("kscheduler.serving.server")
+    if serving is not None:
+        serving.port.make_pair()
 
 
 class _OverError(Exception):

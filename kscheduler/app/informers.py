@@ -2,75 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import ApiObject
-from kscheduler.api.resources import (
-    CSI_DRIVERS,
-    CSI_NODES,
-    CSI_STORAGE_CAPACITIES,
-    DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
-    NAMESPACES,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-    RESOURCES,
-    SERVICES,
-    STATEFUL_SETS,
-    STORAGE_CLASSES,
-    VOLUME_ATTACHMENTS,
-    Resource,
-)
+from kscheduler.api.resources import NODES, PODS, RESOURCES, Resource
 from kscheduler.client.informers.informer import Informer, InformerFactory
 from kscheduler.errors import ConfigError
+from kscheduler.framework.cluster_event import OTHER_KINDS
 from kscheduler.framework.listers import FixedLister, FollowedLister, Lister
 
 T = TypeVar("T", bound=ApiObject)
 
 # Pods that have ended take nothing of their node any more, and are never listed or watched.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-
-READ_BY: Mapping[str, tuple[Resource, ...]] = {
-    "DefaultPreemption": (POD_DISRUPTION_BUDGETS,),
-    "DynamicResources": (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES),
-    "InterPodAffinity": (NAMESPACES,),
-    "NodeVolumeLimits": (
-        CSI_NODES,
-        CSI_DRIVERS,
-        PERSISTENT_VOLUMES,
-        PERSISTENT_VOLUME_CLAIMS,
-        STORAGE_CLASSES,
-        VOLUME_ATTACHMENTS,
-    ),
-    "PodTopologySpread": (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),
-    "VolumeBinding": (
-        PERSISTENT_VOLUMES,
-        PERSISTENT_VOLUME_CLAIMS,
-        STORAGE_CLASSES,
-        CSI_NODES,
-        CSI_DRIVERS,
-        CSI_STORAGE_CAPACITIES,
-    ),
-    "VolumeRestrictions": (PERSISTENT_VOLUME_CLAIMS,),
-    "VolumeZone": (PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES),
-}
-
-
-# Kinds by the name under which plugins register for their events, such as storage.k8s.io/CSINode.
-_BY_EVENT: Mapping[str, Resource] = {
-    f"{resource.group}/{resource.kind}".lstrip("/"): resource
-    for resources in READ_BY.values()
-    for resource in resources
-}
 
 
 class Informers:
@@ -80,11 +26,10 @@ class Informers:
     is an out-of-tree plugin that has asked for them. Nothing is listed before `factory.start`.
     """
 
-    def __init__(self, factory: InformerFactory, plugins: Iterable[str]) -> None:
+    def __init__(self, factory: InformerFactory, resources: Iterable[Resource]) -> None:
         self.factory = factory
         self.pods: Informer[Pod] = factory.informer(PODS, field_selector=UNFINISHED)
         self.nodes: Informer[Node] = factory.informer(NODES)
-        resources = {resource for name in plugins for resource in READ_BY.get(name, ())}
         self._by_kind = {resource.struct: factory.informer(resource) for resource in resources}
         self._by_kind |= {PODS.struct: self.pods, NODES.struct: self.nodes}
 
@@ -116,7 +61,7 @@ class Informers:
         """The informer of a kind as plugins name it in events: `storage.k8s.io/CSINode`,
         `foos.v1.example.com`; None if that names no kind.
         """
-        known = _BY_EVENT.get(resource)
+        known = OTHER_KINDS.get(resource)
         if known is not None:
             return self._by_kind.setdefault(known.struct, self.factory.informer(known))
         return self.factory.dynamic(resource)

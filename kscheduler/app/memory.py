@@ -73,6 +73,15 @@ class _FrozenObjects:
 _frozen = _FrozenObjects()
 
 
+def freeze_modules() -> None:
+    """Sets aside all objects there are at start, uncollected, and has the collector run again.
+
+    Importing leaves some 2,000 objects of garbage among 90,000; finding them would take 40 ms.
+    """
+    gc.freeze()
+    gc.enable()
+
+
 def freeze() -> None:
     """Collects and sets aside all objects there are: modules and plugins, or the first sync's pods.
 

@@ -37,6 +37,7 @@ from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.event_handlers import EventHandlers
 from kscheduler.framework.handle import Factory
 from kscheduler.metrics import Metrics
+from kscheduler.plugins import resources_read
 from kscheduler.queue.backoff_queue import Backoff
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -144,9 +145,9 @@ def new_scheduler(
         observer=InformerObserver(metrics, INFORMERS),
     )
     names = plugin_names(completed)
-    informers = Informers(factory, names)
+    informers = Informers(factory, resources_read(names))
     extender_connections = [connection_to(one, client.fence) for one in config.extenders]
-    extenders = Extenders(map(Extender, config.extenders, extender_connections), world=factory)
+    extenders = Extenders(map(Extender, config.extenders, extender_connections), informers=factory)
     cache = Cache()
     recorders = {name: PodRecorder(broadcaster.recorder(name)) for name in completed.plugins}
     waiting_pods, in_pre_bind = WaitingPods(), PodsInPreBind()

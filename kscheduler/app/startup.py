@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from kscheduler import logs
+from kscheduler import logs, plugins
 from kscheduler.api.field_errors import aggregate
 from kscheduler.api.resources import EVENTS
 from kscheduler.app.config import Clients, CompletedConfig, Serving
@@ -31,21 +31,18 @@ from kscheduler.client.observation import (
     ThreadsafeObserver,
 )
 from kscheduler.client.transport import Transport, user_agent
-from kscheduler.config.catalog import IN_TREE as IN_TREE_POINTS
-from kscheduler.config.catalog import UNSIGNABLE
+from kscheduler.config.catalog import Catalog
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.emulation import BINARY, COMPONENT, release_text
 from kscheduler.config.feature_gates import FeatureGates, Stage
 from kscheduler.config.field_errors import aggregate as aggregate_fields
-from kscheduler.config.label_manifest import read_manifest
 from kscheduler.config.load import load_config_file
-from kscheduler.config.metric_selection import metric_selection
+from kscheduler.config.metric_options import metric_selection, read_manifest
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.option_checks import problems
 from kscheduler.config.options import Options
-from kscheduler.config.plugin_log import plugins_value
-from kscheduler.config.profiles import Completed, Registry, complete, named_plugins
+from kscheduler.config.profiles import Completed, complete, named_plugins
 from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.files import reason
@@ -54,8 +51,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.runtime.out_of_tree.args import check_all
 from kscheduler.runtime.out_of_tree.registration import RegisteredPlugin, register
 from kscheduler.serving.delegation import delegate
-from kscheduler.serving.plain_listener import open_listeners
-from kscheduler.serving.secure_port import generate_certificate, open_port
+from kscheduler.serving.listeners import generate_certificate, open_listeners, open_port
 from kscheduler.version import KUBERNETES_VERSION, __version__
 
 log = logs.logger(__name__)
@@ -72,11 +68,13 @@ async def setup(
     """A daemon ready to run, its scheduler with all plugins in it; ConfigError has the first thing
     that failed. Ports and connections are closed when the block ends.
     """
-    default = default_config(gates)
-    if found := problems(options, gates, [str(error) for error in validate(default, gates)]):
+    catalog = plugins.catalog()
+    default = default_config(catalog, gates)
+    in_default = [str(error) for error in validate(default, catalog, gates)]
+    if found := problems(options, gates, in_default):
         raise ConfigError(aggregate(found))
     options, generated = generate_certificate(options)
-    config = load_configuration(options, gates, default)
+    config = load_configuration(options, gates, catalog, default)
     rest_config = load_rest_config(config.client_connection.kubeconfig, options.master)
     metrics = Metrics(metric_selection(options))
     async with AsyncExitStack() as held:
@@ -101,13 +99,8 @@ async def setup(
             tenure = Tenure()
             fence = Fence(tenure.held)
         warn_of_hidden_metrics(options)
-        registered = register_plugins(config, options.plugin, out_of_tree)
-        completed = complete(
-            config,
-            all_plugins(registered),
-            gates=gates,
-            unsignable=UNSIGNABLE | {name for name, one in registered.items() if not one.signs},
-        )
+        registered = register_plugins(config, options.plugin, out_of_tree, catalog)
+        completed = complete(config, catalog.including(registered.values()), gates=gates)
         log_configuration(completed)
         record_build(metrics, gates)
         cc = CompletedConfig(
@@ -129,7 +122,7 @@ async def setup(
 
 
 def load_configuration(
-    options: Options, gates: FeatureGates, default: KubeSchedulerConfiguration
+    options: Options, gates: FeatureGates, catalog: Catalog, default: KubeSchedulerConfiguration
 ) -> KubeSchedulerConfiguration:
     """The file, or the flags that stand in for one.
 
@@ -137,8 +130,9 @@ def load_configuration(
     """
     if not options.config:
         return options.with_leader_election(options.with_deprecated(default))
-    config = options.with_leader_election(load_config_file(options.config, gates=gates))
-    if found := validate(config, gates):
+    config = load_config_file(options.config, catalog, gates=gates)
+    config = options.with_leader_election(config)
+    if found := validate(config, catalog, gates):
         raise ConfigError(aggregate_fields(found))
     return config
 
@@ -229,18 +223,17 @@ def check_lock(kind: str) -> None:
 
 
 def register_plugins(
-    config: KubeSchedulerConfiguration, specs: Sequence[str], given: Mapping[str, Any]
+    config: KubeSchedulerConfiguration,
+    specs: Sequence[str],
+    given: Mapping[str, Any],
+    catalog: Catalog,
 ) -> Mapping[str, RegisteredPlugin]:
     """The out-of-tree registry; ConfigError if the file has arguments that its plugins refuse."""
-    registered = register(given, specs, named_plugins(config))
+    registered = register(given, specs, named_plugins(config), catalog.in_tree)
     types = {name: one.args_type for name, one in registered.items()}
     if found := list(check_all(config, types)):
         raise ConfigError(aggregate_fields(found))
     return registered
-
-
-def all_plugins(registered: Mapping[str, RegisteredPlugin]) -> Registry:
-    return {**IN_TREE_POINTS, **{name: one.points for name, one in registered.items()}}
 
 
 def log_configuration(completed: Completed) -> None:
@@ -248,7 +241,7 @@ def log_configuration(completed: Completed) -> None:
         return
     for effective in completed.plugins.values():
         log.v(2).info(
-            "the scheduler starts to work with those plugins", Plugins=plugins_value(effective)
+            "the scheduler starts to work with those plugins", Plugins=effective.for_log()
         )
     log.v(2).info("Using component config", config=to_yaml(completed.written))
 

@@ -11,7 +11,7 @@ from typing import Any
 from kscheduler.cli.flags import Flag, all_flags
 from kscheduler.config.options import Options
 from kscheduler.errors import KschedulerError
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 
 class UsageError(KschedulerError):

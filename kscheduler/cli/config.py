@@ -8,7 +8,6 @@ import click
 from kscheduler import logs
 from kscheduler.cli.values import MULTIMAP
 from kscheduler.config.annotate import AnnotatedLine, annotated
-from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.feature_gates import FeatureGates
@@ -18,6 +17,7 @@ from kscheduler.config.validation import validate as validation_errors
 from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.extension_points import Point
 from kscheduler.gotext import files
+from kscheduler.plugins import catalog
 
 
 class _Silence:
@@ -68,7 +68,7 @@ file_argument = click.argument("file", type=click.Path())
 @gates_option
 def print_defaults(gates: FeatureGates) -> None:
     """Print the configuration that an empty file stands for."""
-    click.echo(to_yaml(default_config(gates)), nl=False)
+    click.echo(to_yaml(default_config(catalog(), gates)), nl=False)
 
 
 @config.command()
@@ -93,12 +93,13 @@ def plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
     """Print all plugins there are: where each can run, and where those from outside come from."""
     from kscheduler.runtime.out_of_tree.registration import register_available
 
+    in_tree = catalog().in_tree
     try:
-        outside, problems = register_available(specs)
+        outside, problems = register_available(specs, in_tree)
     except ConfigError as err:
         click.echo(str(err), err=True)
         ctx.exit(1)
-    rows = [(name, _in_order(points), "kube-scheduler") for name, points in IN_TREE.items()]
+    rows = [(name, _in_order(one.points), "kube-scheduler") for name, one in in_tree.items()]
     rows += [(name, _in_order(one.points), one.source) for name, one in outside.items()]
     width = max(len(name) for name, _, _ in rows)
     for name, points, source in sorted(rows):
@@ -120,7 +121,7 @@ def _in_order(points: Collection[str]) -> str:
 def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
     """Print FILE completed; what was filled in is dim on a terminal, else marked `# default`."""
     try:
-        lines = annotated(files.read(file), gates=gates)
+        lines = annotated(files.read(file), catalog(), gates=gates)
     except ConfigError as err:
         click.echo(f"{file}: {err}", err=True)
         ctx.exit(1)
@@ -132,15 +133,16 @@ def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
 
 def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Sequence[str]:
     """As far as one can see: what cannot be read hides what cannot be right."""
-    from kscheduler.app.startup import all_plugins, register_plugins
+    from kscheduler.app.startup import register_plugins
 
+    known = catalog()
     try:
-        loaded = load_config(files.read(file), gates=gates)
-        if found := validation_errors(loaded, gates):
+        loaded = load_config(files.read(file), known, gates=gates)
+        if found := validation_errors(loaded, known, gates):
             return [str(error) for error in found]
         logs.configure(logs.Logging(), stderr=_Silence())
-        outside = register_plugins(loaded, specs, {})
-        complete(loaded, all_plugins(outside), gates=gates)
+        outside = register_plugins(loaded, specs, {}, known)
+        complete(loaded, known.including(outside.values()), gates=gates)
     except StrictError as err:
         return err.complaints
     except ConfigError as err:

@@ -1,5 +1,6 @@
 """The scheduler itself: from the command line to the exit code."""
 
+import gc
 import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from kscheduler.cli.usage import PROGRAM, help_text, terminal_columns, usage_tex
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.options import Options
 from kscheduler.errors import KschedulerError
+from kscheduler.gotext.strconv import quote
 from kscheduler.version import KUBERNETES_VERSION, __version__
 
 log = logs.logger(__name__)
@@ -30,7 +32,7 @@ def run_daemon(args: Sequence[str], plugins: Mapping[str, Any] | None = None) ->
         click.echo(help_text(terminal_columns()), nl=False)
         return 0
     if any(extra):
-        got = " ".join(map(logs.quote, extra))
+        got = " ".join(map(quote, extra))
         click.echo(f'Error: "{PROGRAM}" does not take any arguments, got [{got}]', err=True)
         return 1
     return _start(options, plugins or {})
@@ -56,11 +58,13 @@ def _configure_logging(options: Options, gates: FeatureGates) -> int:
         return 1
     logs.configure(options.logging())
     for name, text in options.texts.items():
-        log.v(1).text_info(f"FLAG: --{name}={logs.quote(text)}")
+        log.v(1).text_info(f"FLAG: --{name}={quote(text)}")
     return 0
 
 
 def _run(options: Options, gates: FeatureGates, plugins: Mapping[str, Any]) -> int:
+    # Modules are no garbage. The app lets the collector run when there is something for it.
+    gc.disable()
     from kscheduler import app
 
     return app.main(options, gates, plugins=plugins)
@@ -85,4 +89,4 @@ def _version(form: str) -> str:
         "Compiler": platform.python_implementation(),
         "Platform": f"{platform.system().lower()}/{platform.machine()}",
     }
-    return f"version.Info{{{', '.join(f'{key}:{logs.quote(v)}' for key, v in facts.items())}}}"
+    return f"version.Info{{{', '.join(f'{key}:{quote(v)}' for key, v in facts.items())}}}"

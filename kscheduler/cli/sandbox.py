@@ -259,7 +259,7 @@ def _first(group: ExceptionGroup[Exception]) -> Exception:
 
 async def _play(wishes: Wishes) -> int:
     from kscheduler.app.signals import stop_on_signals
-    from kscheduler.sandbox import ApiServer, Storage, default_class
+    from kscheduler.sandbox import ApiServer, VolumeControllers, default_storage_class
     from kscheduler.sandbox.kubelets import Kubelets
 
     stop = asyncio.Event()
@@ -281,8 +281,8 @@ async def _play(wishes: Wishes) -> int:
         kubelets = Kubelets(api.registry)
         _create_nodes(api, kubelets, wishes)
         if not any(manifest["kind"] == "StorageClass" for manifest in wishes.manifests):
-            api.objects.create(default_class())
-        storage = Storage(api.registry)
+            api.objects.create(default_storage_class())
+        storage = VolumeControllers(api.registry)
         async with _running(kubelets.run(), "kubelets"), _running(storage.run(), "storage"):
             return await _attend(api, wishes, stop)
     finally:

@@ -20,8 +20,8 @@ from kscheduler.gotext.strconv import (
     parse_float32,
     parse_int,
     parse_uint,
+    quote,
 )
-from kscheduler.logs import quote
 from kscheduler.version import KUBERNETES_VERSION
 
 

@@ -1,20 +1,28 @@
-"""The wire to one extender: a POST per question, over connections that are kept.
+"""The HTTP client of one extender: a POST per verb, over connections that are kept.
 
 Mirrors the HTTP side of pkg/scheduler/extender.go. Differs: an answer is at most 64 MiB long; a
-question that changes nothing is asked once more if the connection ended under it, not only when
-that connection had been idle before; redirections are followed where they keep the question as it
+request that changes nothing is sent once more if the connection ended under it, not only when
+that connection had been idle before; redirections are followed where they keep the request as it
 is and lead to the same server.
+
+Upstream reads a JSON value off the wire and leaves the rest alone, so an extender that counts its
+bytes wrong, or never says that it has finished, is understood all the same (`read_body`). Nor does
+it check a URL before the first request; where nobody can be asked is told in the words of Go's
+net/url and net/http (`address`).
 """
 
 import asyncio
+import base64
+import re
 import ssl
 import time
 import zlib
 from collections.abc import Callable
-from urllib.parse import urljoin
+from typing import NamedTuple
+from urllib.parse import quote as escape
+from urllib.parse import unquote, unquote_to_bytes, urljoin
 
 from kscheduler.client.errors import BROKEN, failure
-from kscheduler.client.extender_url import Address, AddressError, address
 from kscheduler.client.fence import Fence, SecondsLeft, withheld
 from kscheduler.client.http.connection import Connection, ServerClosedError
 from kscheduler.client.http.dial import Route
@@ -23,20 +31,65 @@ from kscheduler.client.http.response import MalformedResponseError, Response
 from kscheduler.client.tls import TlsConfig, TlsContexts
 from kscheduler.client.transport import JSON, user_agent
 from kscheduler.errors import ConfigError, KschedulerError
+from kscheduler.gotext.strconv import quote
+from kscheduler.gotext.url import parse_url
+
+MAX_PORT = 65_535
+# What may stand in a path as it is, and what does when the path has to be written anew.
+_PATH = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=@!'()*\[\]%]*")
+_KEPT_IN_PATH = "$&+,/:;=@"
 
 # After so much silence in the middle of an answer it is looked at; the next time after twice that.
 SILENCE_SECONDS = 0.05
 # What makes zlib read gzip.
 GZIP_BITS = 16 + zlib.MAX_WBITS
-
 # Whether what has come of an answer will do, although more was promised.
 Enough = Callable[[bytes], bool]
-
 # The loop asks one question at a time, but bindings do so beside it.
 MAX_CONNECTIONS = 100
 MAX_ANSWER_BYTES = 64 << 20
 OK, TEMPORARY_REDIRECT, PERMANENT_REDIRECT = 200, 307, 308
 MAX_REDIRECTIONS = 10
+
+
+class AddressError(KschedulerError):
+    """Nobody can be asked there."""
+
+
+class Address(NamedTuple):
+    server: str  # scheme and host, as a URL
+    target: str  # what is asked for there
+    authorization: str  # "" if none
+    shown: str  # in quotes, without the password
+
+
+def address(url: str) -> Address:
+    """Raises AddressError."""
+    try:
+        parts = parse_url(url)
+    except ConfigError as error:
+        raise AddressError(str(error)) from error
+    scheme, path = parts.scheme, parts.path
+    userinfo, at, host = parts.authority.rpartition("@")
+    host = host.removesuffix(":")
+    user, colon, password = userinfo.partition(":")
+    if not _PATH.fullmatch(path):
+        path = escape(unquote_to_bytes(path), safe=_KEPT_IN_PATH)
+    before = f"{scheme}:{parts.opaque}" if scheme else ""
+    has_slashes = scheme and url[len(scheme) + 1 :].startswith("//")
+    if parts.authority or path.startswith("//") or has_slashes:
+        before += f"//{user}{':***' if colon else ''}{at}{host}"
+    shown = quote(f"{before}{path}{parts.query}{parts.fragment}")
+    if scheme not in ("http", "https"):
+        raise AddressError(f"Post {shown}: unsupported protocol scheme {quote(scheme)}")
+    if not host:
+        raise AddressError(f"Post {shown}: http: no Host in request URL")
+    port = host.rpartition(":")[2]
+    if port.isdigit() and int(port) > MAX_PORT:
+        raise AddressError(f"Post {shown}: dial tcp: address {port}: invalid port")
+    pair = f"{unquote(user)}:{unquote(password)}"
+    authorization = f"Basic {base64.b64encode(pair.encode()).decode()}" if at else ""
+    return Address(f"{scheme}://{host}", f"{path or '/'}{parts.query}", authorization, shown)
 
 
 async def read_body(connection: Connection, enough: Enough, *, most_bytes: int) -> bytes:

@@ -9,16 +9,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
-
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
-from cryptography.hazmat.primitives.serialization import load_der_private_key
+from typing import TYPE_CHECKING, NamedTuple
 
 from kscheduler import logs
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 
 # How often certificate files are looked at again.
 CHECK_SECONDS = 60.0
@@ -317,14 +315,23 @@ def _key_block(blocks: list[Block]) -> Block:
     )
 
 
-def _certified(block: Block) -> PublicKeyTypes:
+# cryptography takes 25 ms to import, and is needed only where there is a pair to check.
+
+
+def _certified(block: Block) -> "PublicKeyTypes":
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     try:
         return x509.load_der_x509_certificate(block.content).public_key()
     except (ValueError, UnsupportedAlgorithm) as error:
         raise ConfigError("x509: malformed certificate") from error
 
 
-def _private(block: Block) -> PrivateKeyTypes:
+def _private(block: Block) -> "PrivateKeyTypes":
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_der_private_key
+
     try:
         return load_der_private_key(block.content, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

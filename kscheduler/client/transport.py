@@ -41,7 +41,7 @@ from kscheduler.client.throttle import bucket_for
 from kscheduler.client.tls import TlsContexts
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.duration import SECOND, format_duration
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.version import __version__
 
 log = logs.logger(__name__)

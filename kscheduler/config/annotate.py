@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kscheduler.config.catalog import Gates
+from kscheduler.config.catalog import Catalog
 from kscheduler.config.dump import scalar_text, to_tree
 from kscheduler.config.load import load_config
+from kscheduler.config.plugin_args import Gates
 from kscheduler.gotext.document import parse_document
 from kscheduler.gotext.json_text import plain
 
@@ -27,9 +28,9 @@ class AnnotatedLine(NamedTuple):
         return f"{self.text}  # default" if self.is_default else self.text
 
 
-def annotated(text: bytes, *, gates: Gates) -> list[AnnotatedLine]:
+def annotated(text: bytes, catalog: Catalog, *, gates: Gates) -> list[AnnotatedLine]:
     """The configuration in `text` with its defaults; ConfigError if it cannot be read."""
-    config = load_config(text, gates=gates)
+    config = load_config(text, catalog, gates=gates)
     given = plain(parse_document(text).node)
     return list(_members(to_tree(config), given, ""))
 

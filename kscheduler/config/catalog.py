@@ -1,110 +1,84 @@
-"""The in-tree plugins of kube-scheduler 1.37: where each can run, which are on by default.
+"""Plugins that configuration knows: which names exist, where each can run, which are on by default.
 
-Configuration has to know all of them, because it says which names exist, at which points they may
-be enabled and in which order they run, whether or not the plugin does anything in a given
-cluster.
+Configuration must know all plugins of kube-scheduler, also those that are not built here, because
+it says which names are valid. It imports none of them: the registry (`plugins`) makes a `Catalog`
+of their declarations, and loading, defaulting, validating and completing take it as an argument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kscheduler.config.model import Plugin
+from kscheduler.config.plugin_args import Gates, PluginArgs
 from kscheduler.extension_points import Point
 
 
-class Gates(Protocol):
-    """Feature gates, as far as configuration needs them."""
+class Runnable(Protocol):
+    """A plugin that a profile can enable: where it can run, and whether it can sign pods."""
 
-    def enabled(self, name: str) -> bool: ...
-
-
-FILTERS = frozenset((Point.PRE_FILTER, Point.FILTER))
-SCORES = frozenset((Point.PRE_SCORE, Point.SCORE))
-
-IN_TREE: Mapping[str, frozenset[Point]] = {
-    "DefaultBinder": frozenset((Point.BIND,)),
-    "DefaultPreemption": frozenset(
-        (Point.PRE_ENQUEUE, Point.POST_FILTER, Point.POD_GROUP_POST_FILTER)
-    ),
-    "DeferredPodScheduling": FILTERS | {Point.PERMIT},
-    "DynamicResources": FILTERS
-    | {
-        Point.PRE_ENQUEUE,
-        Point.POST_FILTER,
-        Point.POD_GROUP_POST_FILTER,
-        Point.SCORE,
-        Point.RESERVE,
-        Point.PRE_BIND,
-    },
-    "GangScheduling": frozenset((Point.PRE_ENQUEUE, Point.PERMIT)),
-    "ImageLocality": frozenset((Point.SCORE,)),
-    "InterPodAffinity": FILTERS | SCORES,
-    "NodeAffinity": FILTERS | SCORES,
-    "NodeDeclaredFeatures": FILTERS,
-    "NodeName": FILTERS,
-    "NodePorts": FILTERS,
-    "NodeResourcesBalancedAllocation": SCORES,
-    "NodeResourcesFit": FILTERS | SCORES | {Point.PLACEMENT_SCORE},
-    "NodeUnschedulable": FILTERS,
-    "NodeVolumeLimits": FILTERS,
-    "PodGroupPodsCount": frozenset((Point.PLACEMENT_SCORE,)),
-    "PodTopologySpread": FILTERS | SCORES,
-    "PrioritySort": frozenset((Point.QUEUE_SORT,)),
-    "SchedulingGates": frozenset((Point.PRE_ENQUEUE,)),
-    "TaintToleration": FILTERS | SCORES,
-    "TopologyPlacementGenerator": frozenset((Point.PLACEMENT_GENERATE,)),
-    "VolumeBinding": FILTERS | SCORES | {Point.RESERVE, Point.PRE_BIND},
-    "VolumeRestrictions": FILTERS,
-    "VolumeZone": FILTERS,
-}
-
-# In-tree plugins that run at filter or score points without being able to sign a pod; any of them
-# in a profile switches batching off there.
-UNSIGNABLE = frozenset(("DeferredPodScheduling",))
-
-DEFAULT_PLUGINS = (
-    Plugin(name="SchedulingGates"),
-    Plugin(name="PrioritySort"),
-    Plugin(name="NodeName"),
-    Plugin(name="NodeUnschedulable"),
-    Plugin(name="TaintToleration", weight=3),
-    Plugin(name="NodeAffinity", weight=2),
-    Plugin(name="NodePorts"),
-    Plugin(name="NodeResourcesFit", weight=1),
-    Plugin(name="VolumeRestrictions"),
-    Plugin(name="NodeVolumeLimits"),
-    Plugin(name="VolumeBinding"),
-    Plugin(name="VolumeZone"),
-    Plugin(name="PodTopologySpread", weight=2),
-    Plugin(name="InterPodAffinity", weight=2),
-    Plugin(name="DefaultPreemption"),
-    Plugin(name="NodeResourcesBalancedAllocation", weight=1),
-    Plugin(name="ImageLocality", weight=1),
-    Plugin(name="DefaultBinder"),
-)
-
-# Which gate adds which plugin, and before which other one it goes; "" is the end of the list.
-GATED_PLUGINS = (
-    ("NodeDeclaredFeatures", Plugin(name="NodeDeclaredFeatures"), ""),
-    (
-        "InPlacePodVerticalScalingSchedulerPreemption",
-        Plugin(name="DeferredPodScheduling"),
-        "NodeResourcesFit",
-    ),
-    ("DynamicResourceAllocation", Plugin(name="DynamicResources", weight=2), "DefaultPreemption"),
-    ("GenericWorkload", Plugin(name="GangScheduling"), ""),
-    ("TopologyAwareWorkloadScheduling", Plugin(name="TopologyPlacementGenerator"), ""),
-    ("TopologyAwareWorkloadScheduling", Plugin(name="PodGroupPodsCount", weight=1), ""),
-)
+    @property
+    def name(self) -> str: ...
+    @property
+    def points(self) -> frozenset[Point]: ...
+    @property
+    def signs(self) -> bool: ...
 
 
-def default_plugins(gates: Gates) -> tuple[Plugin, ...]:
-    """What runs when nothing is configured, in order; all of it is enabled through multiPoint."""
-    plugins = list(DEFAULT_PLUGINS)
-    for gate, plugin, before in GATED_PLUGINS:
-        if gates.enabled(gate):
-            names = [p.name for p in plugins]
-            plugins.insert(names.index(before) if before else len(plugins), plugin)
-    return tuple(plugins)
+class InTree(Runnable, Protocol):
+    """A plugin of kube-scheduler (`framework.declaration.Declaration`)."""
+
+    @property
+    def args(self) -> type[PluginArgs] | None: ...
+    @property
+    def by_default(self) -> bool: ...
+    @property
+    def gate(self) -> str: ...
+    @property
+    def weight(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """`in_tree` is in the order of the default configuration, in which plugins run."""
+
+    in_tree: Mapping[str, InTree]
+    # In-tree and out-of-tree plugins alike.
+    points_of: Mapping[str, frozenset[Point]]
+    unsignable: frozenset[str]
+    # Types of arguments by kind: `NodeAffinityArgs`.
+    kinds: Mapping[str, type[PluginArgs]]
+
+    @classmethod
+    def of(cls, plugins: Iterable[InTree]) -> Catalog:
+        in_tree = {plugin.name: plugin for plugin in plugins}
+        return cls(
+            in_tree,
+            {name: plugin.points for name, plugin in in_tree.items()},
+            frozenset(name for name, plugin in in_tree.items() if not plugin.signs),
+            {plugin.args.__name__: plugin.args for plugin in in_tree.values() if plugin.args},
+        )
+
+    def including(self, out_of_tree: Iterable[Runnable]) -> Catalog:
+        """This catalog and plugins of others; those are enabled by name only, never by default."""
+        others = tuple(out_of_tree)
+        return replace(
+            self,
+            points_of={**self.points_of, **{plugin.name: plugin.points for plugin in others}},
+            unsignable=self.unsignable | {plugin.name for plugin in others if not plugin.signs},
+        )
+
+    def args_of(self, name: str) -> type[PluginArgs] | None:
+        """The type of a plugin's arguments; None if it is out-of-tree or takes none."""
+        plugin = self.in_tree.get(name)
+        return None if plugin is None else plugin.args
+
+    def default_plugins(self, gates: Gates) -> tuple[Plugin, ...]:
+        """Plugins that run when nothing is configured; all are enabled through multiPoint."""
+        return tuple(
+            Plugin(name=plugin.name, weight=plugin.weight)
+            for plugin in self.in_tree.values()
+            if plugin.by_default and (not plugin.gate or gates.enabled(plugin.gate))
+        )

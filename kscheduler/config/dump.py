@@ -18,10 +18,10 @@ from kscheduler.config.plugin_args import RawArgs
 from kscheduler.config.wire import V1, Model, WireField, wire_fields
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.duration import Duration
-from kscheduler.gotext.json_text import parse_json, plain
+from kscheduler.gotext.json_text import json_float32, marshal, parse_json, plain
+from kscheduler.gotext.strconv import format_float
 from kscheduler.gotext.unmarshal import ListOf, Pointer, Scalar
-from kscheduler.gotext.values import general_float, json_float32, json_text
-from kscheduler.gotext.yaml_scalars import LONG_TAG, reads_as_text
+from kscheduler.gotext.yaml_text import LONG_TAG, reads_as_text
 
 
 def to_yaml(config: KubeSchedulerConfiguration) -> str:
@@ -29,7 +29,7 @@ def to_yaml(config: KubeSchedulerConfiguration) -> str:
 
 
 def to_json(config: KubeSchedulerConfiguration) -> str:
-    return json_text(to_tree(config))
+    return marshal(to_tree(config))
 
 
 def to_tree(model: Model) -> dict[str, Any]:
@@ -79,6 +79,31 @@ def _float32(value: float) -> int | float:
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
+def internal_json(value: object) -> object:
+    """A value as the JSON of upstream's internal types, ready to be written: capitalised names,
+    nothing left out, a list without entries null. Some error messages show this form.
+    """
+    match value:
+        case RawArgs():
+            return plain(parse_json(value.text.encode()))
+        case Model():
+            members = {}
+            for field in wire_fields(type(value)):
+                if field.attr:
+                    member = getattr(value, field.attr)
+                    is_unset = isinstance(field.type, ListOf) and not member
+                    members[field.internal] = None if is_unset else internal_json(member)
+            return members
+        case Duration():
+            return str(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case tuple():
+            return [internal_json(item) for item in value]
+        case _:
+            return value
+
+
 class _Dumper(yaml.SafeDumper):
     """Scalars in go-yaml's spelling and quotes; every one is text by the time it is emitted."""
 
@@ -104,9 +129,9 @@ def _scalar(dumper: yaml.SafeDumper, value: object) -> yaml.ScalarNode:
         if UNPRINTABLE.search(value):
             raise ConfigError("yaml: control characters are not allowed")
         style = "|" if "\n" in value else None if reads_as_text(value) else '"'
-    text = general_float(value) if isinstance(value, float) else str(value)
+    text = format_float(value) if isinstance(value, float) else str(value)
     if value is None or isinstance(value, bool):
-        text = json_text(value)
+        text = marshal(value)
     return dumper.represent_scalar(TAGS[yaml.ScalarNode], text, style)
 
 

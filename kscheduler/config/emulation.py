@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kscheduler.errors import ConfigError
-from kscheduler.gotext.strconv import parse_uint
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import parse_uint, quote
 from kscheduler.version import KUBERNETES_VERSION
 
 Release = tuple[int, int]

@@ -9,13 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_private_key,
-)
-
 from kscheduler.config.defaults import changed
 from kscheduler.config.model import (
     Extender,
@@ -23,7 +16,7 @@ from kscheduler.config.model import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
 )
-from kscheduler.config.plugin_args import NodeResourcesFitArgs
+from kscheduler.config.plugin_args import PluginArgs
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
 from kscheduler.gotext.duration import Duration
@@ -62,7 +55,7 @@ def _ignoring(profile: KubeSchedulerProfile, resources: tuple[str, ...]) -> Kube
     entries = list(profile.plugin_config)
     for i, entry in enumerate(entries):
         if entry.name == "NodeResourcesFit":
-            assert isinstance(entry.args, NodeResourcesFitArgs)
+            assert isinstance(entry.args, PluginArgs)
             entries[i] = changed(entry, args=changed(entry.args, ignored_resources=resources))
             return changed(profile, plugin_config=tuple(entries))
     raise ConfigError("can't find NodeResourcesFitArgs in plugin config")
@@ -105,6 +98,8 @@ def _check_authority(pem: bytes) -> None:
 
 
 def _is_certificate(pem: bytes) -> bool:
+    from cryptography import x509
+
     try:
         x509.load_pem_x509_certificate(pem)
     except ValueError:
@@ -113,6 +108,13 @@ def _is_certificate(pem: bytes) -> bool:
 
 
 def _check_pair(certificate: bytes, key: bytes) -> None:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        PublicFormat,
+        load_pem_private_key,
+    )
+
     certificate_types = _block_types(certificate)
     if b"CERTIFICATE" not in certificate_types:
         raise ConfigError(_no_certificate(certificate_types))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from kscheduler.api import field_errors as api
 from kscheduler.gotext.duration import Duration
-from kscheduler.gotext.values import json_string, json_text
-from kscheduler.logs import quote
+from kscheduler.gotext.json_text import json_string, marshal
+from kscheduler.gotext.strconv import quote
 
 
 class Named(str):
@@ -76,4 +76,4 @@ def shown(value: object) -> str:
         case Duration():
             return json_string(str(value))
         case _:
-            return json_text(value)
+            return marshal(value)

@@ -11,22 +11,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kscheduler.config.catalog import Gates
+from kscheduler.config.catalog import Catalog
 from kscheduler.config.defaults import changed, with_defaults
 from kscheduler.config.model import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
-from kscheduler.config.plugin_args import KINDS, PluginArgs, RawArgs
+from kscheduler.config.plugin_args import Gates, PluginArgs, RawArgs
 from kscheduler.config.wire import GROUP, Model, decode
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
 from kscheduler.gotext.document import INTERNAL_VERSION, Kind, kind_of, parse_document, with_default
+from kscheduler.gotext.strconv import quote
 from kscheduler.gotext.unmarshal import UnmarshalError
-from kscheduler.logs import quote
 
 SCHEME = quote("pkg/scheduler/apis/config/scheme/scheme.go:29")
-REGISTERED: dict[str, type[Model]] = {
-    **KINDS,
-    KubeSchedulerConfiguration.__name__: KubeSchedulerConfiguration,
-}
 
 
 class StrictError(ConfigError):
@@ -44,13 +40,13 @@ class Decoded:
     complaints: list[str]
 
 
-def load_config_file(path: str, *, gates: Gates) -> KubeSchedulerConfiguration:
-    return load_config(files.read(path), gates=gates)
+def load_config_file(path: str, catalog: Catalog, *, gates: Gates) -> KubeSchedulerConfiguration:
+    return load_config(files.read(path), catalog, gates=gates)
 
 
-def load_config(text: bytes, *, gates: Gates) -> KubeSchedulerConfiguration:
+def load_config(text: bytes, catalog: Catalog, *, gates: Gates) -> KubeSchedulerConfiguration:
     """The configuration in `text`, with defaults; not validated yet."""
-    decoded = decode_document(text)
+    decoded = decode_document(text, catalog)
     config = decoded.value
     if not isinstance(config, KubeSchedulerConfiguration):
         if decoded.complaints:
@@ -63,19 +59,19 @@ def load_config(text: bytes, *, gates: Gates) -> KubeSchedulerConfiguration:
     internal = decoded.kind.version == INTERNAL_VERSION
     complaints = decoded.complaints
     if not internal:
-        config, more = _with_decoded_args(config)
+        config, more = _with_decoded_args(config, catalog)
         complaints = [*complaints, *more]
-        config = with_defaults(config, gates)
+        config = with_defaults(config, catalog, gates)
     if complaints:
         raise StrictError(complaints)
     return changed(config, api_version=decoded.kind.api_version)
 
 
-def decode_document(text: bytes, default: Kind | None = None) -> Decoded:
+def decode_document(text: bytes, catalog: Catalog, default: Kind | None = None) -> Decoded:
     """A document of any registered kind; `default` stands in for a kind it does not name."""
     document = parse_document(text)
     kind = with_default(kind_of(document.node), default)
-    model = _registered(kind, text)
+    model = _registered(kind, text, catalog)
     try:
         value, strict = decode(document.node, model, internal=kind.version == INTERNAL_VERSION)
     except UnmarshalError as error:
@@ -83,14 +79,16 @@ def decode_document(text: bytes, default: Kind | None = None) -> Decoded:
     return Decoded(value, kind, [*document.complaints, *strict])
 
 
-def _registered(kind: Kind, text: bytes) -> type[Model]:
+def _registered(kind: Kind, text: bytes, catalog: Catalog) -> type[Model]:
     if not kind.name:
         raise ConfigError(f"Object 'Kind' is missing in '{_shown(text)}'")
     if not kind.version:
         raise ConfigError(f"Object 'apiVersion' is missing in '{_shown(text)}'")
     known = kind.group == GROUP and kind.version in ("v1", INTERNAL_VERSION)
-    if known and kind.name in REGISTERED:
-        return REGISTERED[kind.name]
+    if known and kind.name == KubeSchedulerConfiguration.__name__:
+        return KubeSchedulerConfiguration
+    if known and kind.name in catalog.kinds:
+        return catalog.kinds[kind.name]
     where = f"version {quote(kind.api_version)}"
     if kind.version == INTERNAL_VERSION:
         where = f"the internal version of group {quote(kind.group)}"
@@ -102,7 +100,7 @@ def _shown(text: bytes) -> str:
 
 
 def _with_decoded_args(
-    config: KubeSchedulerConfiguration,
+    config: KubeSchedulerConfiguration, catalog: Catalog
 ) -> tuple[KubeSchedulerConfiguration, list[str]]:
     """Raw arguments replaced by typed ones for every plugin that has a kind for them."""
     complaints: list[str] = []
@@ -111,7 +109,7 @@ def _with_decoded_args(
         entries: list[PluginConfig] = []
         for j, entry in enumerate(profile.plugin_config):
             try:
-                args, strict = _decoded_args(entry)
+                args, strict = _decoded_args(entry, catalog)
             except ConfigError as error:
                 raise ConfigError(f"decoding .profiles[{i}].pluginConfig[{j}]: {error}") from error
             complaints += (f"decoding .profiles[{i}].pluginConfig[{j}]: {c}" for c in strict)
@@ -120,13 +118,16 @@ def _with_decoded_args(
     return changed(config, profiles=tuple(profiles)), complaints
 
 
-def _decoded_args(entry: PluginConfig) -> tuple[PluginArgs | RawArgs | None, list[str]]:
-    wanted = Kind(GROUP, "v1", f"{entry.name}Args")
-    if wanted.name not in KINDS:
+def _decoded_args(
+    entry: PluginConfig, catalog: Catalog
+) -> tuple[PluginArgs | RawArgs | None, list[str]]:
+    args_type = catalog.args_of(entry.name)
+    if args_type is None:
         return entry.args, []
+    wanted = Kind(GROUP, "v1", args_type.__name__)
     text = entry.args.text.encode() if isinstance(entry.args, RawArgs) else b""
     try:
-        decoded = decode_document(text, wanted)
+        decoded = decode_document(text, catalog, wanted)
     except ConfigError as error:
         raise ConfigError(f"decoding args for plugin {entry.name}: {error}") from error
     if decoded.kind.in_group != wanted.in_group:

@@ -1,27 +1,50 @@
-"""Arguments of the in-tree plugins: every `<Plugin>Args` kind of kubescheduler.config.k8s.io/v1.
+"""Arguments of plugins: what their types have in common, and the pieces that several use.
 
-Defaults that depend on feature gates are not here but in `defaults`.
+The type of a plugin's arguments stands beside the plugin (`plugins`), with its fields, the defaults
+that depend on feature gates or on other fields (`with_defaults`), and its rules (`errors`); the
+plugin's declaration names it. Configuration finds it there by way of `catalog.Catalog`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Protocol, Self
 
-from kscheduler.config.wire import OMIT_EMPTY, Int32, Int64, Model
-from kscheduler.gotext.duration import Duration
+from kscheduler.api.validation import label_key_errors
+from kscheduler.config.field_errors import FieldError, Path, invalid, required
+from kscheduler.config.wire import Int32, Model
 from kscheduler.gotext.json_text import parse_json, plain
-from kscheduler.gotext.unmarshal import Scalar
+
+
+class Gates(Protocol):
+    """Feature gates, as far as configuration needs them."""
+
+    def enabled(self, name: str) -> bool: ...
 
 
 class PluginArgs(Model):
-    """Typed arguments; the class name is the kind."""
+    """Typed arguments of one plugin; the class is named like the kind, `<Plugin>Args`."""
 
     has_type_meta: ClassVar[bool] = True
 
+    # Upstream's sentence when the plugin is built with arguments of another type. Each plugin has
+    # its own, as its constructor writes it; this one is the most common.
+    wrong_type: ClassVar[str] = "want args to be of type {want}, got {got}"
+    # Whether the rules apply when a configuration is validated; they always do when the plugin is
+    # built, and upstream leaves it at that for NodeResourcesFit.
+    validated_with_file: ClassVar[bool] = True
+
+    def with_defaults(self, gates: Gates) -> Self:
+        """These arguments with everything filled in that is not a constant of a field."""
+        return self
+
+    def errors(self, path: Path, gates: Gates) -> Iterator[FieldError]:
+        """Violated rules, in upstream's order; `path` leads to the arguments."""
+        return iter(())
+
 
 class RawArgs(Model):
-    """Arguments of a plugin without a kind of its own: unchecked JSON for the plugin to read."""
+    """Arguments of a plugin without a type of its own: unchecked JSON for the plugin to read."""
 
     text: str
 
@@ -36,147 +59,31 @@ class CoreModel(Model):
     core_type: ClassVar[bool] = True
 
 
-class NodeSelectorRequirement(CoreModel):
-    key: str = ""
-    operator: Annotated[str, Scalar("string", "v1.NodeSelectorOperator")] = ""
-    values: Annotated[tuple[str, ...] | None, OMIT_EMPTY] = None
-
-
-class NodeSelectorTerm(CoreModel):
-    match_expressions: Annotated[tuple[NodeSelectorRequirement, ...], OMIT_EMPTY] = ()
-    match_fields: Annotated[tuple[NodeSelectorRequirement, ...], OMIT_EMPTY] = ()
-
-
-class NodeSelector(CoreModel):
-    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
-
-
-class PreferredSchedulingTerm(CoreModel):
-    weight: Int32 = 0
-    preference: NodeSelectorTerm = NodeSelectorTerm()
-
-
-class NodeAffinity(CoreModel):
-    required_during_scheduling_ignored_during_execution: Annotated[
-        NodeSelector | None, OMIT_EMPTY
-    ] = None
-    preferred_during_scheduling_ignored_during_execution: Annotated[
-        tuple[PreferredSchedulingTerm, ...], OMIT_EMPTY
-    ] = ()
-
-
-class LabelSelectorRequirement(CoreModel):
-    key: str = ""
-    operator: Annotated[str, Scalar("string", "v1.LabelSelectorOperator")] = ""
-    values: Annotated[tuple[str, ...], OMIT_EMPTY] = ()
-
-
-class LabelSelector(CoreModel):
-    match_labels: Annotated[Mapping[str, str], OMIT_EMPTY] = {}
-    match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], OMIT_EMPTY] = ()
-
-
-InclusionPolicy = Annotated[str, Scalar("string", "v1.NodeInclusionPolicy")]
-
-
-class TopologySpreadConstraint(CoreModel):
-    max_skew: Int32 = 0
-    topology_key: str = ""
-    when_unsatisfiable: Annotated[str, Scalar("string", "v1.UnsatisfiableConstraintAction")] = ""
-    label_selector: Annotated[LabelSelector | None, OMIT_EMPTY] = None
-    min_domains: Annotated[Int32 | None, OMIT_EMPTY] = None
-    node_affinity_policy: Annotated[InclusionPolicy | None, OMIT_EMPTY] = None
-    node_taints_policy: Annotated[InclusionPolicy | None, OMIT_EMPTY] = None
-    match_label_keys: Annotated[tuple[str, ...], OMIT_EMPTY] = ()
-
-
 class UtilizationShapePoint(Model):
+    """One point of a piecewise linear function: at this utilization (0..100), this score (0..10).
+
+    NodeResourcesFit and VolumeBinding take lists of them.
+    """
+
     utilization: Int32 = 0
     score: Int32 = 0
 
 
-class ResourceSpec(Model):
-    name: str = ""
-    weight: Annotated[Int64, OMIT_EMPTY] = 0
+def shape_errors(shape: Sequence[UtilizationShapePoint], path: Path) -> Iterator[FieldError]:
+    if not shape:
+        yield required(path, "at least one point must be specified")
+    for i in range(1, len(shape)):
+        if shape[i - 1].utilization >= shape[i].utilization:
+            detail = "values must be sorted in increasing order"
+            yield invalid(path[i] / "utilization", shape[i].utilization, detail)
+            break
+    for i, point in enumerate(shape):
+        if not 0 <= point.utilization <= 100:
+            detail = "not in valid range [0, 100]"
+            yield invalid(path[i] / "utilization", point.utilization, detail)
+        if not 0 <= point.score <= 10:
+            yield invalid(path[i] / "score", point.score, "not in valid range [0, 10]")
 
 
-CPU_AND_MEMORY = (ResourceSpec(name="cpu", weight=1), ResourceSpec(name="memory", weight=1))
-
-
-class RequestedToCapacityRatioParam(Model):
-    shape: Annotated[tuple[UtilizationShapePoint, ...], OMIT_EMPTY] = ()
-
-
-class ScoringStrategy(Model):
-    # Not defaulted: a strategy that is given must say which one it is.
-    type: Annotated[
-        str,
-        Scalar("string", "v1.ScoringStrategyType", "config.ScoringStrategyType"),
-        OMIT_EMPTY,
-    ] = ""
-    resources: Annotated[tuple[ResourceSpec, ...], OMIT_EMPTY] = ()
-    requested_to_capacity_ratio: Annotated[RequestedToCapacityRatioParam | None, OMIT_EMPTY] = None
-
-
-class DefaultPreemptionArgs(PluginArgs):
-    min_candidate_nodes_percentage: Int32 = 10
-    min_candidate_nodes_absolute: Int32 = 100
-
-
-class InterPodAffinityArgs(PluginArgs):
-    hard_pod_affinity_weight: Int32 = 1
-    ignore_preferred_terms_of_existing_pods: bool = False
-
-
-class NodeResourcesFitArgs(PluginArgs):
-    ignored_resources: Annotated[tuple[str, ...], OMIT_EMPTY] = ()
-    ignored_resource_groups: Annotated[tuple[str, ...], OMIT_EMPTY] = ()
-    scoring_strategy: Annotated[ScoringStrategy | None, OMIT_EMPTY] = ScoringStrategy(
-        type="LeastAllocated", resources=CPU_AND_MEMORY
-    )
-
-
-class PodTopologySpreadArgs(PluginArgs):
-    default_constraints: Annotated[tuple[TopologySpreadConstraint, ...], OMIT_EMPTY] = ()
-    defaulting_type: Annotated[
-        str,
-        Scalar(
-            "string",
-            "v1.PodTopologySpreadConstraintsDefaulting",
-            "config.PodTopologySpreadConstraintsDefaulting",
-        ),
-        OMIT_EMPTY,
-    ] = "System"
-
-
-class NodeResourcesBalancedAllocationArgs(PluginArgs):
-    resources: Annotated[tuple[ResourceSpec, ...], OMIT_EMPTY] = CPU_AND_MEMORY
-
-
-class VolumeBindingArgs(PluginArgs):
-    bind_timeout_seconds: Int64 = 600
-    shape: Annotated[tuple[UtilizationShapePoint, ...] | None, OMIT_EMPTY] = None
-
-
-class NodeAffinityArgs(PluginArgs):
-    added_affinity: Annotated[NodeAffinity | None, OMIT_EMPTY] = None
-
-
-class DynamicResourcesArgs(PluginArgs):
-    filter_timeout: Duration | None = None
-    binding_timeout: Annotated[Duration | None, OMIT_EMPTY] = None
-
-
-KINDS: Mapping[str, type[PluginArgs]] = {
-    kind.__name__: kind
-    for kind in (
-        DefaultPreemptionArgs,
-        InterPodAffinityArgs,
-        NodeResourcesBalancedAllocationArgs,
-        NodeResourcesFitArgs,
-        PodTopologySpreadArgs,
-        VolumeBindingArgs,
-        NodeAffinityArgs,
-        DynamicResourcesArgs,
-    )
-}
+def label_name_errors(name: str, path: Path) -> Iterator[FieldError]:
+    return (invalid(path, name, message) for message in label_key_errors(name))

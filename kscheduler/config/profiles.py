@@ -7,11 +7,12 @@ is reported; upstream leaves that to chance.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kscheduler import logs
-from kscheduler.config.catalog import UNSIGNABLE, Gates
+from kscheduler.config.catalog import Catalog
 from kscheduler.config.defaults import changed
 from kscheduler.config.extenders import with_built_extenders
 from kscheduler.config.field_errors import Path, aggregate
@@ -20,18 +21,18 @@ from kscheduler.config.model import (
     KubeSchedulerProfile,
     Plugin,
     PluginConfig,
+    Plugins,
     PluginSet,
 )
-from kscheduler.config.plugin_args import KINDS
-from kscheduler.config.validation_args import args_errors
+from kscheduler.config.plugin_args import Gates
 from kscheduler.errors import ConfigError
 from kscheduler.extension_points import JUDGING_POINTS, Point
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 log = logs.logger(__name__)
 
-# Plugin name → the points it implements, by their name in a file; in-tree and outside ones alike.
-Registry = Mapping[str, frozenset[str]]
+# Plugin name → the points it extends; in-tree and out-of-tree plugins alike.
+PointsOf = Mapping[str, frozenset[Point]]
 
 MAX_NODE_SCORE = 100
 MAX_TOTAL_SCORE = (1 << 63) - 1
@@ -49,6 +50,25 @@ class EffectivePlugins:
     def __getitem__(self, point: Point) -> tuple[str, ...]:
         return self.by_point[point]
 
+    def for_log(self) -> dict[str, Any]:
+        """The plugins as the start-up line at verbosity 2 shows upstream's struct: every point by
+        its Go name, in the order of the configuration's fields; multiPoint is spread by now.
+        """
+        weights_of = {
+            Point.SCORE: self.score_weights,
+            Point.PLACEMENT_SCORE: self.placement_score_weights,
+        }
+        enabled: dict[str, list[dict[str, Any]]] = {
+            point.attr: [
+                {"Name": name, "Weight": weights_of.get(point, {}).get(name, 0)} for name in names
+            ]
+            for point, names in self.by_point.items()
+        }
+        return {
+            attr.title().replace("_", ""): {"Enabled": enabled.get(attr) or None, "Disabled": None}
+            for attr in Plugins.model_fields
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Completed:
@@ -63,35 +83,29 @@ class Completed:
     plugins: Mapping[str, EffectivePlugins]
 
 
-def complete(
-    config: KubeSchedulerConfiguration,
-    points_of: Registry,
-    *,
-    gates: Gates,
-    unsignable: Container[str] = UNSIGNABLE,
-) -> Completed:
+def complete(config: KubeSchedulerConfiguration, catalog: Catalog, *, gates: Gates) -> Completed:
     """Builds extenders and profiles as far as configuration goes; raises ConfigError."""
     config = with_built_extenders(config)
     plugins: dict[str, EffectivePlugins] = {}
     for profile in config.profiles:
         try:
-            _check_constructible(profile, points_of, gates)
-            effective = expand(profile, points_of)
+            _check_constructible(profile, catalog, gates)
+            effective = expand(profile, catalog.points_of)
         except ConfigError as error:
             name = profile.scheduler_name
             raise _uninitialized(f"creating profile for scheduler name {name}: {error}") from error
         _check_beside_others(profile, effective, config.profiles[0], plugins)
         plugins[profile.scheduler_name] = effective
         if gates.enabled("OpportunisticBatching"):
-            _tell_unbatchable(effective, unsignable, extended=bool(config.extenders))
+            _tell_unbatchable(effective, catalog.unsignable, extended=bool(config.extenders))
         _warn_of_missing_gang_scheduling(profile, gates)
     if not plugins:
         raise ConfigError("at least one profile is required")
-    profiles = tuple(_as_built(profile, points_of) for profile in config.profiles)
+    profiles = tuple(_as_built(profile, catalog.points_of) for profile in config.profiles)
     return Completed(config, changed(config, profiles=profiles), plugins)
 
 
-def expand(profile: KubeSchedulerProfile, points_of: Registry) -> EffectivePlugins:
+def expand(profile: KubeSchedulerProfile, points_of: PointsOf) -> EffectivePlugins:
     """The plugins of a profile at every point, once multiPoint is spread over the points."""
     multi_point = profile.plugins.multi_point.enabled
     by_point = {
@@ -124,7 +138,7 @@ def _names(plugins: tuple[Plugin, ...]) -> list[str]:
     return [plugin.name for plugin in plugins]
 
 
-def _checked(chosen: PluginSet, point: Point, points_of: Registry) -> tuple[str, ...]:
+def _checked(chosen: PluginSet, point: Point, points_of: PointsOf) -> tuple[str, ...]:
     """The plugins enabled at the point itself: each must exist, fit there and stand there once."""
     seen: list[str] = []
     for name in _names(chosen.enabled):
@@ -137,7 +151,7 @@ def _checked(chosen: PluginSet, point: Point, points_of: Registry) -> tuple[str,
     return tuple(seen)
 
 
-def _check_exists(name: str, point: Point, points_of: Registry) -> None:
+def _check_exists(name: str, point: Point, points_of: PointsOf) -> None:
     if name not in points_of:
         raise ConfigError(f"{point.interface} {quote(name)} does not exist")
 
@@ -147,7 +161,7 @@ def _repeated(name: str, point: Point) -> ConfigError:
 
 
 def _spread(
-    chosen: PluginSet, multi_point: tuple[Plugin, ...], point: Point, points_of: Registry
+    chosen: PluginSet, multi_point: tuple[Plugin, ...], point: Point, points_of: PointsOf
 ) -> tuple[str, ...]:
     """First what the point reconfigures of multiPoint, then the rest of it, then its own."""
     specific, disabled = _names(chosen.enabled), _names(chosen.disabled)
@@ -180,7 +194,7 @@ def _check_counts(by_point: Mapping[Point, tuple[str, ...]], profile: str) -> No
         raise ConfigError(f"at most one placement generate plugin is allowed {where}")
 
 
-def _weights(plugins: tuple[Plugin, ...], point: Point, points_of: Registry) -> dict[str, int]:
+def _weights(plugins: tuple[Plugin, ...], point: Point, points_of: PointsOf) -> dict[str, int]:
     """The first weight of each plugin that scores; the best total score has to fit an int64.
 
     The room left is computed in 64 bits, as upstream does: once negative weights have made the
@@ -204,37 +218,26 @@ def _wrapped(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _check_constructible(profile: KubeSchedulerProfile, points_of: Registry, gates: Gates) -> None:
+def _check_constructible(profile: KubeSchedulerProfile, catalog: Catalog, gates: Gates) -> None:
     """Whether every plugin that will run gets arguments it accepts."""
     args_of: dict[str, object] = {}
     for entry in profile.plugin_config:
         if entry.name in args_of:
             raise ConfigError(f"repeated config for plugin {entry.name}")
         args_of[entry.name] = entry.args
-    for name in sorted(_needed(profile) & points_of.keys()):
-        if f"{name}Args" not in KINDS or _is_inert(name, gates):
+    for name in sorted(_needed(profile) & catalog.in_tree.keys()):
+        plugin, args = catalog.in_tree[name], args_of.get(name)
+        # A plugin whose gate is off does nothing, and takes anything.
+        if plugin.args is None or (plugin.gate and not gates.enabled(plugin.gate)):
             continue
-        problem = _refusal(name, args_of.get(name), gates)
+        problem = ""
+        if not isinstance(args, plugin.args):
+            got = "<nil>" if args is None else "*runtime.Unknown"
+            problem = plugin.args.wrong_type.format(want=plugin.args.__name__, got=got)
+        elif errors := list(args.errors(Path(), gates)):
+            problem = aggregate(errors)
         if problem:
             raise ConfigError(f"initializing plugin {quote(name)}: {problem}")
-
-
-def _refusal(name: str, args: object, gates: Gates) -> str:
-    kind = KINDS[f"{name}Args"]
-    if isinstance(args, kind):
-        errors = list(args_errors(args, Path(), gates))
-        return aggregate(errors) if errors else ""
-    got = "<nil>" if args is None else "*runtime.Unknown"
-    if name in ("DefaultPreemption", "DynamicResources"):
-        return f"got args of type {got}, want *{kind.__name__}"
-    if name == "NodeAffinity":
-        return f"args are not of type {kind.__name__}, got {got}"
-    return f"want args to be of type {kind.__name__}, got {got}"
-
-
-def _is_inert(name: str, gates: Gates) -> bool:
-    """DynamicResources without its feature does nothing and takes anything."""
-    return name == "DynamicResources" and not gates.enabled("DynamicResourceAllocation")
 
 
 def _needed(profile: KubeSchedulerProfile) -> set[str]:
@@ -278,7 +281,7 @@ def _uninitialized(reason: str) -> ConfigError:
     return ConfigError(f"initializing profiles: {reason}")
 
 
-def _as_built(profile: KubeSchedulerProfile, points_of: Registry) -> KubeSchedulerProfile:
+def _as_built(profile: KubeSchedulerProfile, points_of: PointsOf) -> KubeSchedulerProfile:
     needed = _needed(profile) & points_of.keys()
     entries: Iterator[PluginConfig] = (
         entry for entry in profile.plugin_config if entry.name in needed and entry.args is not None
@@ -296,7 +299,7 @@ def _warn_of_missing_gang_scheduling(profile: KubeSchedulerProfile, gates: Gates
 
 
 def _tell_unbatchable(
-    effective: EffectivePlugins, unsignable: Container[str], *, extended: bool
+    effective: EffectivePlugins, unsignable: frozenset[str], *, extended: bool
 ) -> None:
     """Equal pods share a decision only where every plugin can say what makes them equal."""
     profile = effective.scheduler_name

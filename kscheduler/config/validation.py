@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from kscheduler.api.resource_names import is_extended
 from kscheduler.api.validation import label_key_errors
-from kscheduler.config.catalog import Gates
+from kscheduler.config.catalog import Catalog
+from kscheduler.config.dump import internal_json
 from kscheduler.config.field_errors import (
     FieldError,
     Named,
@@ -19,7 +20,6 @@ from kscheduler.config.field_errors import (
     invalid,
     required,
 )
-from kscheduler.config.internal_json import internal_json
 from kscheduler.config.model import (
     ClientConnectionConfiguration,
     Extender,
@@ -29,8 +29,7 @@ from kscheduler.config.model import (
     PluginConfig,
     Plugins,
 )
-from kscheduler.config.plugin_args import KINDS, NodeResourcesFitArgs
-from kscheduler.config.validation_args import args_errors, fit_errors
+from kscheduler.config.plugin_args import Gates
 
 REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 # multiPoint and the placement points do not look for removed plugins.
@@ -40,23 +39,20 @@ Errors = Iterator[FieldError]
 ROOT = Path()
 
 
-def validate(config: KubeSchedulerConfiguration, gates: Gates) -> list[FieldError]:
-    """Everything that is wrong, in the order in which it is to be told."""
-    return list(_errors(config, gates))
+def validate(
+    config: KubeSchedulerConfiguration, catalog: Catalog, gates: Gates
+) -> list[FieldError]:
+    """All violated rules, in the order in which upstream reports them; none if it is valid."""
+    return list(_errors(config, catalog, gates))
 
 
-def validate_fit_args(args: NodeResourcesFitArgs) -> list[FieldError]:
-    """NodeResourcesFit is left out of `validate`: upstream checks it when it builds the plugin."""
-    return list(fit_errors(args, ROOT))
-
-
-def _errors(config: KubeSchedulerConfiguration, gates: Gates) -> Errors:
+def _errors(config: KubeSchedulerConfiguration, catalog: Catalog, gates: Gates) -> Errors:
     yield from _client_errors(config.client_connection, ROOT / "clientConnection")
     yield from _election_errors(config.leader_election, ROOT / "leaderElection")
     if config.parallelism <= 0:
         detail = "should be an integer value greater than zero"
         yield invalid(ROOT / "parallelism", config.parallelism, detail)
-    yield from _profiles_errors(config, gates)
+    yield from _profiles_errors(config, catalog, gates)
     percentage = config.percentage_of_nodes_to_score
     yield from _percentage_errors(percentage, ROOT / "percentageOfNodesToScore")
     yield from _backoff_errors(config)
@@ -108,14 +104,14 @@ def _percentage_errors(percentage: int | None, path: Path) -> Errors:
         yield invalid(path, percentage, "not in valid range [0-100]")
 
 
-def _profiles_errors(config: KubeSchedulerConfiguration, gates: Gates) -> Errors:
+def _profiles_errors(config: KubeSchedulerConfiguration, catalog: Catalog, gates: Gates) -> Errors:
     path = ROOT / "profiles"
     if not config.profiles:
         yield required(path)
         return
     names: set[str] = set()
     for i, profile in enumerate(config.profiles):
-        yield from _profile_errors(profile, path[i], config.api_version, gates)
+        yield from _profile_errors(profile, path[i], config.api_version, catalog, gates)
         if profile.scheduler_name in names:
             # Upstream hands the path of the first one over as the value; it shows as {}.
             yield duplicate(path[i] / "schedulerName", {})
@@ -124,7 +120,7 @@ def _profiles_errors(config: KubeSchedulerConfiguration, gates: Gates) -> Errors
 
 
 def _profile_errors(
-    profile: KubeSchedulerProfile, path: Path, api_version: str, gates: Gates
+    profile: KubeSchedulerProfile, path: Path, api_version: str, catalog: Catalog, gates: Gates
 ) -> Errors:
     if not profile.scheduler_name:
         yield required(path / "schedulerName")
@@ -140,7 +136,7 @@ def _profile_errors(
         if entry.name in REMOVED_PLUGINS:
             yield _removed(entry.name, where, api_version)
         else:
-            yield from _plugin_config_errors(entry, where / "args", gates)
+            yield from _plugin_config_errors(entry, where / "args", catalog, gates)
 
 
 def _removed_plugin_errors(plugins: Plugins, path: Path, api_version: str) -> Errors:
@@ -158,12 +154,14 @@ def _removed(name: str, path: Path, api_version: str) -> FieldError:
     return invalid(path, name, f'was invalid in version "v1" {version}')
 
 
-def _plugin_config_errors(entry: PluginConfig, path: Path, gates: Gates) -> Errors:
-    kind = KINDS.get(f"{entry.name}Args")
-    if kind is None or kind is NodeResourcesFitArgs:
+def _plugin_config_errors(
+    entry: PluginConfig, path: Path, catalog: Catalog, gates: Gates
+) -> Errors:
+    args_type = catalog.args_of(entry.name)
+    if args_type is None or not args_type.validated_with_file:
         return
-    if isinstance(entry.args, kind):
-        yield from args_errors(entry.args, path, gates)
+    if isinstance(entry.args, args_type):
+        yield from entry.args.errors(path, gates)
     else:
         yield invalid(path, internal_json(entry.args), "has to match plugin args")
 

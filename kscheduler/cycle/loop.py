@@ -151,7 +151,7 @@ class SchedulingLoop:
             self._cache.snapshot(),
             self._queue.scheduling_cycle,
             started,
-            extended=self._extenders.concern(queued.pod),
+            extended=self._extenders.any_interested(queued.pod),
         )
         self.slow.watch.begin(started)
         if attempt.extended:

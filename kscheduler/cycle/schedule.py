@@ -130,7 +130,7 @@ class SchedulingAlgorithm:
         else:
             started, view = perf_counter(), nodes.take([row])
             filtered = framework.filter_with_nominated(attempt.cycle, attempt.pod, view)
-            framework.filter_took(Status(Code.ERROR) if filtered.errors else None, started)
+            framework.observe_filter(Status(Code.ERROR) if filtered.errors else None, started)
             if filtered.count:
                 if not attempt.extended:
                     return Feasible(view.rows, 1)
@@ -177,7 +177,7 @@ class SchedulingAlgorithm:
         else:
             filtered = framework.filter_with_nominated(cycle, attempt.pod, view)
         found = self._end_search(attempt, filtered, candidates, wanted)
-        framework.filter_took(found.status if isinstance(found, Failed) else None, started)
+        framework.observe_filter(found.status if isinstance(found, Failed) else None, started)
         return found
 
     def _end_search(

@@ -39,7 +39,7 @@ from kscheduler.gotext.duration import SECOND, format_duration
 from kscheduler.metrics import Metrics
 from kscheduler.queue.backoff_queue import Backoff, backoff_nanoseconds
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
-from kscheduler.runtime.plugin_in_stack import PluginCall, plugin_in_stack
+from kscheduler.runtime.plugin_calls import PluginCall, plugin_in_stack
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)

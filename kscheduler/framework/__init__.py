@@ -10,8 +10,7 @@ major version. Everything else in the package may change at any time. Open `plug
     cluster_event     events that may make a rejected pod schedulable
     handle, listers   the scheduler as a plugin may use it
 
-    in_tree           the narrower contract of plugins that are part of this project; for them
-                      there are also row_memo and lister_memo (memory between attempts)
+    in_tree           the narrower contract of plugins that are part of this project
 
 Invariant: a plugin is asked about all nodes at once and never sees them change; whatever it does,
 including raising, ends in a status of that one attempt.

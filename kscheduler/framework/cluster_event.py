@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntFlag
 from typing import Any, Protocol
+
+from kscheduler.api import resources
+from kscheduler.api.resources import Resource
 
 
 class Action(IntFlag):
@@ -39,7 +42,8 @@ _ACTION_TEXTS = {
     for action in (*Action, Action.ALL, Action.UPDATE)
 }
 
-# Resources by the names upstream uses in labels and registrations.
+# Kinds by the names upstream uses in labels and registrations: `group/Kind`, or `Kind` for the core
+# group. Pods and nodes have event handlers of their own.
 POD = "Pod"
 ASSIGNED_POD = "AssignedPod"
 UNSCHEDULED_POD = "UnscheduledPod"
@@ -55,10 +59,39 @@ VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
 RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
 RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
 DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+DEVICE_TAINT_RULE = "resource.k8s.io/DeviceTaintRule"
 POD_GROUP = "scheduling.k8s.io/PodGroup"
 WILDCARD = "*"
 
 POD_KINDS = (ASSIGNED_POD, UNSCHEDULED_POD, TARGET_POD)
+
+# Kinds besides pods and nodes that have structs, and where they are found. A plugin names any other
+# kind as `plural.version.group`, and gets plain mappings.
+OTHER_KINDS: Mapping[str, Resource] = {
+    PERSISTENT_VOLUME: resources.PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIM: resources.PERSISTENT_VOLUME_CLAIMS,
+    CSI_NODE: resources.CSI_NODES,
+    CSI_DRIVER: resources.CSI_DRIVERS,
+    CSI_STORAGE_CAPACITY: resources.CSI_STORAGE_CAPACITIES,
+    STORAGE_CLASS: resources.STORAGE_CLASSES,
+    VOLUME_ATTACHMENT: resources.VOLUME_ATTACHMENTS,
+    RESOURCE_CLAIM: resources.RESOURCE_CLAIMS,
+    RESOURCE_SLICE: resources.RESOURCE_SLICES,
+    DEVICE_CLASS: resources.DEVICE_CLASSES,
+    DEVICE_TAINT_RULE: resources.DEVICE_TAINT_RULES,
+}
+
+# Kinds whose events wake the pods of a plugin that does not say which events could help; upstream
+# leaves the others out.
+WAKING_KINDS = (
+    *POD_KINDS,
+    NODE,
+    *(
+        kind
+        for kind in OTHER_KINDS
+        if kind not in (VOLUME_ATTACHMENT, RESOURCE_SLICE, DEVICE_TAINT_RULE)
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""JSON text as Go's encoding/json reads it, with its words for what is no JSON.
+"""JSON text as Go's encoding/json reads and writes it, with its words for what is no JSON.
 
 `parse_json` mirrors json.Unmarshal's first step: the whole text as a tree that forgets nothing
 (order, repeated keys, the spelling of numbers). Go checks the whole text first, and what it says
@@ -7,16 +7,20 @@ depends on the byte at which the text stops being JSON.
 `first_value` mirrors json.Decoder.Decode: the first value of a stream as dicts, lists and scalars,
 whatever comes behind it. It is made for answers of megabytes, so the standard library's C scanner
 reads them; only what it refuses is looked at again for Go's words.
+
+`marshal` mirrors json.Marshal. Types are checked by `unmarshal`.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import layout_float, quote, shortest_float32
 
 Kind = Literal["object", "array", "string", "number", "bool", "null"]
 
@@ -31,6 +35,21 @@ DIGITS = frozenset(b"0123456789")
 SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 # Where a stream stops being JSON is told in Go's words only up to this length: it takes a while.
 MAX_EXPLAINED_BYTES = 256 << 10
+
+JSON_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
 
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -311,3 +330,50 @@ def _quote_byte(byte: int) -> str:
     if byte == 0x22:
         return "'\"'"
     return f"'{quote(chr(byte))[1:-1]}'"
+
+
+def json_string(text: str) -> str:
+    out = (JSON_ESCAPES.get(c) or (f"\\u{ord(c):04x}" if c < " " else c) for c in text)
+    return f'"{"".join(out)}"'
+
+
+def marshal(value: object) -> str:
+    """`json.Marshal`'s text: compact, mappings in their own order.
+
+    ValueError for what JSON cannot express: infinities and not-a-number.
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(int(value))
+        case float():
+            return json_float(value)
+        case str():
+            return json_string(value)
+        case Mapping():
+            pairs = (f"{json_string(str(k))}:{marshal(v)}" for k, v in value.items())
+            return f"{{{','.join(pairs)}}}"
+        case Sequence():
+            return f"[{','.join(marshal(v) for v in value)}]"
+        case _:
+            raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def json_float(value: float) -> str:
+    """A float64 as JSON: plain digits unless the exponent is below -6 or above 20."""
+    _check_finite(value)
+    return layout_float(repr(value), smallest=-6, largest=20, padded=False)
+
+
+def json_float32(value: float) -> str:
+    _check_finite(value)
+    return layout_float(shortest_float32(value), smallest=-6, largest=20, padded=False)
+
+
+def _check_finite(value: float) -> None:
+    if not math.isfinite(value):
+        name = "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
+        raise ValueError(f"json: unsupported value: {name}")

@@ -1,12 +1,13 @@
-"""Numbers and booleans in the forms Go accepts, refused in Go's words (the strconv package)."""
+"""Go's strconv: booleans, numbers and quoted strings, read and written as Go does.
+
+What cannot be read is refused in Go's words.
+"""
 
 import math
 import re
 import struct
-from decimal import Decimal
 
 from kscheduler.errors import ConfigError
-from kscheduler.logs import quote
 
 _BOOLS = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "false", "FALSE", "False"), False
@@ -18,6 +19,30 @@ _HEX_FLOAT = re.compile(rf"[+-]?0x(_?{_H}(\.({_H})?)?|\.{_H})p[+-]?{_D}", re.IGN
 _FLOAT = re.compile(
     rf"[+-]?(({_D}(\.({_D})?)?|\.{_D})(e[+-]?{_D})?|inf|infinity)|nan", re.IGNORECASE
 )
+
+_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*")
+_ESCAPES = {
+    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f",
+    "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+}  # fmt: skip
+
+
+def quote(text: str) -> str:
+    """A Go string literal, as strconv.Quote and `%q` write it."""
+    return f'"{text}"' if _NO_ESCAPE.fullmatch(text) else f'"{"".join(map(_escape, text))}"'
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, as Python carries it
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def parse_bool(text: str) -> bool:
@@ -53,30 +78,59 @@ def parse_float32(text: str) -> float:
         raise _syntax("ParseFloat", text)
     read = float.fromhex if in_hex else float
     try:
-        value: float = struct.unpack("f", struct.pack("f", read(text.replace("_", ""))))[0]
+        value = float32(read(text.replace("_", "")))
     except OverflowError:
         raise _range("ParseFloat", text) from None
     if math.isinf(value) and "inf" not in text.lower():
         raise _range("ParseFloat", text)
-    return _shortest(value)
-
-
-def _shortest(value: float) -> float:
-    if not math.isfinite(value):
-        return value
-    candidates = (float(f"{value:.{digits}g}") for digits in range(1, 10))
-    return next(short for short in candidates if struct.pack("f", short) == struct.pack("f", value))
+    return float(shortest_float32(value)) if math.isfinite(value) else value
 
 
 def format_float(value: float) -> str:
-    """Go's shortest 'g' form: 50, 11.5, 1e+06."""
+    """`FormatFloat(value, 'g', -1, 64)`: 50, 11.5, 1e+06; an exponent from a million on."""
     if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else f"{value:+}".title()
-    shortest = Decimal(repr(value)).normalize()
-    if -4 <= shortest.adjusted() < 6 or not value:
-        return f"{shortest:f}"
-    mantissa, _, exponent = f"{shortest:e}".partition("e")
-    return f"{mantissa}e{int(exponent):+03d}"
+        return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
+    return layout_float(repr(value), smallest=-4, largest=5, padded=True)
+
+
+def format_float32(value: float) -> str:
+    """`FormatFloat(value, 'g', -1, 32)`, for finite values."""
+    return layout_float(shortest_float32(value), smallest=-4, largest=5, padded=True)
+
+
+def float32(value: float) -> float:
+    """The nearest float32, which is infinite beyond its range."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def shortest_float32(value: float) -> str:
+    """The fewest digits that still read back as the same float32."""
+    nearest = float32(value)
+    texts = (f"{nearest:.{digits}e}" for digits in range(9))
+    return next((t for t in texts if float32(float(t)) == nearest), repr(nearest))
+
+
+def layout_float(shortest: str, *, smallest: int, largest: int, padded: bool) -> str:
+    """The digits of `shortest` in plain or exponent form, as the exponent's size demands."""
+    mantissa, _, exponent_text = shortest.lower().partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    exponent = int(exponent_text or "0") + len(whole) - 1
+    digits = whole + fraction
+    leading = len(digits) - len(digits.lstrip("0"))
+    digits, exponent = digits.strip("0"), exponent - leading
+    if not digits:
+        return sign + "0"
+    if exponent < smallest or exponent > largest:
+        point = f"{digits[0]}.{digits[1:]}" if len(digits) > 1 else digits
+        return f"{sign}{point}e{exponent:+03d}" if padded else f"{sign}{point}e{exponent:+d}"
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    whole, fraction = digits[: exponent + 1].ljust(exponent + 1, "0"), digits[exponent + 1 :]
+    return sign + whole + (f".{fraction}" if fraction else "")
 
 
 def _magnitude(digits: str, base: int) -> int | None:

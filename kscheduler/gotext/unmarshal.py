@@ -16,18 +16,18 @@ text, is reported; unknown and repeated fields do not stop anything by themselve
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from kscheduler.errors import KschedulerError
-from kscheduler.gotext.base64_text import decode_base64
 from kscheduler.gotext.json_text import Node, Number
-from kscheduler.gotext.values import float32
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import float32, quote
 
 MAX_STRICT_ERRORS = 100
+BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 INTEGER_RANGES = {
     "int32": range(-(1 << 31), 1 << 31),
     "int64": range(-(1 << 63), 1 << 63),
@@ -412,3 +412,35 @@ def format_v(node: Node | None, kind: GoType) -> str:
 
 def _format_bytes(data: bytes) -> str:
     return f"[{' '.join(map(str, data))}]"
+
+
+def decode_base64(data: bytes) -> bytes:
+    """Standard base64 with line breaks anywhere; Go says at which byte it stops being that."""
+    symbols = [(at, char) for at, char in enumerate(data) if char not in b"\r\n"]
+    for count, (at, char) in enumerate(symbols):
+        if char not in BASE64:
+            _check_padding(data, at, char, count % 4, symbols[count + 1 :])
+            break
+    else:
+        if len(symbols) % 4:
+            _illegal(len(data) - len(symbols) % 4)
+    return base64.b64decode(data)
+
+
+def _check_padding(
+    data: bytes, at: int, char: int, position: int, rest: list[tuple[int, int]]
+) -> None:
+    if char != ord("=") or position < 2:
+        _illegal(at)
+    if position == 2:
+        if not rest:
+            _illegal(len(data))
+        if rest[0][1] != ord("="):
+            _illegal(rest[0][0] - 1)
+        rest = rest[1:]
+    if rest:
+        _illegal(rest[0][0])
+
+
+def _illegal(at: int) -> NoReturn:
+    raise ValueError(f"illegal base64 data at input byte {at}")

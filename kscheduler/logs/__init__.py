@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Protocol
 
-from kscheduler.logs.lines import ObjectRef, Record, json_line, quote, text_line
+from kscheduler.logs.lines import ObjectRef, Record, json_line, text_line
 from kscheduler.logs.stream import FileStream
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "flush",
     "flush_regularly",
     "logger",
-    "quote",
     "ref",
     "set_verbosity",
 ]

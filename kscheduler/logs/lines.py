@@ -2,12 +2,13 @@
 
 import json
 import os
-import re
 import time
 from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
+
+from kscheduler.gotext.strconv import quote
 
 
 class ObjectRef(NamedTuple):
@@ -136,28 +137,3 @@ def _json_value(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_json_value(item) for item in value]
     return _plain(value)
-
-
-def quote(text: str) -> str:
-    """A Go string literal, as strconv.Quote writes it."""
-    return f'"{text}"' if _PLAIN.fullmatch(text) else f'"{"".join(map(_escape, text))}"'
-
-
-_PLAIN = re.compile(r"[ !#-\[\]-~]*")
-_ESCAPES = {
-    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f",
-    "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
-}  # fmt: skip
-
-
-def _escape(char: str) -> str:
-    code = ord(char)
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    if char.isprintable():
-        return char
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, as Python carries it
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
@@ -54,7 +54,11 @@ class _Export(Collector):
 
 
 class Registry:
-    """`families` are those that are printed."""
+    """Families of one scheduler; `families` are those that are printed.
+
+    A family is declared where it is used for the first time. Declaring it again gives the same one,
+    so that a plugin declares its own in its constructor and all profiles share them.
+    """
 
     def __init__(self, selection: Selection = EVERYTHING) -> None:
         self._selection = selection
@@ -90,13 +94,11 @@ class Registry:
         self, name: str, stability: str, text: str, labels: Labels = ()
     ) -> Family[Counter]:
         family = Family(name, "counter", _help(stability, text), labels, Counter)
-        self._enter(family, stability)
-        return family
+        return self._declare(family, stability)
 
     def gauges(self, name: str, stability: str, text: str, labels: Labels = ()) -> Family[Gauge]:
         family = Family(name, "gauge", _help(stability, text), labels, Gauge)
-        self._enter(family, stability)
-        return family
+        return self._declare(family, stability)
 
     def histograms(
         self,
@@ -111,8 +113,7 @@ class Registry:
         """`deprecated` is the release since which it is, and since which it is hidden."""
         documentation = _help(stability, text, deprecated)
         family = Family(name, "histogram", documentation, labels, lambda: Histogram(buckets))
-        self._enter(family, stability, deprecated)
-        return family
+        return self._declare(family, stability, deprecated)
 
     def reset(self) -> None:
         """Back to zero wherever there are labels, as DELETE on the metrics path asks for."""
@@ -120,20 +121,28 @@ class Registry:
             if family.label_names:
                 family.reset()
 
-    def _enter(self, family: AnyFamily, stability: str, deprecated: str = "") -> None:
-        assert family.name not in self._declared, family.name
-        self._declared[family.name] = family
+    def _declare(
+        self, family: Family[Series], stability: str, deprecated: str = ""
+    ) -> Family[Series]:
+        known: Any = self._declared.get(family.name)
+        if known is not None:
+            same = (known.kind, known.label_names) == (family.kind, family.label_names)
+            assert same, f"{family.name} is declared twice, differently"
+            return known
+        declared: Any = family
+        self._declared[family.name] = declared
         allowed = self._selection.allowed_values.get(family.name)
         if allowed and self._unexpected is not None:
             family.restrict(allowed, self._unexpected.inc)
         if self._registered is not None:
             self._registered.labels(stability, deprecated).inc()
         if family.name in self._selection.disabled:
-            return
-        if deprecated and not self._selection.shows_hidden:
+            pass
+        elif deprecated and not self._selection.shows_hidden:
             self._hidden.inc()
         else:
-            self.families[family.name] = family
+            self.families[family.name] = declared
+        return family
 
 
 def _help(stability: str, text: str, deprecated: str = "") -> str:

@@ -1,74 +1,92 @@
-"""The in-tree plugins, one module each, under the names they have in kube-scheduler.
+"""In-tree plugins, under the names they have in kube-scheduler: a module or a package each.
 
 In: compiled pods and columns of nodes. Out: masks, scores and hints. A plugin knows neither the
-queue nor the network and no other plugin; what two of them need lives in `framework` or below.
+queue nor the network and no other plugin; what several need lives in `helper` or below.
+
+A plugin declares itself beside its class (`framework.declaration`): arguments, what it reads, the
+gate and weight it has by default. Here it is one line of `REGISTRY`; everything else that knows of
+plugins (configuration, informers, the reference pages) is derived from the declarations. Importing
+this package imports no plugin; the functions below do. `node_name` is the shortest to read first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from kscheduler.framework.handle import Factory, Handle
-from kscheduler.framework.in_tree import Plugin
-from kscheduler.plugins.default_binder import DefaultBinder
-from kscheduler.plugins.default_preemption import DefaultPreemption
-from kscheduler.plugins.image_locality import ImageLocality
-from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from kscheduler.plugins.node_affinity import NodeAffinity
-from kscheduler.plugins.node_declared_features import NodeDeclaredFeatures
-from kscheduler.plugins.node_name import NodeName
-from kscheduler.plugins.node_ports import NodePorts
-from kscheduler.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
-from kscheduler.plugins.node_resources.fit import NodeResourcesFit
-from kscheduler.plugins.node_unschedulable import NodeUnschedulable
-from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
-from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
-from kscheduler.plugins.priority_sort import PrioritySort
-from kscheduler.plugins.scheduling_gates import SchedulingGates
-from kscheduler.plugins.taint_toleration import TaintToleration
-from kscheduler.plugins.volume_binding import VolumeBinding
-from kscheduler.plugins.volume_restrictions import VolumeRestrictions
-from kscheduler.plugins.volume_zone import VolumeZone
+if TYPE_CHECKING:
+    from kscheduler.api.resources import Resource
+    from kscheduler.config.catalog import Catalog
+    from kscheduler.framework.declaration import Declaration
+    from kscheduler.framework.handle import Factory
+
+# `module:Class`, in the order of the default configuration (upstream's default_plugins.go), which
+# is the order in which plugins run at each point. A gated plugin has its place here whether its
+# gate is on or not.
+REGISTRY = (
+    "scheduling_gates:SchedulingGates",
+    "priority_sort:PrioritySort",
+    "node_name:NodeName",
+    "node_unschedulable:NodeUnschedulable",
+    "taint_toleration:TaintToleration",
+    "node_affinity.plugin:NodeAffinity",
+    "node_ports:NodePorts",
+    "not_built_yet:DEFERRED_POD_SCHEDULING",
+    "node_resources.fit:NodeResourcesFit",
+    "volume_restrictions:VolumeRestrictions",
+    "node_volume_limits.plugin:NodeVolumeLimits",
+    "volume_binding.plugin:VolumeBinding",
+    "volume_zone:VolumeZone",
+    "pod_topology_spread.plugin:PodTopologySpread",
+    "inter_pod_affinity.plugin:InterPodAffinity",
+    "not_built_yet:DYNAMIC_RESOURCES",
+    "default_preemption:DefaultPreemption",
+    "node_resources.balanced_allocation:NodeResourcesBalancedAllocation",
+    "image_locality:ImageLocality",
+    "default_binder:DefaultBinder",
+    "node_declared_features:NodeDeclaredFeatures",
+    "not_built_yet:GANG_SCHEDULING",
+    "not_built_yet:TOPOLOGY_PLACEMENT_GENERATOR",
+    "not_built_yet:POD_GROUP_PODS_COUNT",
+)
 
 
-def _plain(make: Callable[[], Plugin]) -> Factory:
-    """For plugins that need neither arguments nor anything of the scheduler around them."""
+@cache
+def declarations() -> tuple[Declaration, ...]:
+    """Declarations of all in-tree plugins, in the order of `REGISTRY`."""
+    found: list[Declaration] = []
+    for line in REGISTRY:
+        module, _, name = line.partition(":")
+        declared: Any = getattr(import_module(f"{__name__}.{module}"), name)
+        found.append(getattr(declared, "declaration", declared))
+    return tuple(found)
 
-    def factory(args: Any, handle: Handle) -> Plugin:
-        return make()
 
-    return factory
+@cache
+def catalog() -> Catalog:
+    """Plugins as configuration knows them."""
+    from kscheduler.config.catalog import Catalog
+
+    return Catalog.of(declarations())
 
 
-IN_TREE: Mapping[str, Factory] = {
-    "DefaultBinder": DefaultBinder,
-    "DefaultPreemption": DefaultPreemption,
-    "ImageLocality": _plain(ImageLocality),
-    "InterPodAffinity": InterPodAffinity,
-    "NodeAffinity": NodeAffinity,
-    "NodeDeclaredFeatures": _plain(NodeDeclaredFeatures),
-    "NodeName": _plain(NodeName),
-    "NodePorts": _plain(NodePorts),
-    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
-    "NodeResourcesFit": NodeResourcesFit,
-    "NodeUnschedulable": NodeUnschedulable,
-    "NodeVolumeLimits": NodeVolumeLimits,
-    "PodTopologySpread": PodTopologySpread,
-    "PrioritySort": _plain(PrioritySort),
-    "SchedulingGates": _plain(SchedulingGates),
-    "TaintToleration": TaintToleration,
-    "VolumeBinding": VolumeBinding,
-    "VolumeRestrictions": VolumeRestrictions,
-    "VolumeZone": VolumeZone,
-}
+@cache
+def factories() -> Mapping[str, Factory]:
+    """Makers of the plugins that are built, by name."""
+    return {one.name: one.make for one in declarations() if one.plugin_class is not None}
 
-# Known to configuration, but not built yet: pods are placed as if these did not exist, and the
-# daemon says so at start.
-NOT_BUILT: Mapping[str, str] = {
-    "DeferredPodScheduling": "deferred resizes are not scheduled",
-    "DynamicResources": "resource claims are not looked at",
-    "GangScheduling": "pod groups are scheduled pod by pod",
-    "PodGroupPodsCount": "pod groups are scheduled pod by pod",
-    "TopologyPlacementGenerator": "pod groups are scheduled pod by pod",
-}
+
+@cache
+def not_built() -> Mapping[str, str]:
+    """What scheduling is like without the plugins that are not built, by name."""
+    return {one.name: one.missing for one in declarations() if one.plugin_class is None}
+
+
+def resources_read(names: Iterable[str]) -> frozenset[Resource]:
+    """Collections besides pods and nodes that the in-tree plugins of these names read."""
+    wanted = frozenset(names)
+    return frozenset(
+        resource for one in declarations() if one.name in wanted for resource in one.reads
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kscheduler import logs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import Status, failed
 from kscheduler.state.pod_info import PodInfo
@@ -15,6 +16,7 @@ from kscheduler.state.pod_info import PodInfo
 log = logs.logger(__name__, "Bind.DefaultBinder")
 
 
+@plugin()
 class DefaultBinder:
     name = "DefaultBinder"
 

@@ -6,12 +6,17 @@ beyond what `runtime.preemption.evaluator` and `runtime.preemption.executor` say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 from kscheduler import logs
-from kscheduler.config.plugin_args import DefaultPreemptionArgs
+from kscheduler.api.resources import POD_DISRUPTION_BUDGETS
+from kscheduler.config.field_errors import FieldError, Path, invalid
+from kscheduler.config.plugin_args import Gates, PluginArgs
+from kscheduler.config.wire import Int32
+from kscheduler.extension_points import Point
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     Action,
@@ -20,6 +25,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import Code, Diagnosis, Status, rejected_for_good
 from kscheduler.runtime.handle import RuntimeHandle
@@ -37,6 +43,34 @@ STILL_PREEMPTING = rejected_for_good("waiting for the preemption for this pod to
 SUCCESS = Status(Code.SUCCESS)
 
 
+class DefaultPreemptionArgs(PluginArgs):
+    """How many nodes are tried as places to make room: a share of all, but not below a number."""
+
+    wrong_type: ClassVar[str] = "got args of type {got}, want *{want}"
+
+    min_candidate_nodes_percentage: Int32 = 10
+    min_candidate_nodes_absolute: Int32 = 100
+
+    def errors(self, path: Path, gates: Gates) -> Iterator[FieldError]:
+        percentage = self.min_candidate_nodes_percentage
+        absolute = self.min_candidate_nodes_absolute
+        percentage_path = path / "minCandidateNodesPercentage"
+        absolute_path = path / "minCandidateNodesAbsolute"
+        if not 0 <= percentage <= 100:
+            yield invalid(percentage_path, percentage, "not in valid range [0, 100]")
+        if absolute < 0:
+            yield invalid(absolute_path, absolute, "not in valid range [0, inf)")
+        if percentage == absolute == 0:
+            text = "cannot be zero at the same time as minCandidateNodes"
+            yield invalid(percentage_path, percentage, f"{text}Absolute")
+            yield invalid(absolute_path, absolute, f"{text}Percentage")
+
+
+@plugin(
+    args=DefaultPreemptionArgs,
+    reads=(POD_DISRUPTION_BUDGETS,),
+    also_at=(Point.POD_GROUP_POST_FILTER,),
+)
 class DefaultPreemption:
     name = NAME
 
@@ -62,7 +96,7 @@ class DefaultPreemption:
         match self._evaluator.evaluate(cycle, pod, diagnosis):
             case NoCandidate(status, nominated):
                 return PostFilterResult(_with_prefix(status), nominated)
-            case Candidates() as found if self._extenders.may_choose_victims_for(pod):
+            case Candidates() as found if self._extenders.support_preemption(pod):
                 return PostFilterResult(SUCCESS, None, partial(self._call_extenders, pod, found))
             case Candidates() as found:
                 return self._preempt(pod, found.best)

@@ -12,6 +12,7 @@ import numpy as np
 
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.status import MAX_NODE_SCORE, Scores
 from kscheduler.state.columns import read_only
 from kscheduler.state.images import ImageOnNodes
@@ -27,6 +28,7 @@ MOST_BYTES_PER_IMAGE = 1000 * MEBIBYTE
 MAX_BYTES = 4 << 20
 
 
+@plugin(weight=1)
 class ImageLocality:
     name = "ImageLocality"
 

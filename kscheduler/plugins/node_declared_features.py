@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kscheduler.api.core import Container, Node, Pod
+from kscheduler.extension_points import Point
 from kscheduler.framework.cluster_event import (
     NODE,
     TARGET_POD,
@@ -20,6 +21,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.status import SKIP, Code, Rejection, Status, unresolvable
 from kscheduler.state.nodes import KNOWN_FEATURES, feature_bits
 from kscheduler.state.nodes_view import Nodes
@@ -33,6 +35,7 @@ class RequiredFeatures(NamedTuple):
     bits: int
 
 
+@plugin(gate="NodeDeclaredFeatures", also_at=(Point.PRE_FILTER,))
 class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
     local = True

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from kscheduler.extension_points import Point
 from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import Rejection, unresolvable
 from kscheduler.state.nodes_view import Nodes
@@ -19,6 +21,7 @@ from kscheduler.state.pod_info import PodInfo
 REASON = "node(s) didn't match the requested node name"
 
 
+@plugin(also_at=(Point.PRE_FILTER,))
 class NodeName:
     name = "NodeName"
     local = True

@@ -17,6 +17,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.status import SKIP, Code, Rejection, Status, unschedulable
 from kscheduler.state.host_ports import any_ports_conflict
 from kscheduler.state.nodes_view import Nodes
@@ -30,6 +31,7 @@ class WantedPorts(NamedTuple):
     ports: tuple[HostPort, ...]
 
 
+@plugin()
 class NodePorts:
     name = "NodePorts"
     local = True

@@ -11,7 +11,7 @@ import numpy as np
 
 from kscheduler.api.core import Node
 from kscheduler.api.taints import UNSCHEDULABLE_TAINT, is_tolerated
-from kscheduler.framework import sign_fragments as fragments
+from kscheduler.extension_points import Point
 from kscheduler.framework.cluster_event import (
     NODE,
     TARGET_POD,
@@ -21,14 +21,17 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import Rejection, Status, unresolvable
+from kscheduler.plugins.helper import signers
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
 
 
+@plugin(also_at=(Point.PRE_FILTER,))
 class NodeUnschedulable:
     name = "NodeUnschedulable"
     local = True
@@ -55,7 +58,7 @@ class NodeUnschedulable:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
-        return fragments.tolerations(pod)
+        return signers.tolerations(pod)
 
     def _tolerates(self, pod: PodInfo) -> bool:
         tolerations = pod.pod.spec.tolerations

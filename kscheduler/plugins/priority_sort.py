@@ -5,9 +5,11 @@ Mirrors pkg/scheduler/framework/plugins/queuesort. Differs: nothing.
 
 from __future__ import annotations
 
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.in_tree import QueuedEntity
 
 
+@plugin()
 class PrioritySort:
     name = "PrioritySort"
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler.framework.cluster_event import TARGET_POD, Action, ClusterEvent, EventWithHint
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.status import Status, rejected_for_good
 from kscheduler.state.pod_info import PodInfo
 
 
+@plugin()
 class SchedulingGates:
     name = "SchedulingGates"
 

@@ -20,7 +20,7 @@ from kscheduler.api.taints import (
 )
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.errors import KschedulerError
-from kscheduler.framework import sign_fragments as fragments
+from kscheduler.extension_points import Point
 from kscheduler.framework.cluster_event import (
     NODE,
     TARGET_POD,
@@ -30,9 +30,11 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.normalize import share_of_best
 from kscheduler.framework.status import MAX_NODE_SCORE, Rejection, Scores, Status, unresolvable
+from kscheduler.plugins.helper import signers
+from kscheduler.plugins.helper.normalize_score import share_of_best
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -68,6 +70,7 @@ class Verdicts:
         return self._taint_sets is taint_sets and len(taint_sets) == len(self.forbidding)
 
 
+@plugin(weight=3, also_at=(Point.PRE_FILTER,))
 class TaintToleration:
     name = "TaintToleration"
     local = True
@@ -117,7 +120,7 @@ class TaintToleration:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
-        return fragments.tolerations(pod)
+        return signers.tolerations(pod)
 
     def _verdicts(self, pod: PodInfo, nodes: Nodes) -> Verdicts:
         tolerations, taint_sets = pod.pod.spec.tolerations, nodes.taint_sets

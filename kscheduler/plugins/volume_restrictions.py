@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import PersistentVolumeClaim
 from kscheduler.api.requests import is_resize_deferred
-from kscheduler.framework import sign_fragments as fragments
+from kscheduler.api.resources import PERSISTENT_VOLUME_CLAIMS
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -24,6 +24,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import (
@@ -37,7 +38,8 @@ from kscheduler.framework.status import (
     rejected_for_good,
     unschedulable,
 )
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
+from kscheduler.plugins.helper import signers
 from kscheduler.state.disks import any_disks_conflict
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -86,6 +88,7 @@ class ExclusiveClaims:
         return self.in_use + self.own.take(nodes.rows) > 0
 
 
+@plugin(reads=(PERSISTENT_VOLUME_CLAIMS,))
 class VolumeRestrictions:
     name = "VolumeRestrictions"
 
@@ -146,7 +149,7 @@ class VolumeRestrictions:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
-        return fragments.volumes(pod)
+        return signers.volumes(pod)
 
 
 def _name(claim: str) -> str:

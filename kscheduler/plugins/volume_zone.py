@@ -13,9 +13,9 @@ import numpy as np
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from kscheduler.api.requests import is_resize_deferred
+from kscheduler.api.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from kscheduler.api.storage import StorageClass
 from kscheduler.api.volume_claims import WAIT_FOR_FIRST_CONSUMER, class_of_claim
-from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     NODE,
     PERSISTENT_VOLUME,
@@ -27,6 +27,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import (
     SKIP,
@@ -36,7 +37,8 @@ from kscheduler.framework.status import (
     rejected_for_good,
     unresolvable,
 )
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
+from kscheduler.plugins.helper import signers
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -57,6 +59,7 @@ class VolumePlaces(NamedTuple):
     places: tuple[Place, ...]
 
 
+@plugin(reads=(PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES))
 class VolumeZone:
     name = "VolumeZone"
 
@@ -139,7 +142,7 @@ class VolumeZone:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
-        return fragments.volumes(pod)
+        return signers.volumes(pod)
 
 
 def places_of(volume: PersistentVolume) -> tuple[Place, ...]:

@@ -1,4 +1,4 @@
-"""What the queue asks of a profile: who is next, who is held back, and which events wake whom."""
+"""PreEnqueue, and the registrations for events: what the queue asks of a profile."""
 
 from __future__ import annotations
 
@@ -7,75 +7,59 @@ from time import perf_counter
 
 from kscheduler.extension_points import REJECTING_POINTS, points_of
 from kscheduler.framework import cluster_event
-from kscheduler.framework.cluster_event import Action, ClusterEvent, EventWithHint
+from kscheduler.framework.cluster_event import WAKING_KINDS, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.in_tree import EnqueueExtensions, Plugin, PreEnqueuePlugin
 from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
+from kscheduler.runtime.plugin_calls import PluginCalls
 from kscheduler.state.pod_info import PodInfo
-
-_ANY_KIND = (
-    cluster_event.ASSIGNED_POD,
-    cluster_event.UNSCHEDULED_POD,
-    cluster_event.TARGET_POD,
-    cluster_event.NODE,
-    cluster_event.PERSISTENT_VOLUME,
-    cluster_event.PERSISTENT_VOLUME_CLAIM,
-    cluster_event.CSI_NODE,
-    cluster_event.CSI_DRIVER,
-    cluster_event.CSI_STORAGE_CAPACITY,
-    cluster_event.STORAGE_CLASS,
-    cluster_event.RESOURCE_CLAIM,
-    cluster_event.DEVICE_CLASS,
-)
 
 
 class PreEnqueueing:
+    """Runs the PreEnqueue plugins, which gate pods."""
+
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PreEnqueuePlugin]) -> None:
-        self._point = ExtensionPoint("PreEnqueue", profile, metrics)
+        self._point = PluginCalls("PreEnqueue", profile, metrics)
         self._plugins = tuple(plugins)
-        # The same, each of them first in turn.
+        # By name of the plugin that comes first: the one that gated a pod is likely to do so again.
         self._beginning_with = {
             first.name: (first, *(plugin for plugin in plugins if plugin is not first))
             for first in plugins
         }
 
     def run_pre_enqueue(self, pod: PodInfo, first: str = "", /) -> Status | None:
-        """The first refusal, or None; the plugin called `first` is asked before the others."""
+        """The first rejection, or None; the plugin called `first` is asked before the others."""
         started = perf_counter()
         status = None
         for plugin in self._beginning_with.get(first, self._plugins):
-            status = self._ask(plugin, pod)
-            if status is not None:
+            try:
+                answer = plugin.pre_enqueue(pod)
+            except Exception as error:
+                answer = self._point.exception_status(plugin.name, error)
+            if answer is not None and answer.code is not Code.SUCCESS:
+                status = answer.by(plugin.name)
                 break
         # Upstream reports Success here whatever the answer.
-        self._point.took(None, started)
+        self._point.observe(None, started)
         return status
 
     def still_gates(self, pod: PodInfo, name: str, /) -> bool:
-        """Whether the plugin that has refused the pod before would do so again."""
+        """Whether the plugin that gated the pod before would do so again."""
         gates = self._beginning_with.get(name)
         try:
             answer = gates[0].pre_enqueue(pod) if gates else None
         except Exception:
-            # For whoever asks all of them to tell.
+            # `run_pre_enqueue`, which comes next, reports it.
             return False
         return answer is not None and answer.rejected
-
-    def _ask(self, plugin: PreEnqueuePlugin, pod: PodInfo) -> Status | None:
-        try:
-            answer = plugin.pre_enqueue(pod)
-        except Exception as error:
-            answer = self._point.raised(plugin.name, error)
-        return None if answer is None or answer.code is Code.SUCCESS else answer.by(plugin.name)
 
 
 def events_by_plugin(
     plugins: Iterable[Plugin], *, pod_groups: bool
 ) -> dict[str, Sequence[EventWithHint]]:
-    """Per plugin that can reject pods, the events that may change its mind.
+    """Per plugin that can reject pods, the events that may make such a pod schedulable.
 
-    A plugin that does not say hears of everything.
+    A plugin that does not register events gets all of them.
     """
     return {
         plugin.name: plugin.events_to_register()
@@ -87,7 +71,7 @@ def events_by_plugin(
 
 
 def any_change(*, pod_groups: bool) -> list[EventWithHint]:
-    kinds = (*_ANY_KIND, cluster_event.POD_GROUP) if pod_groups else _ANY_KIND
+    kinds = (*WAKING_KINDS, cluster_event.POD_GROUP) if pod_groups else WAKING_KINDS
     return [EventWithHint(ClusterEvent(kind, Action.ALL)) for kind in kinds]
 
 

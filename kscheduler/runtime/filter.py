@@ -1,4 +1,4 @@
-"""Filter: which nodes can take the pod.
+"""Filter: the nodes that can take the pod.
 
 A plugin sees all nodes at once. Each node is charged to the first plugin that rejects it, with all
 of that plugin's reasons; later plugins are not asked about it. The table stays whole while most of
@@ -17,8 +17,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.in_tree import FilterPlugin
 from kscheduler.framework.status import Charge, Code, Mask, Rejection, Rows, Status
 from kscheduler.metrics import Counter, Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
-from kscheduler.runtime.plugin_in_stack import calls_plugins
+from kscheduler.runtime.plugin_calls import PluginCalls, calls_plugins
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -40,10 +39,10 @@ class _Hit(NamedTuple):
 
 
 class Filtered:
-    """The rows that passed, and for the others who rejected them and why.
+    """The rows that passed, and for the others the plugin that rejected them and why.
 
-    Kept as masks and told when asked: most pods find a place, and then nobody asks why a node was
-    rejected.
+    Rejections are kept as masks, and become Charges when they are read: most pods find a node, and
+    then nothing reads them.
     """
 
     __slots__ = ("_hits", "count", "errors", "passed", "rows")
@@ -86,15 +85,17 @@ class _Call(NamedTuple):
     name: str
     ask: Callable[[CycleState, PodInfo, Nodes], Iterable[Rejection]]
     evaluations: Counter
-    # Pays per node it is shown, so it is shown only those still alive.
+    # Called once per node it is shown, so it is shown only those that are still feasible.
     per_node: bool
     # Judges each node by itself.
     local: bool
 
 
 class Filtering:
+    """Runs the Filter plugins."""
+
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[FilterPlugin]) -> None:
-        self._point = ExtensionPoint("Filter", profile, metrics)
+        self._point = PluginCalls("Filter", profile, metrics)
         self._calls = [
             _Call(
                 plugin.name,
@@ -108,16 +109,16 @@ class Filtering:
         self._node_by_node = [plugin.name for plugin in self._calls if plugin.per_node]
 
     def is_local(self, cycle: CycleState) -> bool:
-        """Whether all who take part judge each node by itself."""
+        """Whether all plugins that are not skipped judge each node by itself."""
         return all(plugin.local or plugin.name in cycle.skip_filter for plugin in self._calls)
 
     def is_node_by_node(self, cycle: CycleState) -> bool:
-        """Whether somebody who takes part pays for each node it is shown."""
+        """Whether a plugin that is not skipped is called once per node."""
         return any(name not in cycle.skip_filter for name in self._node_by_node)
 
-    def took(self, status: Status | None, started: float) -> None:
+    def observe(self, status: Status | None, started: float) -> None:
         """The search for feasible nodes is over, nominated pods included."""
-        self._point.took(status, started)
+        self._point.observe(status, started)
 
     def run_filter(
         self, cycle: CycleState, pod: PodInfo, nodes: Nodes, within: Mask | None = None
@@ -169,9 +170,9 @@ class Filtering:
                 worst = max(worst, code)
                 result.charge(plugin.name, nodes.rows, hit, code, reason)
         except Exception as error:
-            status = self._point.raised(plugin.name, error)
+            status = self._point.exception_status(plugin.name, error)
             result.charge(plugin.name, nodes.rows, alive, Code.ERROR, status.message)
             remaining, worst = np.zeros_like(alive), Code.ERROR
         if cycle.sampled:
-            self._point.plugin_took(plugin.name, worst, started)
+            self._point.observe_plugin(plugin.name, worst, started)
         return remaining

@@ -1,8 +1,8 @@
 """The Framework: all plugins of one profile, run at their extension points.
 
-Each stage of an attempt is a class of its own and knows how the answers of its plugins combine; the
-Framework is their sum. Its `run_…` attributes are the stages' own methods, so that going through
-the Framework costs a decision nothing.
+Each extension point has a module and a class that knows how the answers of its plugins combine; the
+Framework is their sum. Its `run_…` attributes are bound methods of these, so that going through the
+Framework costs a decision nothing.
 
 A plugin that raises has answered Error; the exception goes no further.
 """
@@ -32,7 +32,7 @@ from kscheduler.state.pod_info import PodInfo
 
 
 class Framework:
-    """One profile at work."""
+    """The plugins of one profile."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Framework:
 
         filtering = Filtering(profile, metrics, at(Point.FILTER))
         self.run_filter = filtering.run_filter
-        self.filter_took = filtering.took
+        self.observe_filter = filtering.observe
         self.filters_node_by_node = filtering.is_node_by_node
         self.filters_locally = filtering.is_local
         nominated = FilteringWithNominated(pre_filtering, filtering, handle.nominator)
@@ -111,15 +111,16 @@ class Framework:
 
     @property
     def caches(self) -> Iterator[Cache]:
-        """What plugins, and the stages themselves, keep from one decision to the next."""
+        """Caches of the plugins and of the runtime itself, which outlive a decision."""
         yield from self._caches
         for plugin in self.plugins:
             yield from getattr(plugin, "caches", ())
 
     @property
     def events(self) -> Mapping[str, Sequence[EventWithHint]]:
-        """Per plugin that can reject pods, the events that may change its mind; extenders, all
-        together, count as one that never says.
+        """Per plugin that can reject pods, the events that may make such a pod schedulable.
+
+        All extenders together count as one plugin that registers no events, and gets all of them.
         """
         pod_groups = self._handle.gates.enabled("GenericWorkload")
         events = events_by_plugin(self.plugins, pod_groups=pod_groups)
@@ -151,16 +152,16 @@ class Framework:
         return self._handle.waiting_pods.get(pod.uid) is not None
 
     def let_go(self, pod: PodInfo) -> None:
-        """The pod waits no longer, whoever held it."""
+        """Removes the pod from the waiting ones, whichever plugin held it."""
         self._handle.waiting_pods.remove(pod.uid)
 
     async def wait_on_permit(self, pod: PodInfo) -> Status | None:
-        """At once None for a pod that nobody holds; else what became of the waiting."""
+        """None at once for a pod that no plugin holds; else the outcome of waiting."""
         handle = self._handle
         return await self._reserving.wait_on_permit(pod, handle.waiting_pods, handle.clock)
 
     def close(self) -> None:
-        """Let plugins that hold resources give them up."""
+        """Closes plugins that hold resources."""
         for plugin in self.plugins:
             close = getattr(plugin, "close", None)
             if close is not None:

@@ -42,7 +42,7 @@ def _follow_nothing(resource: Resource, namespace: str, fields: str, labels: str
 
 @dataclass(slots=True)
 class OutOfTreeServices:
-    """What out-of-tree plugins need beyond what in-tree plugins get; shared by all profiles."""
+    """Services for out-of-tree plugins only; shared by all profiles."""
 
     limits: Limits = field(default_factory=Limits)
     watchdog: Watchdog = field(default_factory=Watchdog)

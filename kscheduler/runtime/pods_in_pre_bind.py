@@ -42,7 +42,7 @@ class PodInPreBind:
         return True
 
     def was_cancelled_only_by_us(self) -> bool:
-        """For whoever caught the cancellation: True ends it here, False must pass it on."""
+        """For the code that caught the cancellation: True ends it there, False must pass it on."""
         return self._called_off is not None and self._task.uncancel() == 0
 
 

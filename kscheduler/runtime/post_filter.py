@@ -12,15 +12,14 @@ from kscheduler.framework.in_tree import PostFilterPlugin
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import Code, Diagnosis, Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
-from kscheduler.runtime.plugin_in_stack import calls_plugins
+from kscheduler.runtime.plugin_calls import PluginCalls, calls_plugins
 from kscheduler.state.pod_info import PodInfo
 
 Preparation = Callable[[], Awaitable[PostFilterResult]]
 
 
 class _Answers:
-    """How the plugins' answers combine; `count` is how many there were."""
+    """The combined answer of the first `count` plugins."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -52,8 +51,14 @@ class _Answers:
 
 
 class PostFiltering:
+    """Runs the PostFilter plugins.
+
+    A plugin whose answer depends on a preparation makes the rest of the run asynchronous: the
+    result then has a preparation that goes on from that plugin.
+    """
+
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PostFilterPlugin]) -> None:
-        self._point = ExtensionPoint("PostFilter", profile, metrics)
+        self._point = PluginCalls("PostFilter", profile, metrics)
         self._plugins = plugins
 
     def run_post_filter(
@@ -63,19 +68,19 @@ class PostFiltering:
         result = self._ask_all(cycle, pod, diagnosis, _Answers())
         if result.preparation is not None:
             return replace(result, preparation=partial(self._end, result.preparation, started))
-        self._point.took(result.status, started)
+        self._point.observe(result.status, started)
         return result
 
     async def _end(self, preparation: Preparation, started: float) -> PostFilterResult:
-        """Only now it is known how it ended, and how long it took."""
+        """Observes the point once its outcome, and how long it took, is known."""
         result = await preparation()
-        self._point.took(result.status, started)
+        self._point.observe(result.status, started)
         return result
 
     def _ask_all(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, answers: _Answers
     ) -> PostFilterResult:
-        """Ask those who were not asked yet, until one succeeds, cannot help, or has to wait."""
+        """Runs the remaining plugins until one succeeds, rules it out, fails, or has to wait."""
         for plugin in self._plugins[answers.count :]:
             started = perf_counter()
             result = self._ask(plugin, cycle, pod, diagnosis)
@@ -83,7 +88,7 @@ class PostFiltering:
                 wait = partial(self._answered, cycle, plugin, result, started)
                 goes_on = partial(self._go_on, cycle, pod, diagnosis, answers, plugin, wait)
                 return replace(result, preparation=goes_on)
-            self._plugin_took(cycle, plugin, result, started)
+            self._observe_plugin(cycle, plugin, result, started)
             if answers.add(plugin.name, result):
                 break
         return answers.conclusion
@@ -97,7 +102,7 @@ class PostFiltering:
         plugin: PostFilterPlugin,
         wait: Preparation,
     ) -> PostFilterResult:
-        """What the plugin answers after its preparation, and after it the others."""
+        """The plugin's answer after its preparation, and then those of the remaining plugins."""
         if answers.add(plugin.name, await wait()):
             return answers.conclusion
         rest = self._ask_all(cycle, pod, diagnosis, answers)
@@ -113,7 +118,7 @@ class PostFiltering:
                 result = await result.preparation()
             except Exception as error:
                 result = self._failed(plugin, error)
-        self._plugin_took(cycle, plugin, result, started)
+        self._observe_plugin(cycle, plugin, result, started)
         return result
 
     @calls_plugins("PostFilter", by="plugin")
@@ -125,13 +130,13 @@ class PostFiltering:
         except Exception as error:
             return self._failed(plugin, error)
 
-    def _plugin_took(
+    def _observe_plugin(
         self, cycle: CycleState, plugin: PostFilterPlugin, result: PostFilterResult, started: float
     ) -> None:
         if cycle.sampled:
-            self._point.plugin_took(plugin.name, result.status.code, started)
+            self._point.observe_plugin(plugin.name, result.status.code, started)
 
     def _failed(self, plugin: PostFilterPlugin, error: Exception) -> PostFilterResult:
-        raised = self._point.raised(plugin.name, error)
+        raised = self._point.exception_status(plugin.name, error)
         text = f'running PostFilter plugin "{plugin.name}": {raised.message}'
         return PostFilterResult(Status(Code.ERROR, (text,), plugin.name))

@@ -1,4 +1,4 @@
-"""PreFilter: plugins look at the pod once, before any node is judged.
+"""PreFilter: plugins see the pod once, before any node is filtered.
 
 Here a plugin prepares what its Filter needs, steps aside for this attempt (Skip), narrows the nodes
 to a few names, or ends the attempt. What it prepared can follow a pod that is added to or removed
@@ -7,7 +7,7 @@ from a node, so that "what if" questions need no second PreFilter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple
@@ -22,19 +22,18 @@ from kscheduler.framework.in_tree import (
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import SKIP, Code, Rows, Status
 from kscheduler.metrics import Counter, Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
-from kscheduler.runtime.plugin_in_stack import calls_plugins
+from kscheduler.runtime.plugin_calls import PluginCalls, calls_plugins
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 
 @dataclass(slots=True)
 class PreFilterOutcome:
-    """What PreFilter adds up to: perhaps an end, perhaps only some nodes."""
+    """The combined answer of PreFilter: perhaps an end, perhaps only some nodes."""
 
     # A rejection or an error; None goes on to Filter.
     status: Status | None = None
-    # Only these nodes are worth looking at; None is all of them.
+    # Only these nodes can be feasible; None is all of them.
     names: frozenset[str] | None = None
     # The plugins that said so.
     plugins: frozenset[str] = frozenset()
@@ -53,8 +52,10 @@ class _Call(NamedTuple):
 
 
 class PreFiltering:
+    """Runs the PreFilter plugins, and their extensions for pods added to or removed from a node."""
+
     def __init__(self, profile: str, metrics: Metrics, plugins: Sequence[PreFilterPlugin]) -> None:
-        self._point = ExtensionPoint("PreFilter", profile, metrics)
+        self._point = PluginCalls("PreFilter", profile, metrics)
         point = self._point
         self._calls = [
             _Call(plugin.name, plugin.pre_filter, point.evaluations(plugin.name))
@@ -68,7 +69,7 @@ class PreFiltering:
     def run_pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterOutcome:
         started = perf_counter()
         outcome = self._ask_all(cycle, pod, nodes)
-        self._point.took(outcome.status, started)
+        self._point.observe(outcome.status, started)
         return outcome
 
     @calls_plugins("PreFilter", by="name")
@@ -82,7 +83,7 @@ class PreFiltering:
             try:
                 answer = ask(cycle, pod, nodes)
             except Exception as error:
-                answer = self._point.raised(name, error)
+                answer = self._point.exception_status(name, error)
             if answer is None:
                 evaluations.value += 1
                 continue
@@ -94,7 +95,14 @@ class PreFiltering:
                 restricting.add(name)
                 names = answer.names if names is None else names & answer.names
                 if not names:
-                    return PreFilterOutcome(_nowhere(restricting), names, frozenset(restricting))
+                    # No node is left: upstream words it by how many plugins took part.
+                    if len(restricting) == 1:
+                        text = f"node(s) didn't satisfy plugin {name}"
+                    else:
+                        plugins = " ".join(sorted(restricting))
+                        text = f"node(s) didn't satisfy plugin(s) [{plugins}] simultaneously"
+                    status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+                    return PreFilterOutcome(status, names, frozenset(restricting))
             elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return PreFilterOutcome(answer.by(name))
             elif answer.code is Code.UNSCHEDULABLE:
@@ -159,21 +167,12 @@ class PreFiltering:
             try:
                 status = ask(plugin)
             except Exception as error:
-                status = self._point.raised(plugin.name, error)
+                status = self._point.exception_status(plugin.name, error)
             code = Code.SUCCESS if status is None else status.code
             if cycle.sampled:
                 part = f"PreFilterExtension{what}"
-                self._point.plugin_took(plugin.name, code, started, part)
+                self._point.observe_plugin(plugin.name, code, started, part)
             if status is not None and code is not Code.SUCCESS:
                 text = f'running {what} on PreFilter plugin "{plugin.name}": {status.message}'
                 return Status(Code.ERROR, (text,))
         return None
-
-
-def _nowhere(plugins: Iterable[str]) -> Status:
-    names = sorted(plugins)
-    if len(names) == 1:
-        text = f"node(s) didn't satisfy plugin {names[0]}"
-    else:
-        text = f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
-    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))

@@ -16,9 +16,9 @@ from kscheduler.errors import ConfigError
 from kscheduler.extension_points import JUDGING_POINTS, METHOD_OF_POINT
 from kscheduler.framework.handle import Factory
 from kscheduler.framework.in_tree import Plugin
-from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
+from kscheduler.runtime.plugin_calls import text_of
 
 
 def build_frameworks(

@@ -12,7 +12,7 @@ from kscheduler.framework.in_tree import PermitPlugin, ReservePlugin
 from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
+from kscheduler.runtime.plugin_calls import PluginCalls
 from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.pod_info import PodInfo
 
@@ -32,6 +32,8 @@ class Hold:
 
 
 class Reserving:
+    """Runs the plugins of Reserve and Permit."""
+
     def __init__(
         self,
         profile: str,
@@ -39,9 +41,9 @@ class Reserving:
         reserve: Sequence[ReservePlugin],
         permit: Sequence[PermitPlugin],
     ) -> None:
-        self._reserve_point = ExtensionPoint("Reserve", profile, metrics)
-        self._unreserve_point = ExtensionPoint("Unreserve", profile, metrics)
-        self._permit_point = ExtensionPoint("Permit", profile, metrics)
+        self._reserve_point = PluginCalls("Reserve", profile, metrics)
+        self._unreserve_point = PluginCalls("Unreserve", profile, metrics)
+        self._permit_point = PluginCalls("Permit", profile, metrics)
         self._waited = metrics.permit_wait_duration_seconds
         self._reserve = reserve
         self._permit = permit
@@ -51,35 +53,35 @@ class Reserving:
         started = perf_counter()
         status = None
         for plugin in self._reserve:
-            answer = self._reserve_point.ask(plugin.name, plugin.reserve, cycle, pod, node)
-            status = self._reserve_point.unless_success(plugin.name, answer, pod, node)
+            answer = self._reserve_point.call(plugin.name, plugin.reserve, cycle, pod, node)
+            status = self._reserve_point.failure_of(plugin.name, answer, pod, node)
             if status is not None:
                 break
-        self._reserve_point.took(status, started)
+        self._reserve_point.observe(status, started)
         return status
 
     def run_unreserve(self, cycle: CycleState, pod: PodInfo, node: str) -> None:
         """Of all plugins, the last first, whether they had reserved anything or not."""
         started = perf_counter()
         for plugin in reversed(self._reserve):
-            self._unreserve_point.ask(plugin.name, plugin.unreserve, cycle, pod, node)
-        self._unreserve_point.took(None, started)
+            self._unreserve_point.call(plugin.name, plugin.unreserve, cycle, pod, node)
+        self._unreserve_point.observe(None, started)
 
     def run_permit(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | Hold | None:
         """None lets the pod be bound; a Hold must be put among the waiting pods."""
         started = perf_counter()
         result = self._permit_all(cycle, pod, node)
-        self._permit_point.took(WAIT if isinstance(result, Hold) else result, started)
+        self._permit_point.observe(WAIT if isinstance(result, Hold) else result, started)
         return result
 
     def _permit_all(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | Hold | None:
         timeouts: dict[str, float] = {}
         for plugin in self._permit:
-            answer = self._permit_point.ask(plugin.name, plugin.permit, cycle, pod, node)
+            answer = self._permit_point.call(plugin.name, plugin.permit, cycle, pod, node)
             if isinstance(answer, Wait):
                 timeouts[plugin.name] = min(answer.timeout_seconds, MAX_WAIT_SECONDS)
                 continue
-            status = self._permit_point.unless_success(plugin.name, answer, pod, node)
+            status = self._permit_point.failure_of(plugin.name, answer, pod, node)
             if status is not None:
                 return status.by(plugin.name)
         if not timeouts:
@@ -91,7 +93,7 @@ class Reserving:
     async def wait_on_permit(
         self, pod: PodInfo, waiting_pods: WaitingPods, clock: Callable[[], float]
     ) -> Status | None:
-        """At once None for a pod that nobody holds; else what became of the waiting."""
+        """None at once for a pod that no plugin holds; else the outcome of waiting."""
         waiting = waiting_pods.get(pod.uid)
         if waiting is None:
             return None

@@ -1,4 +1,4 @@
-"""Scoring: how much each feasible node is liked.
+"""PreScore and Score: how well each feasible node suits the pod.
 
 Per plugin one array of whole numbers, brought into 0..100 and multiplied by the plugin's weight; a
 node's total is the sum over plugins. A plugin that said Skip in PreScore contributes nothing.
@@ -26,8 +26,7 @@ from kscheduler.framework.status import (
     Status,
 )
 from kscheduler.metrics import Counter, Metrics
-from kscheduler.runtime.extension_point import ExtensionPoint
-from kscheduler.runtime.plugin_in_stack import calls_plugins
+from kscheduler.runtime.plugin_calls import PluginCalls, calls_plugins
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -92,6 +91,8 @@ class ScoringError(Exception):
 
 
 class Scoring:
+    """Runs the plugins of PreScore and Score."""
+
     def __init__(
         self,
         profile: str,
@@ -100,8 +101,8 @@ class Scoring:
         score: Sequence[ScorePlugin],
         weights: Mapping[str, int],
     ) -> None:
-        self._pre_score_point = ExtensionPoint("PreScore", profile, metrics)
-        self._score_point = ExtensionPoint("Score", profile, metrics)
+        self._pre_score_point = PluginCalls("PreScore", profile, metrics)
+        self._score_point = PluginCalls("Score", profile, metrics)
         self._pre_scores = [
             _PreScore(one.name, one.pre_score, self._pre_score_point.evaluations(one.name))
             for one in pre_score
@@ -120,7 +121,7 @@ class Scoring:
             )
             for one in score
         ]
-        # Who wants to know when the scores of a plugin are beyond the range.
+        # Callbacks for out-of-range scores, by plugin name.
         self._out_of_range: dict[str, Callable[[PodInfo, str], None]] = {
             one.name: one.out_of_range for one in score if hasattr(one, "out_of_range")
         }
@@ -130,7 +131,7 @@ class Scoring:
         """None, or the error of the plugin that could not prepare."""
         started = perf_counter()
         status = self._prepare_all(cycle, pod, nodes)
-        self._pre_score_point.took(status, started)
+        self._pre_score_point.observe(status, started)
         return status
 
     @calls_plugins("PreScore", by="name")
@@ -140,7 +141,7 @@ class Scoring:
             try:
                 answer = ask(cycle, pod, nodes)
             except Exception as error:
-                answer = self._pre_score_point.raised(name, error)
+                answer = self._pre_score_point.exception_status(name, error)
             if answer is SKIP or (answer is not None and answer.code is Code.SKIP):
                 skipping.add(name)
                 continue
@@ -157,7 +158,7 @@ class Scoring:
             result = self._board(cycle, pod, nodes)
         except ScoringError as error:
             result = Status(Code.ERROR, (str(error),))
-        self._score_point.took(result if isinstance(result, Status) else None, started)
+        self._score_point.observe(result if isinstance(result, Status) else None, started)
         return result
 
     @calls_plugins("Score", by="plugin")
@@ -183,25 +184,23 @@ class Scoring:
             normalized[index] = scores
         beyond = _out_of_range(normalized)
         if beyond is not None:
-            raise self._misjudged(pod, names[beyond[0]], beyond[1])
+            index, score = beyond
+            text = (
+                "applying score defaultWeights on Score plugins: "
+                f'plugin "{names[index]}" returns an invalid score {score}, '
+                f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+            )
+            if names[index] in self._out_of_range:
+                self._out_of_range[names[index]](pod, text)
+            raise ScoringError(text)
         return ScoreBoard(names, weights, raw, normalized, weights.dot(normalized))
 
     def _failed(self, what: str, plugin: _Score, error: Exception) -> ScoringError:
-        status = self._score_point.raised(plugin.name, error)
+        status = self._score_point.exception_status(plugin.name, error)
         return ScoringError(f'{what}: plugin "{plugin.name}" failed with: {status.message}')
 
-    def _misjudged(self, pod: PodInfo, plugin: str, score: int) -> ScoringError:
-        text = (
-            "applying score defaultWeights on Score plugins: "
-            f'plugin "{plugin}" returns an invalid score {score}, '
-            f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
-        )
-        if plugin in self._out_of_range:
-            self._out_of_range[plugin](pod, text)
-        return ScoringError(text)
-
     def _taking_part(self, cycle: CycleState) -> _Panel:
-        """Those who were not skipped; the few combinations that occur are kept."""
+        """Plugins that were not skipped; the few combinations that occur are kept."""
         key = (frozenset(cycle.skip_score), cycle.sampled)
         panel = self._panels.get(key)
         if panel is None:
@@ -221,7 +220,7 @@ class Scoring:
 
 
 class BadScoresError(KschedulerError):
-    """What a plugin gave are not scores: too many or too few, or not numbers."""
+    """An answer that is not scores: too many or too few, or not numbers."""
 
     def __init__(self, text: str, *, not_a_number: bool = False) -> None:
         super().__init__(text)
@@ -246,8 +245,11 @@ def whole_numbers(scores: Scores, size: int) -> Scores:
 
 
 def _out_of_range(normalized: ScoreMatrix) -> tuple[int, int] | None:
-    """Whose score is the first beyond the range, and what it is."""
-    # Seen as unsigned, a negative score is a huge one: one look at the greatest finds both kinds.
+    """The index of the plugin whose score is the first out of range, and that score.
+
+    First by node, then by plugin, as upstream finds it. `normalized` is [plugins, nodes].
+    """
+    # Read as unsigned, a negative score is a huge one: one maximum finds both kinds.
     unsigned = normalized.view(np.uint64)
     if not normalized.size or unsigned.item(unsigned.argmax()) <= MAX_NODE_SCORE:
         return None

@@ -1,8 +1,8 @@
 """Pods that have a node but wait for permission to be bound to it.
 
 Each Permit plugin that asked for it holds the pod until it allows or rejects it, or until its time
-is up. The first decision wins; who comes later is told so. Deciding is synchronous and told the
-time; only `decision` waits.
+is up. The first decision wins; a later one has no effect and returns False. Deciding is synchronous
+and takes the time as an argument; only `decision` waits.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WaitingPod:
         return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Send the pod back for another try soon, because its place is needed by someone else."""
+        """Send the pod back for another try soon: a pod of higher priority needs its place."""
         return self.fail(plugin, message)
 
     def fail(self, plugin: str, message: str) -> bool:
@@ -70,7 +70,7 @@ class WaitingPod:
         return decision
 
     async def decided(self) -> None:
-        """Return when there is a decision, whoever made it."""
+        """Returns when there is a decision."""
         await self._decided.wait()
 
     def _most_urgent(self) -> tuple[str, float]:

@@ -20,7 +20,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kscheduler.api.small_groups import UserInfo
 from kscheduler.client.tls import check_bundle, pem_blocks
-from kscheduler.errors import ConfigError, KschedulerError
+from kscheduler.errors import ConfigError
+from kscheduler.serving.trust import UntrustedCertificateError
 
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
@@ -43,10 +44,6 @@ UNDERSTOOD = {
 
 Chain = Sequence[x509.Certificate]
 E = TypeVar("E", bound=x509.ExtensionType)
-
-
-class UntrustedCertificateError(KschedulerError):
-    """No authority stands behind the certificate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,16 +28,15 @@ from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.transport import Transport, user_agent
 from kscheduler.config.options import Options
 from kscheduler.errors import ConfigError
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.metrics import Metrics
+from kscheduler.serving.access import Authenticator, Authorizer
 from kscheduler.serving.access_metrics import (
     CLIENT_AUTHORITIES,
     PROXY_HEADERS,
     AccessObserver,
     Upkeep,
 )
-from kscheduler.serving.authentication import Authenticator
-from kscheduler.serving.authorization import Authorizer
 from kscheduler.serving.reviews import REVIEW_SECONDS, AccessReviews, TokenReviews
 from kscheduler.serving.trust import CONFIG_MAP, NAMESPACE, CaFile, Headers, Published, Trust
 

@@ -10,12 +10,11 @@ from prometheus_client import Metric
 
 from kscheduler.api.core import Pod
 from kscheduler.config.emulation import Release
-from kscheduler.serving import answers, debug_flags, zpages
+from kscheduler.serving import answers, zpages
 from kscheduler.serving.answers import NO_SNIFF, Handler
-from kscheduler.serving.health import Check, Report, examine, examine_one
-from kscheduler.serving.health_metrics import HealthMetrics
+from kscheduler.serving.gate import Pages
+from kscheduler.serving.health import Check, HealthMetrics, Report, examine, examine_one
 from kscheduler.serving.metrics_page import MetricsPage
-from kscheduler.serving.pages import Pages
 from kscheduler.serving.pod_resources import ResourcesPage
 from kscheduler.serving.profiling import pages as profiling
 
@@ -47,7 +46,7 @@ def all_pages(sources: Sources) -> Pages:
     _install_metrics(pages, sources)
     if sources.profiles:
         profiling.install(pages)
-        debug_flags.install(pages)
+        zpages.install_debug_flags(pages)
     if sources.flags is not None:
         pages.add("/flagz", zpages.flagz(sources.flags), listed=True)
     if sources.emulated is not None:

@@ -1,16 +1,20 @@
-"""Metric families as Prometheus reads them: text 0.0.4 as client_golang prints it, or protobuf."""
+"""Metric families as Prometheus reads them: text 0.0.4 as client_golang prints it, or protobuf.
+
+Protocol buffers are written by hand: enough of them for the two messages that tools ask us for,
+metric families here and pprof's profiles in `profiling`.
+"""
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
-from kscheduler.gotext.values import general_float
-from kscheduler.serving.protobuf import double, integer, message, string, varint
+from kscheduler.gotext.strconv import format_float
 
 GAUGE = "gauge"
 _KINDS = {"counter": 0, "gauge": 1, "unknown": 3, "untyped": 3, "histogram": 4}
@@ -77,7 +81,7 @@ def number_text(value: float) -> str:
         return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
     if value == int(value) and abs(value) < _PLAIN_BELOW:
         return str(int(value))
-    return general_float(float(value))
+    return format_float(float(value))
 
 
 def _family(family: Metric) -> bytes:
@@ -121,3 +125,43 @@ def _pairs(labels: Mapping[str, str]) -> bytes:
     return b"".join(
         message(1, string(1, name) + string(2, value)) for name, value in sorted(labels.items())
     )
+
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+# Most numbers are small: keys of fields, lengths of labels.
+_ONE_BYTE = tuple(bytes([number]) for number in range(0x80))
+
+
+def varint(number: int) -> bytes:
+    """A number in groups of seven bits; a negative one takes ten bytes."""
+    if 0 <= number <= 0x7F:
+        return _ONE_BYTE[number]
+    number &= (1 << 64) - 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def integer(field: int, value: int) -> bytes:
+    """Nothing for zero, which is what a reader assumes."""
+    return varint(field << 3 | _VARINT) + varint(value) if value else b""
+
+
+def double(field: int, value: float) -> bytes:
+    return varint(field << 3 | _FIXED64) + struct.pack("<d", value)
+
+
+def message(field: int, content: bytes) -> bytes:
+    return varint(field << 3 | _BYTES) + varint(len(content)) + content
+
+
+def string(field: int, value: str) -> bytes:
+    return message(field, value.encode("utf-8", "replace"))
+
+
+def packed(field: int, values: Iterable[int]) -> bytes:
+    """A list of numbers in one piece."""
+    return message(field, b"".join(map(varint, values)))

@@ -1,12 +1,16 @@
-"""What every request passes on its way to a page, and every answer on its way back.
+"""The way of a request to a page, and of its answer back.
 
 Outermost first, as upstream: whatever breaks becomes a 500, the request is logged, the answer is
-not to be cached, the caller is identified, and asked whether they may.
+not to be cached, the caller is authenticated and authorized. `Pages` then finds the page of the
+path: an exact match, else the longest prefix that has one. The method does not matter, as upstream;
+a page that cares looks at it itself.
 """
 
 from __future__ import annotations
 
+import ssl
 import time
+from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -17,11 +21,14 @@ from kscheduler.api.small_groups import SubjectAccessReviewStatus, UserInfo
 from kscheduler.client.errors import ApiError
 from kscheduler.gotext.duration import SECOND, format_duration
 from kscheduler.serving import answers
+from kscheduler.serving.access import (
+    Authenticator,
+    Authorizer,
+    ContradictionError,
+    UnauthenticatedError,
+)
 from kscheduler.serving.access_metrics import AccessObserver
 from kscheduler.serving.answers import Handler
-from kscheduler.serving.authentication import Authenticator, UnauthenticatedError
-from kscheduler.serving.authorization import Authorizer, ContradictionError
-from kscheduler.serving.peer import peer_certificates
 
 log = logs.logger(__name__)
 
@@ -107,3 +114,59 @@ def presented(handler: Handler) -> Handler:
         return response
 
     return answer
+
+
+def read_only(handler: Handler) -> Handler:
+    """The handler, for requests that change nothing: those of the plain listeners."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.method in ("GET", "HEAD"):
+            return await handler(request)
+        return answers.text("405 method not allowed\n", status=405)
+
+    return answer
+
+
+def peer_certificates(request: web.BaseRequest) -> tuple[bytes, ...]:
+    """The chain the caller has shown in the handshake, in DER, its own certificate first."""
+    transport = request.transport
+    tls = transport.get_extra_info("ssl_object") if transport is not None else None
+    if tls is None or (certificate := tls.getpeercert(binary_form=True)) is None:
+        return ()
+    return (certificate, *_others(tls, certificate))
+
+
+def _others(tls: Any, certificate: bytes) -> tuple[bytes, ...]:
+    if hasattr(tls, "get_unverified_chain"):  # from Python 3.13 on
+        chain = tuple(tls.get_unverified_chain())
+    else:
+        shown = tls._sslobj.get_unverified_chain() or ()
+        chain = tuple(ssl.PEM_cert_to_DER_cert(one.public_bytes()) for one in shown)
+    return tuple(one for one in chain if one != certificate)
+
+
+class Pages:
+    """`listed` is what /statusz tells of."""
+
+    def __init__(self) -> None:
+        self._exact: dict[str, Handler] = {}
+        self._below: dict[str, Handler] = {}
+        self.listed: list[str] = []
+
+    def add(self, path: str, handler: Handler, *, listed: bool = False) -> None:
+        self._exact[path] = handler
+        if listed:
+            self.listed = sorted([*self.listed, path])
+
+    def add_below(self, prefix: str, handler: Handler) -> None:
+        """For every path that begins with `prefix`."""
+        self._below[prefix] = handler
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = path_of(request)
+        if path in self._exact:
+            return await self._exact[path](request)
+        prefixes = sorted(filter(path.startswith, self._below), key=len)
+        if prefixes:
+            return await self._below[prefixes[-1]](request)
+        return answers.not_found()

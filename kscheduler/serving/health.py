@@ -1,16 +1,24 @@
-"""Health endpoints: named checks behind /healthz, /livez and /readyz, told as an API server tells
-them.
+"""Health endpoints: named checks behind /healthz, /livez and /readyz, worded as an API server does.
+
+Their results so far are what /metrics/slis shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from prometheus_client import Metric
+
 from kscheduler import logs
-from kscheduler.serving.health_metrics import HealthMetrics
+from kscheduler.gotext.strconv import quote
 
 log = logs.logger(__name__)
+
+# When the process started, in seconds since the epoch; several pages show it.
+STARTED = int(time.time())
 
 # A check answers None when all is well, otherwise why not.
 Probe = Callable[[], str | None]
@@ -33,7 +41,7 @@ PING = Check("ping", ping)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What to answer: healthy or not, and the text."""
+    """An endpoint's answer."""
 
     healthy: bool
     text: str
@@ -64,7 +72,7 @@ def examine(
             lines.append(f"[-]{check.name} failed: reason withheld\n")
     unknown = sorted(exclude - {check.name for check in checks})
     if unknown:
-        names = ",".join(map(logs.quote, unknown))
+        names = ",".join(map(quote, unknown))
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
     if failures:
         _tell(endpoint, failures)
@@ -86,3 +94,48 @@ def examine_one(check: Check) -> Report:
     if reason is None:
         return Report(healthy=True, text=check.remark() or "ok")
     return Report(healthy=False, text=f"internal server error: {reason}\n")
+
+
+class HealthMetrics:
+    """Series are named by check and endpoint, of which there are few."""
+
+    def __init__(self) -> None:
+        self._healthy: dict[tuple[str, str], bool] = {}
+        self._asked: Counter[tuple[str, str, str]] = Counter()
+        self._is_pristine = True
+
+    def observe(self, endpoint: str, check: str, *, healthy: bool) -> None:
+        self._healthy[check, endpoint] = healthy
+        self._asked[check, "success" if healthy else "error", endpoint] += 1
+
+    def reset(self) -> None:
+        """Upstream forgets when it started, too."""
+        self._healthy.clear()
+        self._asked.clear()
+        self._is_pristine = False
+
+    def collect(self) -> Iterator[Metric]:
+        state = Metric(
+            "kubernetes_healthcheck",
+            "[STABLE] Whether a health check passed when last asked.",
+            "gauge",
+        )
+        for (check, endpoint), healthy in sorted(self._healthy.items()):
+            state.add_sample(
+                "kubernetes_healthcheck", {"name": check, "type": endpoint}, float(healthy)
+            )
+        total = Metric(
+            "kubernetes_healthchecks", "[STABLE] Results of health checks so far.", "counter"
+        )
+        for (check, status, endpoint), count in sorted(self._asked.items()):
+            labels = {"name": check, "status": status, "type": endpoint}
+            total.add_sample("kubernetes_healthchecks_total", labels, count)
+        yield from (state, total)
+        if self._is_pristine:
+            start = Metric(
+                "process_start_time_seconds",
+                "[ALPHA] When the process started, in seconds since the epoch.",
+                "gauge",
+            )
+            start.add_sample("process_start_time_seconds", {}, STARTED)
+            yield start

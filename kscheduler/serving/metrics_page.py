@@ -16,13 +16,13 @@ from aiohttp import web
 from prometheus_client import Metric
 
 from kscheduler.serving import answers
+from kscheduler.serving.answers import Wish, wishes
 from kscheduler.serving.exposition import as_protobuf, as_text
-from kscheduler.serving.negotiation import Wish, wishes
+from kscheduler.serving.health import STARTED
 
 PROTOBUF = "application/vnd.google.protobuf"
 FAMILY = "io.prometheus.client.MetricFamily"
 ESCAPINGS = ("allow-utf-8", "underscores", "dots", "values")
-STARTED = int(time.time())
 # A page is good for so many times the time it took to print.
 REUSE_FACTOR = 10
 GZIP = 31

@@ -23,7 +23,17 @@ from kscheduler.api.requests import pod_limits, pod_requests
 from kscheduler.api.resource_names import is_attachable_volumes, is_hugepages
 from kscheduler.serving import answers
 from kscheduler.serving.connection import PIECE_BYTES
-from kscheduler.serving.exposition import GAUGE, family_head, label_pairs, number_text, opening
+from kscheduler.serving.exposition import (
+    GAUGE,
+    double,
+    family_head,
+    label_pairs,
+    message,
+    number_text,
+    opening,
+    string,
+    varint,
+)
 from kscheduler.serving.metrics_page import (
     GZIP,
     PROTOBUF,
@@ -32,7 +42,6 @@ from kscheduler.serving.metrics_page import (
     good_until,
     page_headers,
 )
-from kscheduler.serving.protobuf import double, message, string, varint
 from kscheduler.slices import Slices
 
 UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}

@@ -7,7 +7,7 @@ from kscheduler.client.tls import check_pair
 from kscheduler.config.options import CertKey
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 # Go's names, which are IANA's; those of TLS 1.3 are accepted but cannot be chosen.
 CIPHER_SUITES = {

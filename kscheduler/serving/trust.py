@@ -10,15 +10,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kscheduler import logs
 from kscheduler.api.core import ConfigMap
-from kscheduler.errors import ConfigError
+from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.gotext import files
-from kscheduler.logs import quote
-from kscheduler.serving.client_certificate import Authorities
+from kscheduler.gotext.strconv import quote
+
+if TYPE_CHECKING:
+    from kscheduler.serving.client_certificate import Authorities
 
 log = logs.logger(__name__)
 
@@ -28,6 +31,10 @@ CONFIG_MAP = "extension-apiserver-authentication"
 CHECK_SECONDS = 1.0
 
 _decode_names = msgspec.json.Decoder(list[str] | None).decode
+
+
+class UntrustedCertificateError(KschedulerError):
+    """No authority stands behind the certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +141,9 @@ class Trust:
 
 
 def load_authorities(name: str, content: bytes) -> Authorities:
+    # Here and not above, for the sake of starts that need no authorities: 25 ms.
+    from kscheduler.serving.client_certificate import Authorities
+
     if not content:
         raise ConfigError(f"missing content for CA bundle {quote(name)}")
     try:

@@ -19,7 +19,7 @@ from collections.abc import Collection, Sequence
 from kscheduler import caches, logs
 from kscheduler.api.core import Node
 from kscheduler.errors import KschedulerError
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.state.nodes import NodeTable, zone_key
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.occupancy import LiveOccupancy, take_out

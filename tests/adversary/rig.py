@@ -18,12 +18,11 @@ from kscheduler.app.scheduler import new_scheduler
 from kscheduler.client.events.broadcaster import EventBroadcaster
 from kscheduler.client.informers.decoding import DELETED, Lines, understand
 from kscheduler.client.kube_client import KubeClient
-from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import complete
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE
+from kscheduler.plugins import catalog, factories
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from tests.adversary.inputs import INNOCENT, NAMESPACE, Json, encoded, feature_labels, pod
 from tests.adversary.work import Work, work_of
@@ -72,11 +71,11 @@ class Rig:
 
     async def _assemble(self) -> None:
         gates = FeatureGates.defaults()
-        completed = complete(default_config(gates), POINTS, gates=gates)
+        completed = complete(default_config(catalog(), gates), catalog(), gates=gates)
         client: Any = KubeClient(self._server)  # type: ignore[arg-type]
         self.scheduler = new_scheduler(
             completed=completed,
-            registry=IN_TREE,
+            registry=factories(),
             gates=gates,
             client=client,
             # Nobody sends events here, so only the first few are kept.

@@ -1,7 +1,7 @@
 import pytest
 
 from kscheduler.api import field_errors
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 
 
 def test_a_path_grows_from_nothing():

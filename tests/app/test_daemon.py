@@ -230,7 +230,8 @@ class TestServing:
 
 class TestWhatIsMissing:
     async def test_plugins_that_are_not_built_are_named(self, set_up, log, monkeypatch):
-        monkeypatch.setattr(daemon_module, "NOT_BUILT", {"VolumeZone": "zones are not looked at"})
+        missing = {"VolumeZone": "zones are not looked at"}
+        monkeypatch.setattr(daemon_module, "not_built", lambda: missing)
         async with set_up() as daemon:
             daemon_module.warn_of_missing_plugins(daemon.cc)
         assert log.having("not available") == [

@@ -11,10 +11,10 @@ from kscheduler.api.resources import (
     PODS,
     Resource,
 )
-from kscheduler.app.informers import READ_BY, UNFINISHED, Informers
+from kscheduler.app.informers import UNFINISHED, Informers
 from kscheduler.client.informers.informer import InformerFactory
-from kscheduler.config.catalog import IN_TREE
 from kscheduler.errors import ConfigError
+from kscheduler.plugins import resources_read
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_pods_that_came_to_their_end_are_not(factory):
 
 
 def test_plugins_bring_what_they_read(factory):
-    informers = Informers(factory, ["InterPodAffinity", "VolumeZone", "NodeName"])
+    informers = Informers(factory, resources_read(["InterPodAffinity", "VolumeZone", "NodeName"]))
     assert followed(factory) == [
         "namespaces",
         "nodes",
@@ -51,7 +51,7 @@ def test_plugins_bring_what_they_read(factory):
 
 
 def test_listers_are_the_informers_even_while_they_are_empty(factory):
-    informers = Informers(factory, ["InterPodAffinity"])
+    informers = Informers(factory, [NAMESPACES])
     assert informers.lister(Pod) is informers.pods
     assert informers.lister(Node) is informers.nodes
     assert informers.lister(Namespace) is factory.informer(NAMESPACES)
@@ -72,10 +72,6 @@ def test_events_are_followed_under_the_names_plugins_use(factory):
     assert custom is informers.of_event("foos.v1.example.com")
 
 
-def test_only_plugins_that_exist_read_anything():
-    assert READ_BY.keys() <= IN_TREE.keys()
-
-
 class Rack(ApiObject):
     zone: str = ""
 
@@ -84,7 +80,7 @@ RACKS = Resource("example.com", "v1", "racks", "Rack", Rack, namespaced=False)
 
 
 def test_plugins_from_outside_follow_what_they_like(factory):
-    informers = Informers(factory, ["InterPodAffinity"])
+    informers = Informers(factory, [NAMESPACES])
     one_map = informers.follow(CONFIG_MAPS, "kube-system", "metadata.name=loads", "")
     assert one_map is factory.informer(
         CONFIG_MAPS, namespace="kube-system", field_selector="metadata.name=loads"
@@ -93,7 +89,7 @@ def test_plugins_from_outside_follow_what_they_like(factory):
 
 
 def test_what_is_followed_anyway_is_shared(factory):
-    informers = Informers(factory, ["InterPodAffinity"])
+    informers = Informers(factory, [NAMESPACES])
     assert informers.follow(PODS, "", "", "") is informers.pods
     assert informers.follow(NAMESPACES, "", "", "") is factory.informer(NAMESPACES)
 

@@ -3,12 +3,18 @@
 All are processes of their own and the same user, over TLS. Both schedulers get the same
 configuration and flags: limits as asked, no leader election, everything else at its default;
 kube-scheduler speaks protobuf, as is its default. Their logs go to a file at the default level.
+kscheduler runs from byte code, as it does where it is installed by pip.
 """
 
+import atexit
+import functools
 import json
+import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,11 +49,23 @@ class Contestant(NamedTuple):
 def contestant(who: str, plane: ControlPlane, limits: Limits) -> Iterator[Contestant]:
     """One that has just been started."""
     log = plane.folder / "contestant.log"
+    options = {"env": {**os.environ, **compiled()}} if who == OURS else {}
     with (
         log.open("wb") as output,
-        running(command(who, plane, limits), stdout=output, stderr=output) as process,
+        running(command(who, plane, limits), stdout=output, stderr=output, **options) as process,
     ):
         yield Contestant(process, log)
+
+
+@functools.cache
+def compiled() -> dict[str, str]:
+    """Settings of a Python that finds the project compiled, whatever this process was told."""
+    folder = tempfile.mkdtemp(prefix="bench-byte-code-")
+    atexit.register(shutil.rmtree, folder)
+    settings = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
+    code = "import kscheduler.app, kscheduler.cli.daemon, kscheduler.serving.endpoints"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **settings}, check=True)
+    return settings
 
 
 def command(who: str, plane: ControlPlane, limits: Limits) -> list[str]:

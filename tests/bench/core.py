@@ -31,7 +31,6 @@ from rich.table import Table
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.sharing import share_pod
-from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
@@ -42,7 +41,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Factory
 from kscheduler.framework.listers import FixedListers, Listers
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE
+from kscheduler.plugins import catalog, factories
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
@@ -135,9 +134,12 @@ def make_framework(
     gates = FeatureGates.defaults()
     enabled = [{"name": name} for name in more_plugins]
     document = {**KIND, "profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}]}
-    config = load_config(json.dumps(document).encode(), gates=gates)
-    points = POINTS | {name: points_of(made) for name, made in more_plugins.items()}
-    completed = complete(config, points, gates=gates)
+    config = load_config(json.dumps(document).encode(), catalog(), gates=gates)
+    more = (
+        SimpleNamespace(name=name, points=points_of(made), signs=hasattr(made, "sign"))
+        for name, made in more_plugins.items()
+    )
+    completed = complete(config, catalog().including(more), gates=gates)
     handle = RuntimeHandle(
         gates=gates,
         listers=listers or FixedListers(),
@@ -149,7 +151,7 @@ def make_framework(
         metrics=metrics,
     )
     (framework,) = build_frameworks(
-        completed, IN_TREE | more_plugins, lambda _name: handle
+        completed, factories() | more_plugins, lambda _name: handle
     ).values()
     return framework
 

@@ -30,7 +30,6 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.sharing import share_pod
 from kscheduler.api.small_groups import PodDisruptionBudget
-from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.profiles import complete
@@ -38,7 +37,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.status import Diagnosis
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE
+from kscheduler.plugins import catalog, factories
 from kscheduler.queue.nominator import Nominator
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.preemption.evaluator import Candidates, Evaluator
@@ -191,7 +190,7 @@ class Stage:
 
     def _made(self, pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> RuntimeHandle:
         gates = FeatureGates.defaults()
-        completed = complete(default_config(gates), POINTS, gates=gates)
+        completed = complete(default_config(catalog(), gates), catalog(), gates=gates)
         handle = RuntimeHandle(
             gates=gates,
             listers=FixedListers([*pods, *budgets]),
@@ -203,7 +202,7 @@ class Stage:
             metrics=Metrics(),
             framework=lambda: self._framework,
         )
-        (self._framework,) = build_frameworks(completed, IN_TREE, lambda _name: handle).values()
+        (self._framework,) = build_frameworks(completed, factories(), lambda _name: handle).values()
         return handle
 
     def refused(self) -> tuple[CycleState, Diagnosis]:

@@ -27,12 +27,11 @@ from kscheduler.api.resources import Resource
 from kscheduler.app import debugger
 from kscheduler.app.scheduler import Scheduler, new_scheduler
 from kscheduler.client.events.broadcaster import EventBroadcaster
-from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE
+from kscheduler.plugins import catalog, factories
 from kscheduler.serving.metrics_page import MetricsPage
 from kscheduler.serving.pod_resources import ResourcesPage
 from tests.bench import workloads
@@ -146,10 +145,14 @@ class Request:
 
 def assembled(client: Client, broadcaster: EventBroadcaster, metrics: Metrics) -> Scheduler:
     gates = FeatureGates.defaults()
-    completed = complete(load_config(json.dumps(KIND).encode(), gates=gates), POINTS, gates=gates)
+    completed = complete(
+        load_config(json.dumps(KIND).encode(), catalog(), gates=gates),
+        catalog(),
+        gates=gates,
+    )
     return new_scheduler(
         completed=completed,
-        registry=IN_TREE,
+        registry=factories(),
         gates=gates,
         client=client,
         broadcaster=broadcaster,

@@ -4,6 +4,7 @@ import pytest
 
 from kscheduler.config.load import load_config
 from kscheduler.config.model import KubeSchedulerConfiguration
+from kscheduler.plugins import catalog
 
 ON_BY_DEFAULT = {
     "DRADeviceBindingConditions",
@@ -42,6 +43,6 @@ def load(gates) -> Callable[..., KubeSchedulerConfiguration]:
     """Loads the body of a file, under the usual two lines that say what it is."""
 
     def loaded(body: str, given=gates) -> KubeSchedulerConfiguration:
-        return load_config((HEADER + body).encode(), gates=given)
+        return load_config((HEADER + body).encode(), catalog(), gates=given)
 
     return loaded

@@ -1,11 +1,12 @@
 from kscheduler.config.annotate import annotated
 from kscheduler.config.load import load_config
+from kscheduler.plugins import catalog
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
 def shown(body, gates):
-    return annotated((HEADER + body).encode(), gates=gates)
+    return annotated((HEADER + body).encode(), catalog(), gates=gates)
 
 
 def part(lines, first, last):
@@ -84,5 +85,5 @@ extenders: [{urlPrefix: "http://a", managedResources: [{name: e.com/a}]}]
 profiles: [{schedulerName: "yes", pluginConfig: [{name: Mine, args: [1, [], {}]}]}]
 """
     text = "\n".join(str(line) for line in shown(body, gates))
-    given = load_config((HEADER + body).encode(), gates=gates)
-    assert load_config(text.encode(), gates=gates) == given
+    given = load_config((HEADER + body).encode(), catalog(), gates=gates)
+    assert load_config(text.encode(), catalog(), gates=gates) == given

@@ -1,6 +1,5 @@
 import pytest
 
-from kscheduler.config.catalog import DEFAULT_PLUGINS, default_plugins
 from kscheduler.config.defaults import default_config, merge_plugins
 from kscheduler.config.model import (
     ClientConnectionConfiguration,
@@ -9,15 +8,18 @@ from kscheduler.config.model import (
     Plugins,
     PluginSet,
 )
-from kscheduler.config.plugin_args import (
+from kscheduler.gotext.duration import Duration
+from kscheduler.plugins import catalog
+from kscheduler.plugins.node_resources.args import (
     CPU_AND_MEMORY,
-    DynamicResourcesArgs,
     NodeResourcesFitArgs,
     ResourceSpec,
     ScoringStrategy,
-    VolumeBindingArgs,
 )
-from kscheduler.gotext.duration import Duration
+from kscheduler.plugins.not_built_yet import DynamicResourcesArgs
+from kscheduler.plugins.volume_binding.plugin import VolumeBindingArgs
+
+default_plugins = catalog().default_plugins
 
 
 def plugin_args(config, name, profile=0):
@@ -25,7 +27,7 @@ def plugin_args(config, name, profile=0):
 
 
 def test_nothing_configured_is_one_profile_with_all_default_arguments(gates):
-    config = default_config(gates)
+    config = default_config(catalog(), gates)
     (profile,) = config.profiles
     assert profile.scheduler_name == "default-scheduler"
     assert [entry.name for entry in profile.plugin_config] == [
@@ -116,12 +118,31 @@ def test_gates_add_plugins_where_they_belong(gates_with):
 
 def test_without_gates_only_the_basic_plugins_run(gates_with):
     bare = gates_with(off=("NodeDeclaredFeatures", "DynamicResourceAllocation"))
-    assert default_plugins(bare) == DEFAULT_PLUGINS
+    assert default_plugins(bare) == (
+        Plugin(name="SchedulingGates"),
+        Plugin(name="PrioritySort"),
+        Plugin(name="NodeName"),
+        Plugin(name="NodeUnschedulable"),
+        Plugin(name="TaintToleration", weight=3),
+        Plugin(name="NodeAffinity", weight=2),
+        Plugin(name="NodePorts"),
+        Plugin(name="NodeResourcesFit", weight=1),
+        Plugin(name="VolumeRestrictions"),
+        Plugin(name="NodeVolumeLimits"),
+        Plugin(name="VolumeBinding"),
+        Plugin(name="VolumeZone"),
+        Plugin(name="PodTopologySpread", weight=2),
+        Plugin(name="InterPodAffinity", weight=2),
+        Plugin(name="DefaultPreemption"),
+        Plugin(name="NodeResourcesBalancedAllocation", weight=1),
+        Plugin(name="ImageLocality", weight=1),
+        Plugin(name="DefaultBinder"),
+    )
 
 
 def merged(gates, **multi_point):
     custom = Plugins(multi_point=PluginSet(**multi_point))
-    return merge_plugins(custom, gates).multi_point
+    return merge_plugins(custom, default_plugins(gates)).multi_point
 
 
 def test_a_default_enabled_again_is_replaced_in_place_weight_and_all(gates):
@@ -157,7 +178,7 @@ def test_of_a_default_enabled_twice_the_last_copy_replaces_it(gates):
 
 def test_points_have_no_defaults_of_their_own(gates):
     score = PluginSet(enabled=(Plugin(name="ImageLocality"),), disabled=(Plugin(name="*"),))
-    plugins = merge_plugins(Plugins(score=score), gates)
+    plugins = merge_plugins(Plugins(score=score), default_plugins(gates))
     assert plugins.score == score
     assert plugins.filter == PluginSet()
 

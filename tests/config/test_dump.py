@@ -7,7 +7,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.defaults import default_config, with_defaults
 from kscheduler.config.dump import scalar_text, to_json, to_yaml
 from kscheduler.config.load import load_config
@@ -24,28 +23,33 @@ from kscheduler.config.model import (
     Plugins,
     PluginSet,
 )
-from kscheduler.config.plugin_args import (
-    DynamicResourcesArgs,
-    NodeAffinity,
-    NodeAffinityArgs,
-    NodeResourcesFitArgs,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    PodTopologySpreadArgs,
-    RawArgs,
-    ResourceSpec,
-    ScoringStrategy,
-    TopologySpreadConstraint,
-)
+from kscheduler.config.plugin_args import RawArgs
 from kscheduler.config.profiles import complete
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import parse_json
+from kscheduler.plugins import catalog
+from kscheduler.plugins.node_affinity.args import (
+    NodeAffinity,
+    NodeAffinityArgs,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
+from kscheduler.plugins.node_resources.args import (
+    NodeResourcesFitArgs,
+    ResourceSpec,
+    ScoringStrategy,
+)
+from kscheduler.plugins.not_built_yet import DynamicResourcesArgs
+from kscheduler.plugins.pod_topology_spread.args import (
+    PodTopologySpreadArgs,
+    TopologySpreadConstraint,
+)
 
 
 def test_the_written_form_of_the_defaults(gates):
-    completed = complete(default_config(gates), IN_TREE, gates=gates)
+    completed = complete(default_config(catalog(), gates), catalog(), gates=gates)
     text = to_yaml(completed.written)
     assert text.startswith("""\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -87,7 +91,7 @@ profiles:
 
 
 def test_json_keeps_the_order_of_declaration(gates):
-    node = parse_json(to_json(default_config(gates)).encode())
+    node = parse_json(to_json(default_config(catalog(), gates)).encode())
     assert [key for key, _ in node.members] == [
         "kind",
         "apiVersion",
@@ -160,7 +164,7 @@ DURATIONS = st.integers(1, 2**62).map(Duration)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 POSITIVE = st.integers(1, 2**31 - 1)
 
-PLUGIN_NAMES = NAMES | st.sampled_from([*IN_TREE, "*"])
+PLUGIN_NAMES = NAMES | st.sampled_from([*catalog().in_tree, "*"])
 PLUGIN_SETS = st.builds(
     PluginSet,
     enabled=st.lists(
@@ -260,8 +264,8 @@ CONFIGS = st.builds(
 @settings(max_examples=40, deadline=None)
 @given(config=CONFIGS)
 def test_a_dumped_configuration_loads_as_itself(config, gates):
-    completed = with_defaults(config, gates)
+    completed = with_defaults(config, catalog(), gates)
     for text in (to_yaml(completed), to_json(completed)):
-        again = load_config(text.encode(), gates=gates)
+        again = load_config(text.encode(), catalog(), gates=gates)
         assert again == completed
         assert to_yaml(again) == to_yaml(completed)

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.load import load_config_file
 from kscheduler.config.profiles import complete
 from kscheduler.config.validation import validate
 from kscheduler.extension_points import Point
+from kscheduler.plugins import catalog
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 
 
 def completed(name, gates):
-    config = load_config_file(str(EXAMPLES / name), gates=gates)
-    assert validate(config, gates) == []
-    return complete(config, IN_TREE, gates=gates)
+    config = load_config_file(str(EXAMPLES / name), catalog(), gates=gates)
+    assert validate(config, catalog(), gates) == []
+    return complete(config, catalog(), gates=gates)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)

@@ -3,9 +3,11 @@
 import pytest
 
 from kscheduler.config.load import load_config, load_config_file
-from kscheduler.config.plugin_args import InterPodAffinityArgs, RawArgs
+from kscheduler.config.plugin_args import RawArgs
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.duration import Duration
+from kscheduler.plugins import catalog
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinityArgs
 
 GROUP = "kubescheduler.config.k8s.io"
 SCHEME = 'in scheme "pkg/scheduler/apis/config/scheme/scheme.go:29"'
@@ -62,14 +64,14 @@ DOCUMENTS = {
 @pytest.mark.parametrize(("text", "message"), DOCUMENTS.values(), ids=DOCUMENTS)
 def test_a_document_that_is_no_configuration_is_refused(text, message, gates):
     with pytest.raises(ConfigError) as caught:
-        load_config(text.encode(), gates=gates)
+        load_config(text.encode(), catalog(), gates=gates)
     assert str(caught.value) == message
 
 
 def test_kind_is_found_without_regard_to_case_and_then_refused_as_a_field(gates):
     text = f"KIND: KubeSchedulerConfiguration\nApiVersion: {GROUP}/v1\n"
     with pytest.raises(ConfigError) as caught:
-        load_config(text.encode(), gates=gates)
+        load_config(text.encode(), catalog(), gates=gates)
     assert str(caught.value) == (
         'strict decoding error: unknown field "ApiVersion", unknown field "KIND"'
     )
@@ -155,7 +157,7 @@ def test_json_is_read_and_complained_about_in_file_order(gates):
         ' "alpha": 2, "parallelism": 1, "parallelism": 2}'
     )
     with pytest.raises(ConfigError) as caught:
-        load_config(text.encode(), gates=gates)
+        load_config(text.encode(), catalog(), gates=gates)
     assert str(caught.value) == (
         'strict decoding error: unknown field "zeta", unknown field "alpha", '
         'duplicate field "parallelism"'
@@ -164,7 +166,7 @@ def test_json_is_read_and_complained_about_in_file_order(gates):
 
 def test_the_internal_version_gets_no_defaults(gates):
     text = f"kind: KubeSchedulerConfiguration\napiVersion: {GROUP}/__internal\nParallelism: 2\n"
-    config = load_config(text.encode(), gates=gates)
+    config = load_config(text.encode(), catalog(), gates=gates)
     assert (config.parallelism, config.profiles) == (2, ())
     assert config.leader_election.lease_duration == Duration(0)
     assert config.api_version == f"{GROUP}/__internal"
@@ -180,7 +182,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path, gates):
     }
     for path, message in problems.items():
         with pytest.raises(ConfigError) as caught:
-            load_config_file(path, gates=gates)
+            load_config_file(path, catalog(), gates=gates)
         assert str(caught.value) == message
 
 
@@ -192,5 +194,5 @@ foo: 1
 profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: ImageLocality, weight: 3}}]}}}}}}]
 """
     with pytest.raises(ConfigError, match='strict decoding error: unknown field "foo"'):
-        load_config(text.encode(), gates=gates)
+        load_config(text.encode(), catalog(), gates=gates)
     assert '"Default plugin is explicitly re-configured; overriding"' in capfd.readouterr().err

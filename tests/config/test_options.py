@@ -9,6 +9,7 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.option_checks import logging_problems, problems
 from kscheduler.config.options import Options
 from kscheduler.gotext.duration import Duration
+from kscheduler.plugins import catalog
 
 GATES = FeatureGates.defaults()
 
@@ -28,7 +29,7 @@ def test_defaults_are_fine():
 
 
 def test_leader_election_flags_act_only_if_given():
-    config = default_config(GATES)
+    config = default_config(catalog(), GATES)
     silent = Options(leader_elect=False, leader_elect_lease_duration=Duration.of(60))
     assert silent.with_leader_election(config) == config
     spoken = Options(
@@ -44,7 +45,7 @@ def test_leader_election_flags_act_only_if_given():
 
 
 def test_deprecated_flags_act_only_if_given():
-    config = default_config(GATES)
+    config = default_config(catalog(), GATES)
     options = Options(
         profiling=False,
         kube_api_qps=7.5,

@@ -1,22 +1,26 @@
 """Which plugins run where, and which profiles cannot be built."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.config.catalog import IN_TREE, default_plugins
 from kscheduler.config.defaults import merge_plugins
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.model import KubeSchedulerProfile, Plugin, Plugins, PluginSet
 from kscheduler.config.profiles import complete, expand
 from kscheduler.errors import ConfigError
 from kscheduler.extension_points import Point
+from kscheduler.plugins import catalog
 
-POINTS_OF = {
-    **IN_TREE,
-    "OtherSort": frozenset(("queueSort",)),
-    "Everywhere": frozenset(Point),
-}
+IN_TREE = catalog().points_of
+CATALOG = catalog().including(
+    [
+        SimpleNamespace(name="OtherSort", points=frozenset((Point.QUEUE_SORT,)), signs=True),
+        SimpleNamespace(name="Everywhere", points=frozenset(Point), signs=True),
+    ]
+)
 
 
 def plugin_set(enabled=(), disabled=()):
@@ -28,8 +32,9 @@ def plugin_set(enabled=(), disabled=()):
 
 def effective(gates, **points):
     custom = Plugins(**points)
-    profile = KubeSchedulerProfile(scheduler_name="a", plugins=merge_plugins(custom, gates))
-    return expand(profile, POINTS_OF)
+    merged = merge_plugins(custom, CATALOG.default_plugins(gates))
+    profile = KubeSchedulerProfile(scheduler_name="a", plugins=merged)
+    return expand(profile, CATALOG.points_of)
 
 
 def test_the_default_plugins_at_their_points(gates):
@@ -235,7 +240,7 @@ profiles:
 @pytest.mark.parametrize(("body", "message"), BUILDS.values(), ids=BUILDS)
 def test_configurations_that_cannot_be_completed(body, message, load, gates):
     with pytest.raises(ConfigError) as caught:
-        complete(load(body), POINTS_OF, gates=gates)
+        complete(load(body), CATALOG, gates=gates)
     assert str(caught.value) == message
 
 
@@ -249,7 +254,7 @@ def test_workloads_without_gang_scheduling_are_warned_of_per_profile(
     gates = FeatureGates.defaults().apply({"GenericWorkload": generic_workload})
     plugins = f"{{multiPoint: {{disabled: [{{name: {disabled}}}]}}}}"
     profiles = "".join(f"- {{schedulerName: {name}, plugins: {plugins}}}\n" for name in "ab")
-    complete(load(f"profiles:\n{profiles}", gates), POINTS_OF, gates=gates)
+    complete(load(f"profiles:\n{profiles}", gates), CATALOG, gates=gates)
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("E")]
     told = (
         '"GenericWorkload is enabled, but GangScheduling plugin is not set. '
@@ -270,7 +275,7 @@ profiles:
   - {name: ImageLocality, args: {b: 1}}
   - {name: PrioritySort}
 """)
-    completed = complete(config, POINTS_OF, gates=gates)
+    completed = complete(config, CATALOG, gates=gates)
     assert [e.name for e in completed.written.profiles[0].plugin_config] == [
         "DefaultPreemption",
         "DynamicResources",
@@ -295,7 +300,8 @@ SETS = st.builds(
 def test_expansion_keeps_its_promises(multi_point, score, gates):
     scorers = tuple(p for p in score.enabled if Point.SCORE in IN_TREE[p.name])
     score = PluginSet(enabled=scorers, disabled=score.disabled)
-    merged = merge_plugins(Plugins(multi_point=multi_point, score=score), gates)
+    custom = Plugins(multi_point=multi_point, score=score)
+    merged = merge_plugins(custom, CATALOG.default_plugins(gates))
     profile = KubeSchedulerProfile(scheduler_name="a", plugins=merged)
     spread = [plugin.name for plugin in merged.multi_point.enabled]
     if not {"PrioritySort", "DefaultBinder"} <= set(spread):
@@ -321,11 +327,12 @@ def test_expansion_keeps_its_promises(multi_point, score, gates):
 
 @given(custom=SETS)
 def test_merging_keeps_every_choice_of_the_user(custom, gates):
-    merged = merge_plugins(Plugins(multi_point=custom), gates).multi_point
+    by_default = CATALOG.default_plugins(gates)
+    merged = merge_plugins(Plugins(multi_point=custom), by_default).multi_point
     names = [plugin.name for plugin in merged.enabled]
     wanted = [plugin.name for plugin in custom.enabled]
     disabled = {plugin.name for plugin in custom.disabled}
-    defaults = [plugin.name for plugin in default_plugins(gates)]
+    defaults = [plugin.name for plugin in by_default]
     kept = [] if "*" in disabled else [name for name in defaults if name not in disabled]
     assert names == kept + [name for name in wanted if name not in kept]
     assert merged.disabled == custom.disabled

@@ -2,9 +2,10 @@
 
 import pytest
 
-from kscheduler.config.field_errors import aggregate
-from kscheduler.config.plugin_args import NodeResourcesFitArgs, ScoringStrategy
-from kscheduler.config.validation import validate, validate_fit_args
+from kscheduler.config.field_errors import Path, aggregate
+from kscheduler.config.validation import validate
+from kscheduler.plugins import catalog
+from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs, ScoringStrategy
 
 NAME_RULE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
@@ -47,7 +48,7 @@ TOP = {
 
 @pytest.mark.parametrize(("body", "message"), TOP.items(), ids=TOP)
 def test_top_level_rules(body, message, load, gates):
-    errors = validate(load(body), gates)
+    errors = validate(load(body), catalog(), gates)
     assert (aggregate(errors) if errors else "") == message
 
 
@@ -83,7 +84,7 @@ PROFILES = {
 
 @pytest.mark.parametrize(("body", "message"), PROFILES.items(), ids=PROFILES)
 def test_profile_rules(body, message, load, gates):
-    errors = validate(load(body), gates)
+    errors = validate(load(body), catalog(), gates)
     assert (aggregate(errors) if errors else "") == message
 
 
@@ -95,7 +96,7 @@ def test_arguments_of_the_queue_sort_plugin_must_agree(load, gates):
 """
     first = profile.format(name="a", args="{x: 1}")
     second = profile.format(name="b", args='{z: "<"}')
-    (error,) = validate(load(f"profiles:{first}{second}"), gates)
+    (error,) = validate(load(f"profiles:{first}{second}"), catalog(), gates)
     assert str(error) == (
         'profiles[1].pluginConfig.args: Invalid value: {"z":"\\u003c"}: '
         "queueSort must be the same for all profiles"
@@ -127,7 +128,7 @@ EXTENDERS = {
 
 @pytest.mark.parametrize(("extenders", "message"), EXTENDERS.items(), ids=EXTENDERS)
 def test_extender_rules(extenders, message, load, gates):
-    assert aggregate(validate(load(f"extenders: {extenders}"), gates)) == message
+    assert aggregate(validate(load(f"extenders: {extenders}"), catalog(), gates)) == message
 
 
 def entry(name: str, args: str) -> str:
@@ -205,7 +206,7 @@ ARGS = {
 
 @pytest.mark.parametrize(("name", "args", "message"), ARGS.values(), ids=ARGS)
 def test_argument_rules(name, args, message, load, gates):
-    errors = validate(load(entry(name, args)), gates)
+    errors = validate(load(entry(name, args)), catalog(), gates)
     expected = message.replace("@", "profiles[0].pluginConfig[0].args")
     assert (aggregate(errors) if errors else "") == expected
 
@@ -221,7 +222,7 @@ profiles:
   - {name: DynamicResources, args: {filterTimeout: 1s, bindingTimeout: 1s}}
 """
     at = "profiles[0].pluginConfig"
-    assert [str(error) for error in validate(load(body, gates), gates)] == [
+    assert [str(error) for error in validate(load(body, gates), catalog(), gates)] == [
         f"{at}[0].args.shape: Invalid value: []: unexpected field `shape`, remove it or turn on "
         "the feature gate StorageCapacityScoring",
         f"{at}[1].args.filterTimeout: Forbidden: DRASchedulingFilterTimeout feature gate is "
@@ -260,7 +261,9 @@ REQUIREMENTS = {
 def test_node_affinity_rules(requirement, message, load, gates):
     term = f"{{nodeSelectorTerms: [{{}}, {{matchExpressions: [{requirement}]}}]}}"
     affinity = f"{{requiredDuringSchedulingIgnoredDuringExecution: {term}}}"
-    errors = validate(load(entry("NodeAffinity", f"{{addedAffinity: {affinity}}}")), gates)
+    errors = validate(
+        load(entry("NodeAffinity", f"{{addedAffinity: {affinity}}}")), catalog(), gates
+    )
     path = "profiles[0].pluginConfig[0].args.addedAffinity"
     path += ".requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1]"
     assert aggregate(errors) == f"{path}.matchExpressions[0]{message}"
@@ -270,7 +273,9 @@ def test_preferences_without_weight_are_not_looked_at(load, gates):
     terms = """[{weight: 0, preference: {matchFields: [{operator: Gt}]}},
         {weight: 1, preference: {matchFields: [{operator: Gt}, {operator: In}]}}]"""
     affinity = f"{{preferredDuringSchedulingIgnoredDuringExecution: {terms}}}"
-    errors = validate(load(entry("NodeAffinity", f"{{addedAffinity: {affinity}}}")), gates)
+    errors = validate(
+        load(entry("NodeAffinity", f"{{addedAffinity: {affinity}}}")), catalog(), gates
+    )
     path = "profiles[0].pluginConfig[0].args.addedAffinity"
     path += ".preferredDuringSchedulingIgnoredDuringExecution[1].matchFields"
     assert [str(error) for error in errors] == [
@@ -334,8 +339,8 @@ FIT = {
 
 
 @pytest.mark.parametrize(("args", "messages"), FIT.values(), ids=FIT)
-def test_fit_arguments_are_checked_without_a_path_before_them(args, messages):
-    assert [str(error) for error in validate_fit_args(args)] == messages
+def test_fit_arguments_are_checked_without_a_path_before_them(args, messages, gates):
+    assert [str(error) for error in args.errors(Path(), gates)] == messages
 
 
 def test_errors_come_in_order_and_none_twice(load, gates):
@@ -348,7 +353,7 @@ parallelism: -1
 leaderElection: {resourceLock: x, renewDeadline: 15s}
 clientConnection: {burst: -3}
 """)
-    paths = [error.path for error in validate(config, gates)]
+    paths = [error.path for error in validate(config, catalog(), gates)]
     assert paths == [
         "clientConnection.burst",
         "leaderElection.leaseDuration",
@@ -365,7 +370,7 @@ clientConnection: {burst: -3}
 
 
 def test_what_is_said_twice_is_said_once(load, gates):
-    (error,) = validate(load("parallelism: 0"), gates)
-    other = validate(load("podMaxBackoffSeconds: 0"), gates)
+    (error,) = validate(load("parallelism: 0"), catalog(), gates)
+    other = validate(load("podMaxBackoffSeconds: 0"), catalog(), gates)
     assert aggregate([error, error]) == str(error)
     assert aggregate([error, *other, error]) == f"[{error}, {other[0]}]"

@@ -7,16 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.config.model import Extender, ExtenderTLSConfig, KubeSchedulerConfiguration
-from kscheduler.config.plugin_args import (
-    DynamicResourcesArgs,
-    NodeAffinityArgs,
-    NodeResourcesFitArgs,
-    PodTopologySpreadArgs,
-)
 from kscheduler.config.wire import decode
 from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import parse_json
 from kscheduler.gotext.unmarshal import UnmarshalError
+from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
+from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
+from kscheduler.plugins.not_built_yet import DynamicResourcesArgs
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 
 CONFIG = "KubeSchedulerConfiguration"
 

@@ -24,7 +24,7 @@ from kscheduler.framework.status import Code, Rejection, unresolvable, unschedul
 from kscheduler.metrics import Metrics
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
-from kscheduler.runtime.extenders.extender import Passed
+from kscheduler.runtime.extenders.extender import FilterResult
 from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
@@ -139,14 +139,16 @@ class FakeExtender:
     def __init__(self, case):
         self._case = case
 
-    def is_interested_in(self, pod):
+    def is_interested(self, pod):
         return True
 
     async def filter(self, pod, nodes):
         rejects = {name_of(row) for row in self._case.failed}
         drops = {name_of(row) for row in self._case.dropped}
         failed = {name: SAYS_NO for name in nodes.names if name in rejects - drops}
-        return Passed([name for name in nodes.names if name not in rejects | drops], failed, {})
+        return FilterResult(
+            [name for name in nodes.names if name not in rejects | drops], failed, {}
+        )
 
 
 class Upstream:

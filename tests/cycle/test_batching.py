@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.config.catalog import IN_TREE as CATALOG
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
@@ -17,7 +16,7 @@ from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE
+from kscheduler.plugins import catalog, factories
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
@@ -54,7 +53,11 @@ class Cluster:
         self.metrics = Metrics()
         self.cache = Cache()
         gates = FeatureGates.defaults()
-        completed = complete(load_config(CONFIG, gates=gates), CATALOG, gates=gates)
+        completed = complete(
+            load_config(CONFIG, catalog(), gates=gates),
+            catalog(),
+            gates=gates,
+        )
         handle = RuntimeHandle(
             gates=gates,
             listers=FixedListers(),
@@ -65,7 +68,7 @@ class Cluster:
             recorder=None,
             metrics=self.metrics,
         )
-        self.framework = build_frameworks(completed, IN_TREE, lambda name: handle)[
+        self.framework = build_frameworks(completed, factories(), lambda name: handle)[
             "default-scheduler"
         ]
         self.algorithm = SchedulingAlgorithm(self.metrics, rng=random.Random(0), batching=batching)

@@ -16,7 +16,7 @@ from kscheduler.framework.status import rejected, unschedulable
 from kscheduler.metrics import Metrics
 from kscheduler.queue import Backoff
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
-from kscheduler.runtime.plugin_in_stack import PluginCall
+from kscheduler.runtime.plugin_calls import PluginCall
 from kscheduler.state.pod_info import PodInfo
 from tests.kit.polling import until
 

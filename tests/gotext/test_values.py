@@ -6,14 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.gotext.values import (
-    float32,
-    general_float32,
-    go_syntax,
-    json_float,
-    json_float32,
-    json_text,
-)
+from kscheduler.gotext.fmt import go_syntax
+from kscheduler.gotext.json_text import json_float, json_float32, marshal
+from kscheduler.gotext.strconv import float32
+from kscheduler.gotext.yaml_text import float_key
 
 
 @pytest.mark.parametrize(
@@ -64,11 +60,11 @@ def test_a_printed_float_reads_back_the_same(value):
 def test_float_keys_use_the_general_form():
     values = (1.5, 100000.0, 1e6, 1e-5, math.inf, -math.inf, math.nan)
     expected = ["1.5", "100000", "1e+06", "1e-05", ".inf", "-.inf", ".nan"]
-    assert [general_float32(v) for v in values] == expected
+    assert [float_key(v) for v in values] == expected
 
 
 def test_json_is_compact_and_safe_in_html():
-    assert json_text({"a": ["<&>", None, True, "\x01\n"]}) == (
+    assert marshal({"a": ["<&>", None, True, "\x01\n"]}) == (
         '{"a":["\\u003c\\u0026\\u003e",null,true,"\\u0001\\n"]}'
     )
 

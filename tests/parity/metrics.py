@@ -26,7 +26,7 @@ from kscheduler import logs
 from kscheduler.app.daemon import Daemon
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
-from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins import not_built
 from kscheduler.sandbox import ApiServer, User
 from tests.kit.polling import until
 from tests.kit.ports import free_port
@@ -94,7 +94,7 @@ def _add_sample(family: Family, line: str) -> None:
 def differences(recorded: list[dict[str, Any]], seen: Mapping[str, Family]) -> Iterator[str]:
     for want in recorded:
         name = want["name"]
-        if name in OTHERWISE or NEEDS.get(name) in NOT_BUILT:
+        if name in OTHERWISE or NEEDS.get(name) in not_built():
             continue
         family = seen.get(name)
         if family is None:
@@ -113,7 +113,7 @@ def values_at_start(recorded: Mapping[str, Any], seen: Mapping[str, Family]) -> 
     for name, series in recorded.items():
         shown = seen.get(name, Family()).series
         for labels, value in series:
-            if labels.get("plugin") in NOT_BUILT or "binary" in labels:
+            if labels.get("plugin") in not_built() or "binary" in labels:
                 continue
             if (labels, value) not in shown:
                 yield f"{name}{labels}: want {value} at the start"

@@ -14,7 +14,7 @@ preemption would evict on which node, and which volumes are reserved.
 Among equally good nodes the recording takes the first by name. The replay puts each pod where the
 recording put it, and evicts and nominates whom it did, so one difference does not cause others.
 
-Plugins that are not built (`kscheduler.plugins.NOT_BUILT`) do not run and their part of the
+Plugins that are not built (`kscheduler.plugins.not_built`) do not run and their part of the
 recording is not compared:
 
 - Where one of them rejected a node, ours must reject it as the recording says the remaining plugins
@@ -42,7 +42,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kscheduler import logs
-from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins import not_built
 from tests.parity.vector_attempt import Attempt
 from tests.parity.vector_cluster import Cluster
 from tests.parity.vector_compare import (
@@ -92,7 +92,7 @@ class Family:
     def missing(self) -> list[str]:
         """Plugins the family is about that are not built."""
         family = re.split("[^a-z]", self.name)[0]
-        return sorted(SUBJECT.get(family, set()) & NOT_BUILT.keys())
+        return sorted(SUBJECT.get(family, set()) & not_built().keys())
 
     def add(self, scenario: dict, result: dict) -> None:
         """Replays one more scenario."""
@@ -128,8 +128,8 @@ class Family:
 
 def main(paths: list[str]) -> int:
     families = [replay_family(Path(path)) for path in paths or sorted(VECTORS.glob("*.jsonl.gz"))]
-    if NOT_BUILT:
-        print(f"not built, therefore left out: {', '.join(sorted(NOT_BUILT))}")
+    if not_built():
+        print(f"not built, therefore left out: {', '.join(sorted(not_built()))}")
     for family in families:
         print("\n".join(family.report()))
     return 1 if any(family.mismatches for family in families) else 0

@@ -14,7 +14,7 @@ from kscheduler.cycle import attempt
 from kscheduler.cycle.attempt import Failed, Feasible, Unschedulable, at_once
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Charge, Code, Status
-from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins import not_built
 from kscheduler.plugins.volume_binding.plugin import VolumeBindingState
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
@@ -69,7 +69,7 @@ class Attempt:
     def left_out(self) -> bool:
         """NodeResourcesFit leaves resources that devices stand behind to DynamicResources."""
         backed = self.cluster.device_backed & self.pod.requests.keys()
-        return "DynamicResources" in NOT_BUILT and bool(backed)
+        return "DynamicResources" in not_built() and bool(backed)
 
     def gated_by(self) -> list[dict]:
         """The PreEnqueue plugins that hold the pod back, each asked by itself."""

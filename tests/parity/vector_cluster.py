@@ -14,7 +14,6 @@ from kscheduler.api.meta import ApiObject
 from kscheduler.api.requests import Counting
 from kscheduler.api.resource import DeviceClass
 from kscheduler.app.scheduler import without
-from kscheduler.config.catalog import IN_TREE as POINTS
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.field_errors import aggregate
@@ -25,7 +24,7 @@ from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.errors import ConfigError
 from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import IN_TREE, NOT_BUILT
+from kscheduler.plugins import catalog, factories, not_built
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.runtime.handle import RuntimeHandle
@@ -86,7 +85,7 @@ class Cluster:
         self._metrics = Metrics()
         self.listers = Listers(objects, self)
         self.frameworks = build_frameworks(
-            without(self.completed, NOT_BUILT), IN_TREE, lambda _name: self._handle()
+            without(self.completed, not_built()), factories(), lambda _name: self._handle()
         )
         self.algorithm = SchedulingAlgorithm(
             self._metrics, rng=Random(0), percentage_of_nodes_to_score=100
@@ -175,13 +174,13 @@ class Cluster:
 
 def _completed(config: dict | None, gates: FeatureGates) -> Completed:
     if config is None:
-        loaded = default_config(gates)
+        loaded = default_config(catalog(), gates)
     else:
-        loaded = load_config(json.dumps(config).encode(), gates=gates)
-    errors = validate(loaded, gates)
+        loaded = load_config(json.dumps(config).encode(), catalog(), gates=gates)
+    errors = validate(loaded, catalog(), gates)
     if errors:
         raise ConfigError(aggregate(errors))
-    return complete(loaded, POINTS, gates=gates)
+    return complete(loaded, catalog(), gates=gates)
 
 
 def _counting(gates: FeatureGates) -> Counting:

@@ -1,7 +1,7 @@
 """What must equal what: an observed attempt against the recorded one.
 
-What `NOT_BUILT` plugins said is left out, and so is what follows from it; see the runner for the
-rule.
+What plugins that are not built said is left out, and so is what follows from it; see the runner for
+the rule.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from kscheduler.config.profiles import Completed, EffectivePlugins
 from kscheduler.cycle.attempt import Failed, Feasible, Unschedulable
 from kscheduler.extension_points import Point
 from kscheduler.framework.status import Status
-from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins import not_built
 from tests.parity.vector_attempt import Attempt, Filtered, as_recorded
 from tests.parity.vector_difference import Difference, Mismatch, differ, is_ours, says_ours
 from tests.parity.vector_preemption import compare_post_filter
@@ -130,7 +130,7 @@ class _Comparison:
             one, other = plugin in wanted, plugin in seen.skip
             yield from differ("preFilter.skip", one, other, plugin=plugin)
         restricting = set(recorded.get("nodeNamesPlugins") or ())
-        if ended is None and not restricting & NOT_BUILT.keys():
+        if ended is None and not restricting & not_built().keys():
             names = set(recorded["nodeNames"]) if "nodeNames" in recorded else None
             yield from differ("preFilter.nodeNames", _ordered(names), _ordered(seen.names))
             yield from differ(
@@ -140,7 +140,7 @@ class _Comparison:
     def _asked_before(self, plugin: str) -> list[str]:
         order = self.attempt.effective[Point.PRE_FILTER]
         before = order[: order.index(plugin)] if plugin in order else ()
-        return [name for name in before if name not in NOT_BUILT]
+        return [name for name in before if name not in not_built()]
 
     def _filter(self, seen: Filtered) -> Iterator[Difference]:
         """Node by node: who rejects it first, and who would have rejected it as well."""
@@ -170,7 +170,7 @@ class _Comparison:
             *self.record.get("nodeErrors", {}),
         }
         restricting = set(self.record["preFilter"].get("nodeNamesPlugins") or ())
-        if restricting & NOT_BUILT.keys():
+        if restricting & not_built().keys():
             return sorted(recorded)
         return sorted(recorded | seen.first.keys() | seen.errors.keys() | seen.feasible)
 
@@ -200,7 +200,7 @@ class _Comparison:
         return (
             not all(map(is_ours, statuses))
             or not all(map(says_ours, errors))
-            or bool(narrowed & NOT_BUILT.keys())
+            or bool(narrowed & not_built().keys())
         )
 
     def _found(self, found: object, seen: Filtered) -> Iterator[Difference]:
@@ -250,10 +250,10 @@ class _Comparison:
         yield from differ("error", record.get("error", ""), scored.error)
         if scored.error:
             return
-        skipped = {name for name in record.get("skipScore", ()) if name not in NOT_BUILT}
+        skipped = {name for name in record.get("skipScore", ()) if name not in not_built()}
         yield from differ("skipScore", _ordered(skipped), _ordered(scored.skip))
         recorded = record.get("scores") or {}
-        others = {name: one for name, one in recorded.items() if name in NOT_BUILT}
+        others = {name: one for name, one in recorded.items() if name in not_built()}
         for plugin in (recorded.keys() | scored.scores.keys()) - others.keys():
             yield from self._plugin_scores(
                 plugin, recorded.get(plugin, {}), scored.scores.get(plugin, {})

@@ -9,7 +9,7 @@ from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.cycle.attempt import Unschedulable
 from kscheduler.extension_points import Point
 from kscheduler.framework.status import Code, Diagnosis
-from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins import not_built
 from kscheduler.runtime.preemption.candidate import pick_nodes_for_preemption
 from kscheduler.runtime.preemption.dry_run import DryRun
 from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
@@ -30,7 +30,7 @@ def compare_post_filter(
 
 
 def _is_ours(record: dict, attempt: Attempt) -> bool:
-    missing = NOT_BUILT.keys() & set(attempt.effective[Point.POST_FILTER])
+    missing = not_built().keys() & set(attempt.effective[Point.POST_FILTER])
     if missing == {DEVICES}:
         claims = attempt.pod.pod.spec.resource_claims
         if claims or record["postFilter"].get("status", {}).get("code") == "Error":
@@ -38,7 +38,7 @@ def _is_ours(record: dict, attempt: Attempt) -> bool:
     elif missing:
         return False
     # In a dry run as well those plugins must have nothing to say.
-    judging = NOT_BUILT.keys() & set(attempt.effective[Point.FILTER])
+    judging = not_built().keys() & set(attempt.effective[Point.FILTER])
     return judging <= set(record["preFilter"].get("skip", ()))
 
 
@@ -47,7 +47,7 @@ def _compare(record: dict, attempt: Attempt, found: Unschedulable) -> Iterator[D
     diagnosis = found.diagnosis
     result = attempt.framework.run_post_filter(attempt.cycle, attempt.pod, diagnosis)
     status = as_recorded(result.status)
-    if DEVICES in NOT_BUILT:
+    if DEVICES in not_built():
         # The first plugin speaks for all.
         status |= {"plugin": wanted["status"]["plugin"]} if "plugin" in wanted["status"] else {}
     yield from differ("postFilter.status", wanted["status"], status)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import uvloop
 
 from kscheduler import logs
-from kscheduler.plugins import NOT_BUILT
+from kscheduler.plugins import not_built
 from tests.parity.wire_compare import compare
 from tests.parity.wire_match import ANY_NODE
 from tests.parity.wire_scenario import EVENTS, Request, Scenario, load, names
@@ -133,7 +133,7 @@ DELIBERATE = {
 
 def not_yet(name: str) -> str | None:
     needed = NEEDED.get(name)
-    if needed in NOT_BUILT:
+    if needed in not_built():
         return needed
     return NOT_YET.get(name) or NOT_YET.get(name.partition("-")[0])
 
@@ -164,7 +164,7 @@ def _on_any_node(request: Request) -> Request:
 
 async def replay(name: str, folder: Path) -> list[str]:
     """The differences of one scenario."""
-    scenario = load(name, without_preemption="DefaultPreemption" in NOT_BUILT)
+    scenario = load(name, without_preemption="DefaultPreemption" in not_built())
     stage = Stage(scenario, expected(scenario), folder)
     found = []
     try:

@@ -11,21 +11,17 @@ from types import SimpleNamespace
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import convert
 from kscheduler.api.small_groups import PodDisruptionBudget
-from kscheduler.config.plugin_args import (
-    DefaultPreemptionArgs,
-    InterPodAffinityArgs,
-    NodeResourcesFitArgs,
-)
 from kscheduler.cycle.attempt import Attempt, Unschedulable, at_once
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedLister, FixedListers
 from kscheduler.metrics import Metrics
-from kscheduler.plugins.default_preemption import DefaultPreemption
-from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kscheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
 from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts
+from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
 from kscheduler.plugins.node_resources.fit import NodeResourcesFit
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework

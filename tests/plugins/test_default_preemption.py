@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from kscheduler.api.core import Pod
-from kscheduler.config.plugin_args import DefaultPreemptionArgs
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent, Hint
 from kscheduler.framework.status import Code, Rejection, unresolvable, unschedulable
+from kscheduler.plugins.default_preemption import DefaultPreemptionArgs
 from kscheduler.state.pod_info import PodInfo
 from tests.plugins.evictions import Stage, far_from, make_budget, make_node, make_pod
 

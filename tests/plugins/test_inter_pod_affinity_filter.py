@@ -4,10 +4,9 @@ import pytest
 
 from kscheduler.api.core import Namespace
 from kscheduler.api.decode import convert
-from kscheduler.config.plugin_args import InterPodAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedLister
-from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
 from tests.plugins.topologies import (
     HOST,
     ON_BY_DEFAULT,

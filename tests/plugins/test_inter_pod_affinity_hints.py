@@ -3,8 +3,7 @@
 import pytest
 
 from kscheduler.api.labels import SelectorError
-from kscheduler.config.plugin_args import InterPodAffinityArgs
-from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
 from tests.plugins.topologies import REQUIRED, ZONE, hint, make_handle, make_node, make_pod
 
 WEB, DB = {"app": "web"}, {"app": "db"}

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from kscheduler.api.core import Namespace
 from kscheduler.api.decode import convert
 from kscheduler.api.labels import compile_selector
-from kscheduler.config.plugin_args import InterPodAffinityArgs
-from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
 from kscheduler.state import namespace_sets
 from tests.plugins.topologies import (
     HOST,

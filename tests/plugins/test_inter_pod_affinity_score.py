@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from kscheduler.config.plugin_args import InterPodAffinityArgs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
 from kscheduler.plugins.inter_pod_affinity.scoring import normalized
 from tests.plugins.topologies import (
     PREFERRED,

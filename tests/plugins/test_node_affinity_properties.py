@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.config.plugin_args import NodeAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.plugins.node_affinity import NodeAffinity
+from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
+from kscheduler.plugins.node_affinity.plugin import NodeAffinity
 from tests.plugins.machines import UNRESOLVABLE, make_node, prepared, rejected, scores
 from tests.plugins.topologies import PREFERRED, REQUIRED, make_cluster, make_handle, make_pod
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -10,6 +9,7 @@ from kscheduler.framework.cluster_event import (
     Action,
     ClusterEvent,
 )
+from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
 from kscheduler.plugins.node_resources.fit import NodeResourcesFit
 from tests.plugins.machines import container, hint, make_node
 from tests.plugins.topologies import make_handle, make_pod

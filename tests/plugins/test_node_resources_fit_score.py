@@ -4,13 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.config.defaults import default_args
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.plugin_args import (
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.plugins.node_resources.args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
 )
-from kscheduler.framework.cycle_state import CycleState
 from kscheduler.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources.fit import NodeResourcesFit
 from tests.plugins.machines import container, make_node, raw_scores
@@ -27,13 +26,13 @@ def fit(kind="LeastAllocated", resources=(), shape=()):
         points = [{"utilization": x, "score": y} for x, y in shape]
         strategy["requestedToCapacityRatio"] = {"shape": points}
     args = NodeResourcesFitArgs.model_validate({"scoringStrategy": strategy})
-    return NodeResourcesFit(default_args(args, GATES), make_handle())
+    return NodeResourcesFit(args.with_defaults(GATES), make_handle())
 
 
 def balance(*resources):
     given_args = {"resources": [{"name": name, "weight": 1} for name in resources]}
     args = NodeResourcesBalancedAllocationArgs.model_validate(given_args if resources else {})
-    return NodeResourcesBalancedAllocation(default_args(args, GATES), make_handle())
+    return NodeResourcesBalancedAllocation(args.with_defaults(GATES), make_handle())
 
 
 def asking(*requests, init=(), **spec):

@@ -5,9 +5,9 @@ import pytest
 from kscheduler.api.core import ReplicationController, Service
 from kscheduler.api.decode import convert
 from kscheduler.api.small_groups import ReplicaSet, StatefulSet
-from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.framework.listers import FixedLister
-from kscheduler.plugins.pod_topology_spread.default_selector import DefaultSelector
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
+from kscheduler.plugins.pod_topology_spread.constraints import DefaultSelector
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from tests.plugins.topologies import (
     HOST,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kscheduler.state.cache import Cache
 from tests.plugins.topologies import (

@@ -5,7 +5,7 @@ import pytest
 from kscheduler.api.core import Service
 from kscheduler.api.decode import convert
 from kscheduler.api.labels import SelectorError
-from kscheduler.config.plugin_args import PodTopologySpreadArgs
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from tests.plugins.topologies import (
     HOST,

@@ -11,7 +11,7 @@ from kscheduler.api.decode import convert
 from kscheduler.api.labels import compile_selector
 from kscheduler.api.node_selector import required_node_affinity
 from kscheduler.api.taints import find_untolerated
-from kscheduler.config.plugin_args import PodTopologySpreadArgs
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from tests.plugins.topologies import (
     HOST,

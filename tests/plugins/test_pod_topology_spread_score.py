@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
-from kscheduler.plugins.pod_topology_spread.score import rounded
+from kscheduler.plugins.pod_topology_spread.scoring import rounded
 from tests.plugins.topologies import (
     HOST,
     ZONE,

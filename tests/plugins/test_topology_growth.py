@@ -10,15 +10,12 @@ import pytest
 
 from kscheduler.api.core import Namespace, Service
 from kscheduler.api.decode import convert
-from kscheduler.config.plugin_args import (
-    InterPodAffinityArgs,
-    NodeAffinityArgs,
-    PodTopologySpreadArgs,
-)
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from kscheduler.plugins.node_affinity import NodeAffinity
-from kscheduler.plugins.pod_topology_spread.default_selector import DefaultSelector
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
+from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
+from kscheduler.plugins.node_affinity.plugin import NodeAffinity
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
+from kscheduler.plugins.pod_topology_spread.constraints import DefaultSelector
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from tests.adversary.work import work_of
 from tests.plugins.topologies import (

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.config.plugin_args import InterPodAffinityArgs, PodTopologySpreadArgs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kscheduler.state.pod_info import PodInfo
 from tests.plugins.evictions import REQUIRED, Stage, make_node, make_pod

@@ -20,10 +20,11 @@ from kscheduler.client.informers.decoding import Shape
 from kscheduler.client.informers.informer import Informer
 from kscheduler.client.informers.pace import Gate, Pace
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.plugin_args import UtilizationShapePoint, VolumeBindingArgs
+from kscheduler.config.plugin_args import UtilizationShapePoint
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.metrics import Metrics
 from kscheduler.plugins.volume_binding import VolumeBinding
+from kscheduler.plugins.volume_binding.plugin import VolumeBindingArgs
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from tests.plugins.topologies import make_pod

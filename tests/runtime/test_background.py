@@ -6,7 +6,7 @@ import io
 import pytest
 
 from kscheduler import logs
-from kscheduler.runtime.background import AT_ONCE, Background
+from kscheduler.runtime.background import MAX_CONCURRENT, Background
 
 
 @pytest.fixture
@@ -73,14 +73,14 @@ async def test_no_more_than_so_much_at_once(background):
         started.append(1)
         await gate.wait()
 
-    for number in range(AT_ONCE + 5):
+    for number in range(MAX_CONCURRENT + 5):
         background.add(str(number), wait)
-    await soon(lambda: len(started) == AT_ONCE)
+    await soon(lambda: len(started) == MAX_CONCURRENT)
     for _ in range(10):
         await asyncio.sleep(0)
-    assert len(started) == AT_ONCE
+    assert len(started) == MAX_CONCURRENT
     gate.set()
-    await soon(lambda: len(started) == AT_ONCE + 5)
+    await soon(lambda: len(started) == MAX_CONCURRENT + 5)
 
 
 async def test_work_under_way_ends_with_the_app():

@@ -4,15 +4,16 @@ from types import SimpleNamespace as Plugin
 
 import pytest
 
-from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
 from kscheduler.errors import ConfigError
 from kscheduler.extension_points import METHOD_OF_POINT
+from kscheduler.plugins import catalog
 from kscheduler.runtime.out_of_tree.registration import register
 from kscheduler.runtime.profile import build_frameworks
 
+IN_TREE = catalog().points_of
 GATES = FeatureGates.defaults()
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -48,10 +49,9 @@ class Outside:
 
 
 def build(handle, yaml="", registry=REGISTRY, outside=None):
-    config = load_config((HEADER + yaml).encode(), gates=GATES)
-    others = register(outside or {}, (), ())
-    points = {**IN_TREE, **{name: one.points for name, one in others.items()}}
-    completed = complete(config, points, gates=GATES)
+    config = load_config((HEADER + yaml).encode(), catalog(), gates=GATES)
+    others = register(outside or {}, (), (), IN_TREE)
+    completed = complete(config, catalog().including(others.values()), gates=GATES)
     return build_frameworks(completed, {**registry, **others}, lambda name: handle)
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from kscheduler.metrics import Metrics
 from kscheduler.serving.access_metrics import Upkeep
 from kscheduler.serving.certificate import self_signed
-from kscheduler.serving.secure_port import SecurePort
+from kscheduler.serving.listeners import SecurePort
 from kscheduler.serving.server import Server
 from kscheduler.serving.tls_context import TlsContexts
 from kscheduler.serving.trust import Trust
@@ -42,7 +42,7 @@ def make_port(pair):
         listener = socket.create_server(("127.0.0.1", 0))
         listeners.append(listener)
         values = {
-            "pair": pair,
+            "make_pair": lambda: pair,
             "sni_pairs": (),
             "ciphers": "",
             "curves": (),

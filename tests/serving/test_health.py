@@ -6,8 +6,7 @@ import pytest
 
 from kscheduler import logs
 from kscheduler.serving.exposition import as_text
-from kscheduler.serving.health import PING, Check, examine, examine_one
-from kscheduler.serving.health_metrics import HealthMetrics
+from kscheduler.serving.health import PING, Check, HealthMetrics, examine, examine_one
 
 FAILING = Check("b", lambda: "the reason")
 

@@ -9,9 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 from prometheus_client.parser import text_string_to_metric_families
 
 from kscheduler.serving import metrics_page
-from kscheduler.serving.exposition import as_protobuf, as_text, number_text
+from kscheduler.serving.exposition import as_protobuf, as_text, integer, number_text, varint
 from kscheduler.serving.metrics_page import MetricsPage, content_type_for
-from kscheduler.serving.protobuf import integer, varint
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ import time
 
 import pytest
 
-from kscheduler.serving.pages import Pages
+from kscheduler.serving.gate import Pages
 from kscheduler.serving.profiling import memory, pages
 from kscheduler.serving.profiling.formats import pprof, speedscope, summed
-from kscheduler.serving.profiling.sampler import BusyError, Sampler, Samples
-from kscheduler.serving.profiling.stacks import Place, stack_of_task
+from kscheduler.serving.profiling.sampler import BusyError, Place, Sampler, Samples, stack_of_task
 from tests.serving.test_metrics_page import fields
 
 INNER = Place("inner", "a.py", 1, 3)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from kscheduler.config.options import CertKey
-from kscheduler.serving import openssl, tls_context
+from kscheduler.serving import tls_context
 from kscheduler.serving.tls_flags import read_pair
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -131,7 +131,7 @@ async def test_new_files_are_served_to_who_comes_afterwards(serving, trusting, t
     files = CertKey(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
     named = CertKey(files.cert_file, files.key_file, ("sni.example",))
     current = read_pair(files)
-    settings = {"pair": current, "pair_files": files}
+    settings = {"make_pair": lambda: current, "pair_files": files}
     settings |= {"sni_pairs": ((current, named.names),), "sni_files": (named,)}
     async with serving(tls=True, **settings) as client:
         assert await greeted(client, trusting) == "old"
@@ -149,7 +149,8 @@ async def test_broken_files_leave_the_last_good_pair(
 ):
     write_pair(tmp_path, pair_for("old"))
     files = CertKey(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
-    async with serving(tls=True, pair=read_pair(files), pair_files=files) as client:
+    current = read_pair(files)
+    async with serving(tls=True, make_pair=lambda: current, pair_files=files) as client:
         assert await greeted(client, trusting) == "old"
         certificate, _ = pair_for("new")
         content = certificate if broken == "mismatched" else broken.encode()
@@ -161,6 +162,6 @@ async def test_broken_files_leave_the_last_good_pair(
 
 
 async def test_without_access_to_openssl_it_serves_all_the_same(serving, trusting, monkeypatch):
-    monkeypatch.setattr(openssl, "_library", lambda: None)
+    monkeypatch.setattr(tls_context, "_library", lambda: None)
     async with serving(tls=True) as client:
         assert await greeted(client, trusting) == "localhost"

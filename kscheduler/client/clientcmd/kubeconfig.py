@@ -11,6 +11,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
 from kscheduler.gotext.document import INTERNAL_VERSION, Kind, kind_of, parse_yaml, with_default
 from kscheduler.gotext.json_text import Node, plain
+from kscheduler.gotext.strconv import quote
 from kscheduler.gotext.unmarshal import (
     BOOL,
     STRING,
@@ -27,7 +28,6 @@ from kscheduler.gotext.unmarshal import (
     format_v,
     unmarshal,
 )
-from kscheduler.logs import quote
 
 CONFIG = Kind("", "v1", "Config")
 SCHEME = quote("k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50")

@@ -20,8 +20,8 @@ from kscheduler.client.credentials import NOT_IN_VALUE, Exec, Identity, Imperson
 from kscheduler.client.tls import TlsConfig, check_authority, make_context
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
+from kscheduler.gotext.strconv import quote
 from kscheduler.gotext.url import Url, parse_url
-from kscheduler.logs import quote
 
 log = logs.logger(__name__)
 

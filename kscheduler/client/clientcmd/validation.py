@@ -5,8 +5,8 @@ import os
 from kscheduler.client.clientcmd.kubeconfig import Chosen, Cluster, ExecEntry, User
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
+from kscheduler.gotext.strconv import quote
 from kscheduler.gotext.url import parse_url
-from kscheduler.logs import quote
 
 NO_CONFIGURATION = (
     "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"

@@ -10,7 +10,6 @@ the event instead of printing it whole.
 """
 
 import asyncio
-import re
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +29,7 @@ from kscheduler.client.events.series import (
 )
 from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.throttle import jittered
+from kscheduler.gotext.fmt import sprintf_without_arguments
 
 log = logs.logger(__name__)
 
@@ -50,11 +50,6 @@ FINISH_SECONDS = 6 * 60
 
 MAX_NOTE_BYTES = 1024
 _ELLIPSIS = b" ..."
-_DIRECTIVE = re.compile(
-    r"%[-+# 0]*(?P<index>\[[^\]]*\]?)?(?P<width>\*|\d+)?(?P<precision>\.(?:\*|\d*))?"
-    r"(?P<late_index>\[[^\]]*\]?)?(?P<verb>.)?",
-    re.DOTALL,
-)
 
 
 class Recorder(Protocol):
@@ -298,7 +293,7 @@ def _ref(event: Event) -> logs.ObjectRef:
 
 
 def note_text(message: str) -> str:
-    return _formatted(_cut(message))
+    return sprintf_without_arguments(_cut(message))
 
 
 def _cut(message: str) -> str:
@@ -310,19 +305,3 @@ def _cut(message: str) -> str:
     whole = head.decode(errors="ignore")
     torn = len(head) - len(whole.encode())
     return whole + torn * "\ufffd" + _ELLIPSIS.decode()
-
-
-def _formatted(message: str) -> str:
-    return _DIRECTIVE.sub(_directive, message) if "%" in message else message
-
-
-def _directive(match: re.Match[str]) -> str:
-    complaints = "%!(BADWIDTH)" if match["width"] == "*" else ""
-    complaints += "%!(BADPREC)" if match["precision"] == ".*" else ""
-    verb = match["verb"]
-    if verb is None:
-        return f"{complaints}%!(NOVERB)"
-    if verb == "%":
-        return f"{complaints}%"
-    indexed = match["index"] or match["late_index"]
-    return f"{complaints}%!{verb}({'BADINDEX' if indexed else 'MISSING'})"

@@ -18,7 +18,10 @@ from kscheduler.api.core import Namespace, Node
 from kscheduler.api.labels import SelectorError
 from kscheduler.api.meta import EMPTY
 from kscheduler.api.requests import is_resize_deferred
-from kscheduler.config.plugin_args import InterPodAffinityArgs
+from kscheduler.api.resources import NAMESPACES
+from kscheduler.config.field_errors import FieldError, Path, invalid
+from kscheduler.config.plugin_args import Gates, PluginArgs
+from kscheduler.config.wire import Int32
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
@@ -30,6 +33,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import (
@@ -59,6 +63,18 @@ NO_PRE_FILTER = 'error reading "PreFilterInterPodAffinity" from cycleState: not 
 NO_PRE_SCORE = 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'
 
 
+class InterPodAffinityArgs(PluginArgs):
+    # Worth of a required affinity term of another pod in scoring; 0 leaves those out.
+    hard_pod_affinity_weight: Int32 = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+    def errors(self, path: Path, gates: Gates) -> Iterator[FieldError]:
+        weight = self.hard_pod_affinity_weight
+        if not 0 <= weight <= 100:
+            yield invalid(path / "hardPodAffinityWeight", weight, "not in valid range [0, 100]")
+
+
+@plugin(args=InterPodAffinityArgs, weight=2, reads=(NAMESPACES,))
 class InterPodAffinity:
     name = "InterPodAffinity"
 

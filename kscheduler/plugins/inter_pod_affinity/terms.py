@@ -7,8 +7,8 @@ about. What upstream calls mergeAffinityTermNamespacesIfNotEmpty.
 from __future__ import annotations
 
 from kscheduler.api.core import Namespace
-from kscheduler.framework.lister_memo import ListerMemo
 from kscheduler.framework.listers import Lister
+from kscheduler.plugins.helper.lister_memo import ListerMemo
 from kscheduler.state.affinity_term import AffinityTerm
 from kscheduler.state.label_columns import LabelColumns
 from kscheduler.state.namespace_sets import Universe, bytes_of_namespaces

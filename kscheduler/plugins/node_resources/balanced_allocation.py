@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.resource_names import CPU, MEMORY, is_scalar
-from kscheduler.config.plugin_args import NodeResourcesBalancedAllocationArgs
-from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.row_memo import RowMemo
 from kscheduler.framework.status import MAX_NODE_SCORE, SKIP, Scores, Status
+from kscheduler.plugins.helper import signers
+from kscheduler.plugins.helper.row_memo import RowMemo
+from kscheduler.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs
 from kscheduler.plugins.node_resources.resource_allocation import (
     Amounts,
     Matrix,
@@ -38,6 +39,7 @@ class PreScoreState(NamedTuple):
     amounts: tuple[int, ...]
 
 
+@plugin(args=NodeResourcesBalancedAllocationArgs, weight=1)
 class NodeResourcesBalancedAllocation:
     name = "NodeResourcesBalancedAllocation"
 
@@ -82,7 +84,7 @@ class NodeResourcesBalancedAllocation:
         )
 
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
-        return fragments.requests(pod)
+        return signers.requests(pod)
 
     def _request(self, pod: PodInfo) -> PreScoreState:
         requests = pod.requests

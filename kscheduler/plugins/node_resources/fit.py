@@ -17,8 +17,7 @@ from kscheduler.api.core import Node
 from kscheduler.api.quantity import MAX_INT64, MIN_INT64, nano_value
 from kscheduler.api.requests import NON_ZERO_DEFAULTS, Counting, in_units, pod_requests
 from kscheduler.api.resource_names import CPU, MEMORY, PODS, is_extended, is_scalar
-from kscheduler.config.plugin_args import NodeResourcesFitArgs
-from kscheduler.framework import sign_fragments as fragments
+from kscheduler.extension_points import Point
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -29,8 +28,8 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.row_memo import RowMemo
 from kscheduler.framework.status import (
     Code,
     Rejection,
@@ -39,6 +38,9 @@ from kscheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
+from kscheduler.plugins.helper import signers
+from kscheduler.plugins.helper.row_memo import RowMemo
+from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
 from kscheduler.plugins.node_resources.resource_allocation import (
     Matrix,
     Strategy,
@@ -84,6 +86,7 @@ class PreScoreState(NamedTuple):
     amounts: tuple[int, ...]
 
 
+@plugin(args=NodeResourcesFitArgs, weight=1, also_at=(Point.PLACEMENT_SCORE,))
 class NodeResourcesFit:
     name = "NodeResourcesFit"
     local = True
@@ -185,7 +188,7 @@ class NodeResourcesFit:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
-        return fragments.requests(pod)
+        return signers.requests(pod)
 
     def _score_request(self, pod: PodInfo) -> PreScoreState:
         amounts = _counted_in_scoring(pod)

@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.shape_score import broken_linear_function
 from kscheduler.framework.status import MAX_NODE_SCORE, Scores
+from kscheduler.plugins.helper.shape_score import broken_linear_function
 
 Matrix = NDArray[np.int64]  # [resources, nodes]
 Weights = Sequence[int]  # [resources]

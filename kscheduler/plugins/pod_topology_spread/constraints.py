@@ -1,6 +1,9 @@
-"""A pod's topology spread constraints, ready to be used: its own, or the default ones.
+"""A pod's topology spread constraints, compiled: its own, or the default ones.
 
-Defaults are for pods without any constraint, hard or soft; whom they spread is deduced.
+Defaults are for pods without any constraint, hard or soft. Which pods they spread is deduced: those
+that the pod's Services and its controller select (`DefaultSelector`).
+
+Mirrors common.go of the plugin, and plugins/helper/spread.go. Differs: nothing.
 """
 
 from __future__ import annotations
@@ -8,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kscheduler.api.core import TopologySpreadConstraint
+from kscheduler.api.core import ReplicationController, Service, TopologySpreadConstraint
 from kscheduler.api.labels import (
+    EVERYTHING,
     NOTHING,
     Operator,
     Requirement,
     Selector,
     SelectorError,
     compile_selector,
+    selector_from_labels,
 )
+from kscheduler.api.meta import LabelSelector, OwnerReference
+from kscheduler.api.small_groups import ReplicaSet, StatefulSet
 from kscheduler.caches import BoundedCache, size_of
+from kscheduler.framework.listers import Listers
+from kscheduler.plugins.helper.lister_memo import NamespaceMemo
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.selector_lookup import bytes_of_selector
 from kscheduler.state.topology import HOSTNAME
@@ -38,6 +47,11 @@ SYSTEM_DEFAULTS = (
 MAX_NARROWED_BYTES = 1 << 20
 # Default constraints with the selector of a workload: some 1 kB.
 MAX_DEFAULTS_BYTES = 1 << 19
+
+_Labels = tuple[tuple[str, str], ...]
+
+# Selectors of workloads, some 1 kB each.
+MAX_SELECTOR_BYTES = 1 << 20
 
 _Narrowed = tuple[int, str, tuple[str, ...]]
 
@@ -65,12 +79,12 @@ class Constraints:
     def __init__(
         self,
         defaults: Sequence[TopologySpreadConstraint],
-        deduced: Callable[[PodInfo], Selector],
+        default_selector: Callable[[PodInfo], Selector],
         *,
         match_label_keys: bool,
     ) -> None:
-        """`deduced` says whom a pod is to be spread with that has no constraints of its own."""
-        self._deduced = deduced
+        """`default_selector`: the pods that one without constraints of its own is spread with."""
+        self._default_selector = default_selector
         self._match_label_keys = match_label_keys
         self._defaults = {action: _Defaults(defaults, action) for action in _ADJECTIVES}
         # By labels, where those are part of the selectors, and by identity of what was parsed,
@@ -81,11 +95,11 @@ class Constraints:
         self.caches = (self._narrowed, *(each.cache for each in self._defaults.values()))
 
     def hard(self, pod: PodInfo) -> Sequence[Constraint]:
-        """Those that a node must meet; SelectorError if one cannot be understood."""
+        """Constraints that a node must meet; raises SelectorError."""
         return self._of(pod, HARD)
 
     def soft(self, pod: PodInfo) -> Sequence[Constraint]:
-        """Those that nodes are scored by."""
+        """Constraints that nodes are scored by; raises SelectorError."""
         return self._of(pod, SOFT)
 
     def _of(self, pod: PodInfo, action: str) -> Sequence[Constraint]:
@@ -95,7 +109,7 @@ class Constraints:
         defaults = self._defaults[action]
         if not defaults.constraints:
             return ()
-        selector = self._deduced(pod)
+        selector = self._default_selector(pod)
         return () if selector.matches_everything else defaults.spreading(selector)
 
     def _own(
@@ -135,7 +149,7 @@ class Constraints:
 
 
 class _Defaults:
-    """Default constraints of one kind, before it is known whom they spread."""
+    """Default constraints of one kind, before it is known which pods they spread."""
 
     def __init__(self, constraints: Iterable[TopologySpreadConstraint], action: str) -> None:
         self.constraints = tuple(
@@ -164,3 +178,77 @@ def _with_selector(constraint: TopologySpreadConstraint, selector: Selector) -> 
         affinity is None or affinity == HONOR,
         constraint.node_taints_policy == HONOR,
     )
+
+
+class DefaultSelector:
+    """The pods that belong together where a pod does not say."""
+
+    def __init__(self, listers: Listers) -> None:
+        self._services: NamespaceMemo[Service, tuple[str, ...], _Labels] = NamespaceMemo(
+            listers.lister(Service), "labels_of_services"
+        )
+        self._replication_controllers = listers.lister(ReplicationController)
+        self._replica_sets = listers.lister(ReplicaSet)
+        self._stateful_sets = listers.lister(StatefulSet)
+        self._selectors: BoundedCache[tuple[_Labels, Selector | None], Selector] = BoundedCache(
+            "default_selectors", MAX_SELECTOR_BYTES
+        )
+        self.caches = (*self._services.caches, self._selectors)
+
+    def of(self, pod: PodInfo) -> Selector:
+        """Selects everything if nothing is known about the pod."""
+        labels = self._labels_of_services(pod)
+        owners = pod.pod.metadata.owner_references
+        owner = pod.pod.metadata.controller if owners else None
+        if owner is None:
+            return self._selector(labels) if labels else EVERYTHING
+        return self._with_owner(labels, owner, pod.namespace)
+
+    def _labels_of_services(self, pod: PodInfo) -> _Labels:
+        """Labels that the Services which select the pod ask for; they cannot contradict."""
+        known = self._services.get(pod.namespace, pod.label_set)
+        if known is not None:
+            return known
+        asked: dict[str, str] = {}
+        for service in self._services.objects(pod.namespace):
+            wanted = service.spec.selector
+            if wanted.items() <= pod.labels.items():
+                asked |= wanted
+        cost = 300 + 100 * (len(pod.labels) + len(asked))
+        return self._services.put(pod.namespace, pod.label_set, tuple(asked.items()), cost)
+
+    def _with_owner(self, labels: _Labels, owner: OwnerReference, namespace: str) -> Selector:
+        """An owner that is missing, of another kind, or has a broken selector adds nothing."""
+        key = f"{namespace}/{owner.name}"
+        match owner.api_version, owner.kind:
+            case "v1", "ReplicationController":
+                controller = self._replication_controllers.get(key)
+                if controller is not None:
+                    labels = tuple((dict(labels) | dict(controller.spec.selector)).items())
+                return self._selector(labels)
+            case "apps/v1", "ReplicaSet":
+                replica_set = self._replica_sets.get(key)
+                return self._both(labels, replica_set.spec.selector if replica_set else None)
+            case "apps/v1", "StatefulSet":
+                stateful_set = self._stateful_sets.get(key)
+                return self._both(labels, stateful_set.spec.selector if stateful_set else None)
+            case _:
+                return self._selector(labels)
+
+    def _both(self, labels: _Labels, selector: LabelSelector | None) -> Selector:
+        if selector is None:
+            return self._selector(labels)
+        try:
+            return self._selector(labels, compile_selector(selector))
+        except SelectorError:
+            return self._selector(labels)
+
+    def _selector(self, labels: _Labels, owners: Selector | None = None) -> Selector:
+        """Selects what has these labels and, if there is an owner's selector, matches that."""
+        made = self._selectors.get((labels, owners))
+        if made is None:
+            made = selector_from_labels(dict(labels))
+            if owners is not None:
+                made = Selector((*made, *owners))
+            self._selectors.put((labels, owners), made, 2 * bytes_of_selector(made))
+        return made

@@ -14,7 +14,7 @@ from kscheduler.api import core
 from kscheduler.api.core import Node
 from kscheduler.api.labels import SelectorError
 from kscheduler.api.requests import is_resize_deferred
-from kscheduler.config.plugin_args import PodTopologySpreadArgs
+from kscheduler.api.resources import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
@@ -26,6 +26,7 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import (
@@ -38,15 +39,16 @@ from kscheduler.framework.status import (
     failed,
     rejected,
 )
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.constraints import (
     SYSTEM_DEFAULTS,
     Constraint,
     Constraints,
+    DefaultSelector,
 )
-from kscheduler.plugins.pod_topology_spread.default_selector import DefaultSelector
 from kscheduler.plugins.pod_topology_spread.domains import SpreadTopology
-from kscheduler.plugins.pod_topology_spread.filter import HardSpread
-from kscheduler.plugins.pod_topology_spread.score import SoftSpread
+from kscheduler.plugins.pod_topology_spread.filtering import PreFilterState
+from kscheduler.plugins.pod_topology_spread.scoring import PreScoreState
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -54,6 +56,11 @@ NO_PRE_FILTER = 'reading "PreFilterPodTopologySpread" from cycleState: not found
 NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not found'
 
 
+@plugin(
+    args=PodTopologySpreadArgs,
+    weight=2,
+    reads=(SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),
+)
 class PodTopologySpread:
     name = "PodTopologySpread"
 
@@ -87,30 +94,30 @@ class PodTopologySpread:
             return failed(f"get constraints from pod: {error}")
         if not constraints:
             return SKIP
-        cycle.put(HardSpread.of(constraints, pod, nodes, self._topology))
+        cycle.put(PreFilterState.of(constraints, pod, nodes, self._topology))
         return None
 
     def add_pod(
         self, cycle: CycleState, pod: PodInfo, added: PodInfo, row: int, nodes: Nodes
     ) -> Status | None:
-        return self._change(cycle, added, row, 1)
+        return self._update(cycle, added, row, 1)
 
     def remove_pod(
         self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
     ) -> Status | None:
-        return self._change(cycle, removed, row, -1)
+        return self._update(cycle, removed, row, -1)
 
     def track_pods_by_row(
         self, cycle: CycleState, pods: Sequence[PodInfo], row_of_pod: Rows, nodes: Nodes
     ) -> UpdatePods:
-        return cycle[HardSpread].track_pods(pods, row_of_pod)
+        return cycle[PreFilterState].track_pods(pods, row_of_pod)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
-        spread = cycle.get(HardSpread)
-        if spread is None:
+        state = cycle.get(PreFilterState)
+        if state is None:
             yield Rejection(np.ones(len(nodes), np.bool_), Code.ERROR, NO_PRE_FILTER)
             return
-        yield from spread.rejections(nodes)
+        yield from state.rejections(nodes)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         try:
@@ -119,17 +126,22 @@ class PodTopologySpread:
             return failed(f"calculating preScoreState: {error}")
         if not constraints:
             return SKIP
-        # Nodes without a zone are still to be spread over by host, where nobody asked for zones.
+        # By system defaults, which ask for hosts and zones, nodes without a zone are still to be
+        # spread over by host.
         own = bool(pod.pod.spec.topology_spread_constraints)
-        every_label = own or not self._system_defaulted
-        cycle.put(SoftSpread(constraints, pod, nodes, self._topology, every_label=every_label))
+        require_all_labels = own or not self._system_defaulted
+        cycle.put(
+            PreScoreState(
+                constraints, pod, nodes, self._topology, require_all_labels=require_all_labels
+            )
+        )
         return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        return _soft_spread(cycle).raw()
+        return _pre_score_state(cycle).raw()
 
     def normalize(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
-        return _soft_spread(cycle).normalized(scores)
+        return _pre_score_state(cycle).normalized(scores)
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         assigned = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
@@ -148,19 +160,23 @@ class PodTopologySpread:
             return rejected("pods with default topology constraints are not signable")
         return {}
 
-    def _change(self, cycle: CycleState, changed: PodInfo, row: int, by: int) -> Status | None:
-        spread = cycle.get(HardSpread)
-        if spread is None:
+    def _update(self, cycle: CycleState, changed: PodInfo, row: int, by: int) -> Status | None:
+        state = cycle.get(PreFilterState)
+        if state is None:
             return failed(NO_PRE_FILTER)
-        spread.change(changed, row, by)
+        state.update_with_pod(changed, row, by)
         return None
 
     def _assigned_pod_changed(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
-        if not all(_counts_for(pod, changed) for changed in (old, new) if changed is not None):
-            return Hint.SKIP
+        for changed in (old, new):
+            if changed is not None and (
+                changed.namespace != pod.namespace
+                or not (changed.node_name or changed.pod.status.nominated_node_name)
+            ):
+                return Hint.SKIP
         constraints = self._constraints.hard(pod)
         if old is not None and new is not None:
-            return _if_label_matters(old, new, constraints)
+            return _if_labels_matter(old, new, constraints)
         changed = old or new
         assert changed is not None
         matches = any(constraint.selector.matches(changed.labels) for constraint in constraints)
@@ -172,30 +188,32 @@ class PodTopologySpread:
             constraint.honors_taints for constraint in constraints
         ):
             return Hint.QUEUE
-        return _if_label_matters(old, new, constraints)
+        return _if_labels_matter(old, new, constraints)
 
     def _node_changed(self, pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
+        """A node helps that joins, leaves or changes domains, or has other taints."""
         keys = [constraint.topology_key for constraint in self._constraints.hard(pod)]
-        if old is not None and new is not None:
-            return Hint.QUEUE if _node_update_matters(old, new, keys) else Hint.SKIP
-        node = old or new
-        assert node is not None
-        return Hint.QUEUE if _has_all(node, keys) else Hint.SKIP
+        counted = [
+            all(key in node.metadata.labels for key in keys)
+            for node in (old, new)
+            if node is not None
+        ]
+        helps = any(counted)
+        if old is not None and new is not None and all(counted):
+            before, after = old.metadata.labels, new.metadata.labels
+            moved = any(before.get(key) != after.get(key) for key in keys)
+            helps = moved or old.spec.taints != new.spec.taints
+        return Hint.QUEUE if helps else Hint.SKIP
 
 
-def _soft_spread(cycle: CycleState) -> SoftSpread:
-    spread = cycle.get(SoftSpread)
-    if spread is None:
+def _pre_score_state(cycle: CycleState) -> PreScoreState:
+    state = cycle.get(PreScoreState)
+    if state is None:
         raise KschedulerError(NO_PRE_SCORE)
-    return spread
+    return state
 
 
-def _counts_for(pod: PodInfo, other: PodInfo) -> bool:
-    placed = other.node_name or other.pod.status.nominated_node_name
-    return bool(placed) and other.namespace == pod.namespace
-
-
-def _if_label_matters(old: PodInfo, new: PodInfo, constraints: Sequence[Constraint]) -> Hint:
+def _if_labels_matter(old: PodInfo, new: PodInfo, constraints: Sequence[Constraint]) -> Hint:
     if old.labels == new.labels:
         return Hint.SKIP
     changes = any(
@@ -203,20 +221,6 @@ def _if_label_matters(old: PodInfo, new: PodInfo, constraints: Sequence[Constrai
         for constraint in constraints
     )
     return Hint.QUEUE if changes else Hint.SKIP
-
-
-def _node_update_matters(old: Node, new: Node, keys: Sequence[str]) -> bool:
-    """The node joins or leaves the domains, moves between them, or has other taints."""
-    takes_part = _has_all(new, keys)
-    if _has_all(old, keys) != takes_part:
-        return True
-    before, after = old.metadata.labels, new.metadata.labels
-    moved = any(before.get(key) != after.get(key) for key in keys)
-    return takes_part and (moved or old.spec.taints != new.spec.taints)
-
-
-def _has_all(node: Node, keys: Sequence[str]) -> bool:
-    return all(key in node.metadata.labels for key in keys)
 
 
 def _as_api(args: PodTopologySpreadArgs) -> tuple[core.TopologySpreadConstraint, ...]:

@@ -20,6 +20,7 @@ from kscheduler.api.meta import ApiObject
 from kscheduler.api.volume_claims import class_of_volume, is_meant_for
 from kscheduler.errors import KschedulerError, MissingError
 from kscheduler.framework.listers import FollowedLister
+from kscheduler.gotext.strconv import quote
 from kscheduler.plugins.volume_binding.volume_traits import VolumeTraits, traits_of
 from kscheduler.plugins.volume_binding.volumes_by_size import VolumesBySize
 
@@ -70,7 +71,7 @@ class AssumeCache(Generic[T]):
         """The object as the API server reported it; raises MissingError."""
         found = self._lister.get(key)
         if found is None:
-            raise MissingError(f"{self._plural} {logs.quote(key)} not found")
+            raise MissingError(f"{self._plural} {quote(key)} not found")
         return found
 
     def assume(self, changed: T) -> None:
@@ -79,7 +80,7 @@ class AssumeCache(Generic[T]):
         version, assumed = _version(stored), _version(changed)
         if version != assumed:
             raise OutOfSyncError(
-                f"{logs.quote(key)} is out of sync (stored: {version}, assume: {assumed})"
+                f"{quote(key)} is out of sync (stored: {version}, assume: {assumed})"
             )
         self._assumed[key] = changed
         if v := self._log.v(4):

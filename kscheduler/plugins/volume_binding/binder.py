@@ -46,7 +46,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.handle import ApiCalls
 from kscheduler.framework.listers import Listers
 from kscheduler.framework.status import Status, failed, rejected_for_good
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.plugins.volume_binding.assume_cache import PVAssumeCache, PVCAssumeCache
 from kscheduler.plugins.volume_binding.find_volumes import (
     DelayedClaim,

@@ -7,19 +7,30 @@ assumed until the API server reports them, even when the attempt fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Self
 
 import numpy as np
 
 from kscheduler.api import quantity
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.requests import is_resize_deferred
+from kscheduler.api.resources import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+)
 from kscheduler.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from kscheduler.api.volume_claims import MIGRATED_PLUGINS
-from kscheduler.config.plugin_args import VolumeBindingArgs
+from kscheduler.config.dump import internal_json
+from kscheduler.config.field_errors import FieldError, Path, invalid
+from kscheduler.config.plugin_args import Gates, PluginArgs, UtilizationShapePoint, shape_errors
+from kscheduler.config.wire import OMIT_EMPTY, Int64
 from kscheduler.errors import KschedulerError
-from kscheduler.framework import sign_fragments as fragments
 from kscheduler.framework.cluster_event import (
     CSI_DRIVER,
     CSI_NODE,
@@ -34,10 +45,12 @@ from kscheduler.framework.cluster_event import (
     Hint,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import PreFlight
 from kscheduler.framework.status import SKIP, Code, Rejection, Scores, Status, failed
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
+from kscheduler.plugins.helper import signers
 from kscheduler.plugins.volume_binding.assume_cache import PVAssumeCache, PVCAssumeCache
 from kscheduler.plugins.volume_binding.binder import AssumedPodVolumes, VolumeBinder, claims_of
 from kscheduler.plugins.volume_binding.capacity import Capacities, limit_of
@@ -66,6 +79,49 @@ class VolumeBindingState:
     assumed: AssumedPodVolumes | None = None
 
 
+LEAST_UTILIZED_FIRST = (
+    UtilizationShapePoint(utilization=0, score=10),
+    UtilizationShapePoint(utilization=100, score=0),
+)
+
+
+class VolumeBindingArgs(PluginArgs):
+    """`shape` scores nodes by how much of their storage is used; it needs a feature gate."""
+
+    bind_timeout_seconds: Int64 = 600
+    shape: Annotated[tuple[UtilizationShapePoint, ...] | None, OMIT_EMPTY] = None
+
+    def with_defaults(self, gates: Gates) -> Self:
+        if self.shape or not gates.enabled("StorageCapacityScoring"):
+            return self
+        return self.model_copy(update={"shape": LEAST_UTILIZED_FIRST})
+
+    def errors(self, path: Path, gates: Gates) -> Iterator[FieldError]:
+        timeout = self.bind_timeout_seconds
+        if timeout < 0:
+            detail = "invalid BindTimeoutSeconds, should not be a negative value"
+            yield invalid(path / "bindTimeoutSeconds", timeout, detail)
+        if gates.enabled("StorageCapacityScoring"):
+            yield from shape_errors(self.shape or (), path / "shape")
+        elif self.shape is not None:
+            detail = (
+                "unexpected field `shape`, remove it or turn on the feature gate "
+                "StorageCapacityScoring"
+            )
+            yield invalid(path / "shape", internal_json(self.shape), detail)
+
+
+@plugin(
+    args=VolumeBindingArgs,
+    reads=(
+        PERSISTENT_VOLUMES,
+        PERSISTENT_VOLUME_CLAIMS,
+        STORAGE_CLASSES,
+        CSI_NODES,
+        CSI_DRIVERS,
+        CSI_STORAGE_CAPACITIES,
+    ),
+)
 class VolumeBinding:
     name = "VolumeBinding"
 
@@ -185,7 +241,7 @@ class VolumeBinding:
         ]
 
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
-        return fragments.volumes(pod)
+        return signers.volumes(pod)
 
     def _found(self, state: VolumeBindingState, nodes: Nodes) -> PodVolumesByRow:
         """Worked out once per attempt, unless nodes come, go or change their labels under it."""

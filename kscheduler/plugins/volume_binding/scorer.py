@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from kscheduler.api import quantity
 from kscheduler.api.volume_claims import class_of_claim, requested_storage
-from kscheduler.framework.shape_score import broken_linear_function
 from kscheduler.framework.status import Mask, Scores
+from kscheduler.plugins.helper.shape_score import broken_linear_function
 from kscheduler.plugins.volume_binding.capacity import UNKNOWN
 from kscheduler.plugins.volume_binding.find_volumes import Match, PodVolumesByRow
 

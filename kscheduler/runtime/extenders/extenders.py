@@ -1,14 +1,14 @@
-"""All extenders together: how their answers combine with each other and with plugins' ones.
+"""All extenders together: how their results combine with each other and with those of plugins.
 
-They are asked one after the other, those that may be ignored last; only for scores all at once.
-Whoever waits for them holds the view of the cluster still (`held`), so that what was found before
-the question is still true after the answer.
+They are called one after the other, those that may be ignored last; only for scores all at once.
+While an attempt waits for them, informers are held (`held`), so that what was found before the call
+is still true after it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
@@ -18,9 +18,9 @@ import numpy as np
 from kscheduler import logs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.status import MAX_NODE_SCORE, Code, Diagnosis, Rows, Scores
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.runtime.extenders.extender import Extender, ExtenderError
-from kscheduler.runtime.extenders.questions import Victims
+from kscheduler.runtime.extenders.messages import Victims
 from kscheduler.state.columns import wrap_int64
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -28,30 +28,30 @@ from kscheduler.state.pod_info import PodInfo
 log = logs.logger(__name__)
 preemption_log = logs.logger(__name__, "PostFilter.DefaultPreemption")
 
-# Under which name extenders appear among the plugins that rejected a pod.
+# The name of extenders among the plugins that rejected a pod.
 EXTENDER = "Extender"
 MAX_EXTENDER_PRIORITY = 10
-# How long the next decision waits for what piled up behind one that waited for extenders.
+# How long the next decision waits for events that piled up while informers were held.
 CATCH_UP_SECONDS = 0.25
 # How upstream's log shows an extender.
 _SHOWN: Mapping[str, Any] = {}
 
 
-class World(Protocol):
-    """What tells us of the cluster, and can be made to wait."""
+class Informers(Protocol):
+    """Informers as far as they can be held."""
 
     def hold(self) -> AbstractContextManager[None]:
-        """Nothing is told until the block ends."""
+        """No event is handled until the block ends."""
 
     async def moving(self) -> None:
-        """Return when nobody holds it."""
+        """Return when they are not held."""
 
     async def catch_up(self, seconds: float, /) -> None:
-        """Return when what piled up has been told, or so much time has passed."""
+        """Return when events that piled up have been handled, or so much time has passed."""
 
 
-class Still:
-    """A world that never changes by itself."""
+class NoInformers:
+    """Stands for informers where nothing changes by itself."""
 
     def hold(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -64,18 +64,20 @@ class Still:
 
 
 class ExtenderBinding(NamedTuple):
-    """`unsettled` is whether one that may be ignored was asked to bind and has not answered."""
+    """`unsettled`: whether an ignorable extender was called and may or may not have bound."""
 
     is_bound: bool
     unsettled: bool = False
 
 
 class Extenders:
-    def __init__(self, extenders: Iterable[Extender] = (), world: World | None = None) -> None:
+    def __init__(
+        self, extenders: Iterable[Extender] = (), informers: Informers | None = None
+    ) -> None:
         self._all = sorted(extenders, key=lambda one: one.is_ignorable)
-        self._world = world or Still()
-        self.held = self._world.hold
-        self.moving = self._world.moving
+        self._informers = informers or NoInformers()
+        self.held = self._informers.hold
+        self.moving = self._informers.moving
         self.can_filter = any(one.filters for one in self._all)
         self.can_prioritize = any(one.prioritizes for one in self._all)
 
@@ -83,24 +85,22 @@ class Extenders:
         return bool(self._all)
 
     async def catch_up(self) -> None:
-        await self._world.catch_up(CATCH_UP_SECONDS)
+        await self._informers.catch_up(CATCH_UP_SECONDS)
 
-    def concern(self, pod: PodInfo) -> bool:
-        """Whether any of them wants to be asked which nodes suit the pod."""
-        return any(
-            (one.filters or one.prioritizes) and one.is_interested_in(pod) for one in self._all
-        )
+    def any_interested(self, pod: PodInfo) -> bool:
+        """Whether any of them filters or scores nodes for the pod."""
+        return any((one.filters or one.prioritizes) and one.is_interested(pod) for one in self._all)
 
     async def filter(self, pod: PodInfo, nodes: Nodes, rows: Rows, diagnosis: Diagnosis) -> Rows:
-        """Of these rows those that all let through; why others fail goes into the diagnosis, in
-        place of what was said of them before, by plugins or by other extenders.
+        """Of these rows those that pass all extenders. Why others fail goes into the diagnosis, in
+        place of earlier verdicts on them, by plugins or by other extenders.
 
-        Raises KschedulerError if one that matters fails.
+        Raises KschedulerError if an extender fails that is not ignorable.
         """
         for extender in self._all:
             if not len(rows):
                 break
-            if not extender.filters or not extender.is_interested_in(pod):
+            if not extender.filters or not extender.is_interested(pod):
                 continue
             view = nodes.take(rows)
             try:
@@ -119,9 +119,9 @@ class Extenders:
         return rows
 
     async def prioritize(self, pod: PodInfo, nodes: Nodes) -> Scores:
-        """What they add to the totals of these nodes; those that fail add nothing."""
-        asked = [one for one in self._all if one.prioritizes and one.is_interested_in(pod)]
-        given = await asyncio.gather(*(self._scores(one, pod, nodes) for one in asked))
+        """Scores to add to the totals of these nodes; extenders that fail add nothing."""
+        called = [one for one in self._all if one.prioritizes and one.is_interested(pod)]
+        given = await asyncio.gather(*(self._scores(one, pod, nodes) for one in called))
         total = [wrap_int64(sum(scores)) for scores in zip(*given, strict=True)]
         return np.array(total or np.zeros(len(nodes)), np.int64)
 
@@ -144,27 +144,37 @@ class Extenders:
                 scores[position[host]] += score * times
         return scores
 
-    def may_choose_victims_for(self, pod: PodInfo) -> bool:
-        """Whether any of them has a say in whom the pod may preempt."""
-        return bool(self._choosing_victims_for(pod))
+    def support_preemption(self, pod: PodInfo) -> bool:
+        """Whether any of them has a say in which pods this one preempts."""
+        return any(one.preempts and one.is_interested(pod) for one in self._all)
 
-    def _choosing_victims_for(self, pod: PodInfo) -> Sequence[Extender]:
-        return [one for one in self._all if one.preempts and one.is_interested_in(pod)]
-
-    async def choose_victims(
+    async def process_preemption(
         self, pod: PodInfo, victims: Mapping[str, Victims], nodes: Nodes
     ) -> Mapping[str, Victims]:
-        """By node, what all let happen. Raises KschedulerError if one that matters fails."""
-        for extender in self._choosing_victims_for(pod):
+        """Victims by node that all extenders leave.
+
+        Raises KschedulerError if an extender fails that is not ignorable.
+        """
+        for extender in self._all:
+            if not extender.preempts or not extender.is_interested(pod):
+                continue
             try:
-                chosen = await extender.choose_victims(pod, victims, nodes)
+                chosen = await extender.process_preemption(pod, victims, nodes)
             except KschedulerError as error:
                 if not extender.is_ignorable:
                     raise
                 what = "Skipped extender as it returned error and has ignorable flag set"
                 preemption_log.v(2).info(what, extender=extender.name, err=str(error))
                 continue
-            victims = _with_victims(extender, chosen)
+            victims = {}
+            for name, of_node in chosen.items():
+                if of_node.pods:
+                    victims[name] = of_node
+                elif extender.is_ignorable:
+                    what = "Ignored node for which the extender didn't report victims"
+                    preemption_log.v(2).info(what, node=name, extender=extender.name)
+                else:
+                    raise ExtenderError(f"expected at least one victim pod on node {quote(name)}")
             if not victims:
                 break
         return victims
@@ -173,7 +183,7 @@ class Extenders:
         """Whether one of them has bound the pod. Raises KschedulerError if it should have."""
         unsettled = False
         for extender in self._all:
-            if not extender.binds or not extender.is_interested_in(pod):
+            if not extender.binds or not extender.is_interested(pod):
                 continue
             try:
                 await extender.bind(pod, node)
@@ -189,7 +199,7 @@ class Extenders:
 
 
 def _rows(nodes: Nodes, names: Iterable[str]) -> Rows:
-    """Each once, in the order of their names here; names nobody has are left out."""
+    """Rows by names, each once and in their order; unknown names are left out."""
     found = (nodes.row_of(name) for name in dict.fromkeys(names))
     return np.array([row for row in found if row is not None], np.intp)
 
@@ -200,16 +210,3 @@ def _charge(diagnosis: Diagnosis, nodes: Nodes, reasons: Mapping[str, str], code
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
         diagnosis.charge("", _rows(nodes, names), code, reason)
-
-
-def _with_victims(extender: Extender, chosen: Mapping[str, Victims]) -> dict[str, Victims]:
-    kept = {}
-    for name, victims in chosen.items():
-        if victims.pods:
-            kept[name] = victims
-        elif extender.is_ignorable:
-            what = "Ignored node for which the extender didn't report victims"
-            preemption_log.v(2).info(what, node=name, extender=extender.name)
-        else:
-            raise ExtenderError(f"expected at least one victim pod on node {quote(name)}")
-    return kept

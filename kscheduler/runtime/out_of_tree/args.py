@@ -24,7 +24,7 @@ from kscheduler.config.field_errors import FieldError, Path, aggregate, invalid
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.errors import ConfigError
-from kscheduler.runtime.extension_point import text_of
+from kscheduler.runtime.plugin_calls import text_of
 
 TYPE_META = ("apiVersion", "kind")
 # msgspec's "Expected `int`, got `str` - at `$.weights[0]`".

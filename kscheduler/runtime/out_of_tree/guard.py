@@ -16,7 +16,6 @@ from kscheduler.api.core import Pod
 from kscheduler.extension_points import Point
 from kscheduler.framework.handle import Recorder
 from kscheduler.gotext.duration import Duration
-from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.out_of_tree.health import (
     KEEPS_FAILING,
     Fault,
@@ -30,6 +29,7 @@ from kscheduler.runtime.out_of_tree.watchdog import (
     Stepwise,
     Watchdog,
 )
+from kscheduler.runtime.plugin_calls import text_of
 
 A = TypeVar("A")
 

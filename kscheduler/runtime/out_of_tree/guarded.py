@@ -35,11 +35,11 @@ from kscheduler.framework.status import (
     Status,
 )
 from kscheduler.framework.views import PodView, Views
-from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree import answers
 from kscheduler.runtime.out_of_tree.guard import Guard
 from kscheduler.runtime.out_of_tree.health import Fault, PluginFault
+from kscheduler.runtime.plugin_calls import text_of
 from kscheduler.runtime.waiting_pods import WaitingPod
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo

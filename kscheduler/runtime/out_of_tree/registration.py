@@ -26,13 +26,11 @@ from types import ModuleType
 from typing import Any
 
 from kscheduler import logs
-from kscheduler.config.catalog import IN_TREE
 from kscheduler.config.field_errors import Path as FieldPath
 from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.extension_points import METHOD_OF_POINT, METHODS, Method, Point, points_of
 from kscheduler.framework.in_tree import Plugin
 from kscheduler.framework.views import Views
-from kscheduler.runtime.extension_point import text_of
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.out_of_tree import args as plugin_args
 from kscheduler.runtime.out_of_tree.guard import Guard
@@ -40,6 +38,7 @@ from kscheduler.runtime.out_of_tree.guarded import Guarded
 from kscheduler.runtime.out_of_tree.handle import PluginHandle
 from kscheduler.runtime.out_of_tree.health import PluginHealth
 from kscheduler.runtime.out_of_tree.per_node import adapted
+from kscheduler.runtime.plugin_calls import text_of
 
 log = logs.logger(__name__)
 
@@ -91,27 +90,35 @@ class RegisteredPlugin:
 
 
 def register(
-    given: Mapping[str, Any], specs: Iterable[str], wanted: Container[str]
+    given: Mapping[str, Any],
+    specs: Iterable[str],
+    wanted: Container[str],
+    in_tree: Container[str],
 ) -> dict[str, RegisteredPlugin]:
-    """Out-of-tree plugins by name: those given, those of flags, those installed and wanted."""
+    """Out-of-tree plugins by name: those given, those of flags, those installed and wanted.
+
+    None may have one of the names that are taken `in_tree`.
+    """
     found: dict[str, RegisteredPlugin] = {}
     for name, plugin_class in given.items():
-        _add(found, register_class(plugin_class, f"plugins[{name!r}]", name))
+        _add(found, register_class(plugin_class, f"plugins[{name!r}]", name, in_tree=in_tree))
     for spec in specs:
         source = f"--plugin {spec}"
-        _add(found, register_class(_load(spec, source), source))
+        _add(found, register_class(_load(spec, source), source, in_tree=in_tree))
     for entry in installed():
         if entry.name in wanted:
-            _add(found, _register_entry(entry))
+            _add(found, _register_entry(entry, in_tree))
     return found
 
 
-def register_available(specs: Iterable[str]) -> tuple[dict[str, RegisteredPlugin], list[str]]:
+def register_available(
+    specs: Iterable[str], in_tree: Container[str]
+) -> tuple[dict[str, RegisteredPlugin], list[str]]:
     """All plugins that could be used, and what is wrong with the rest of those installed."""
-    found, problems = register({}, specs, ()), []
+    found, problems = register({}, specs, (), in_tree), []
     for entry in installed():
         try:
-            _add(found, _register_entry(entry))
+            _add(found, _register_entry(entry, in_tree))
         except ConfigError as error:
             problems.append(str(error))
     return found, problems
@@ -122,7 +129,9 @@ def installed() -> list[EntryPoint]:
     return sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
 
 
-def register_class(plugin_class: Any, source: str, name: str = "") -> RegisteredPlugin:
+def register_class(
+    plugin_class: Any, source: str, name: str = "", *, in_tree: Container[str] = ()
+) -> RegisteredPlugin:
     """`name` is what it was registered under, where that is said apart from the class."""
     if isinstance(plugin_class, RegisteredPlugin):
         return plugin_class
@@ -132,21 +141,21 @@ def register_class(plugin_class: Any, source: str, name: str = "") -> Registered
     if found:
         raise ConfigError(f"{source}: class {plugin_class.__name__}: {'; '.join(found)}")
     own: str = plugin_class.name  # type: ignore[attr-defined]
-    if name in IN_TREE or own in IN_TREE:
+    if name in in_tree or own in in_tree:
         raise ConfigError(f"{source}: {EXISTS.format(name or own)} in kube-scheduler")
     if name and name != own:
         raise ConfigError(f"{source}: class {plugin_class.__name__} calls itself {own}")
     return RegisteredPlugin(own, plugin_class, source)
 
 
-def _register_entry(entry: EntryPoint) -> RegisteredPlugin:
+def _register_entry(entry: EntryPoint, in_tree: Container[str]) -> RegisteredPlugin:
     package = f" of {entry.dist.name} {entry.dist.version}" if entry.dist else ""
     source = f"entry point {entry.name} = {entry.value}{package}"
     try:
         plugin_class = entry.load()
     except (Exception, SystemExit) as error:
         raise ConfigError(f"{source}: cannot be imported: {text_of(error)}") from error
-    return register_class(plugin_class, source, entry.name)
+    return register_class(plugin_class, source, entry.name, in_tree=in_tree)
 
 
 def _add(found: dict[str, RegisteredPlugin], one: RegisteredPlugin) -> None:

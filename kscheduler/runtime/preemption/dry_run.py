@@ -24,7 +24,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import Charge, Code, Mask, Rows, Status
-from kscheduler.logs import quote
+from kscheduler.gotext.strconv import quote
 from kscheduler.runtime.filter import Filtered
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.preemption.candidate import Candidate

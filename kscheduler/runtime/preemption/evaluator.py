@@ -24,7 +24,7 @@ from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Diagnosis, Rows, Status, failed, fit_error, rejected
-from kscheduler.runtime.extenders.questions import Victims
+from kscheduler.runtime.extenders.messages import Victims
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.preemption.candidate import (
     Candidate,
@@ -190,10 +190,12 @@ class Evaluator:
         handle = self._handle
         try:
             with handle.extenders.held():
-                chosen = await handle.extenders.choose_victims(
+                chosen = await handle.extenders.process_preemption(
                     found.pod, victims, handle.snapshot()
                 )
         except KschedulerError as error:
             return NoCandidate(failed(error))
-        left = [Candidate(name, tuple(one.pods), one.violations) for name, one in chosen.items()]
+        left = [
+            Candidate(name, tuple(one.pods), one.num_pdb_violations) for name, one in chosen.items()
+        ]
         return Candidates(found.pod, left, found.now_ns) if left else NoCandidate(NO_CANDIDATE_LEFT)

@@ -7,9 +7,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kscheduler.serving.profiling.sampler import Samples
-from kscheduler.serving.profiling.stacks import Place, Stack
-from kscheduler.serving.protobuf import integer, message, packed, string
+from kscheduler.serving.exposition import integer, message, packed, string
+from kscheduler.serving.profiling.sampler import Place, Samples, Stack
 
 Unit = tuple[str, str]  # what is counted, in what
 

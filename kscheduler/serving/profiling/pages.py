@@ -13,12 +13,19 @@ from aiohttp import web
 
 from kscheduler.serving import answers
 from kscheduler.serving.answers import NO_SNIFF, query_of
-from kscheduler.serving.gate import path_of
-from kscheduler.serving.pages import Pages
+from kscheduler.serving.gate import Pages, path_of
 from kscheduler.serving.profiling import memory
 from kscheduler.serving.profiling.formats import pprof, speedscope, summed
-from kscheduler.serving.profiling.sampler import INTERVAL_SECONDS, BusyError, Sampler, Samples
-from kscheduler.serving.profiling.stacks import Place, Stack, stack_of, stack_of_task
+from kscheduler.serving.profiling.sampler import (
+    INTERVAL_SECONDS,
+    BusyError,
+    Place,
+    Sampler,
+    Samples,
+    Stack,
+    stack_of,
+    stack_of_task,
+)
 
 ROOT = "/debug/pprof/"
 DEFAULT_SECONDS = 30

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
 from kscheduler.plugins.node_resources.fit import NOT_PREPARED, NodeResourcesFit
 from tests.adversary.work import work_of
 from tests.plugins.machines import (

@@ -10,6 +10,7 @@ from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.field_errors import Path
 from kscheduler.config.load import load_config
 from kscheduler.config.plugin_args import RawArgs
+from kscheduler.plugins import catalog
 from kscheduler.runtime.out_of_tree.args import ArgsError, check_all, decoded
 
 
@@ -172,7 +173,7 @@ profiles:
   - {name: Other, args: {limit: 0}}
   - {name: Mine, args: {limit: no}}
 """
-    config = load_config(text.encode(), gates=FeatureGates.defaults())
+    config = load_config(text.encode(), catalog(), gates=FeatureGates.defaults())
     places = [error.path for error in check_all(config, {"Mine": AsModel})]
     indexes = [
         next(j for j, entry in enumerate(profile.plugin_config) if entry.name == "Mine")

@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from kscheduler.errors import ConfigError
+from kscheduler.plugins import catalog
 from kscheduler.runtime.out_of_tree import registration
 from kscheduler.runtime.out_of_tree.registration import register
 
@@ -20,13 +21,16 @@ class Mine:
         return ()
 
 
+IN_TREE = catalog().in_tree
+
+
 def made(**attributes):
     return type("Mine", (Mine,), attributes)
 
 
 def refusal(given=(), specs=(), wanted=()):
     with pytest.raises(ConfigError) as caught:
-        register(dict(given), specs, wanted)
+        register(dict(given), specs, wanted, IN_TREE)
     return str(caught.value)
 
 
@@ -53,13 +57,13 @@ class Mine:
 
 
 def test_classes_given(monkeypatch):
-    (one,) = register({"Mine": Mine}, (), ()).values()
+    (one,) = register({"Mine": Mine}, (), (), IN_TREE).values()
     assert (one.name, one.points, one.signs) == ("Mine", {"filter"}, False)
 
 
 def test_a_file_at_hand(file):
     path = file(SOURCE)
-    (one,) = register({}, [f"{path}:Mine"], ()).values()
+    (one,) = register({}, [f"{path}:Mine"], (), IN_TREE).values()
     assert (one.name, one.points) == ("Mine", {"score"})
     assert one.source == f"--plugin {path}:Mine"
 
@@ -67,13 +71,13 @@ def test_a_file_at_hand(file):
 def test_a_file_may_import_its_neighbours(file):
     file("WEIGHT = 3\n", "neighbour_of_mine.py")
     path = file(f"import neighbour_of_mine\n{SOURCE}")
-    assert list(register({}, [f"{path}:Mine"], ())) == ["Mine"]
+    assert list(register({}, [f"{path}:Mine"], (), IN_TREE)) == ["Mine"]
 
 
 def test_a_module_by_name(file, tmp_path):
     file(SOURCE, "some_module_of_mine.py")
     sys.path.append(str(tmp_path))
-    assert list(register({}, ["some_module_of_mine:Mine"], ())) == ["Mine"]
+    assert list(register({}, ["some_module_of_mine:Mine"], (), IN_TREE)) == ["Mine"]
 
 
 def entry(value, name="Mine"):
@@ -85,8 +89,8 @@ def test_what_is_installed_is_loaded_only_if_wanted(file, tmp_path, monkeypatch)
     sys.path.append(str(tmp_path))
     entries = [entry("installed_of_mine:Mine"), entry("no_such_module:Broken", "Broken")]
     monkeypatch.setattr(registration, "installed", lambda: entries)
-    assert list(register({}, (), ())) == []
-    assert list(register({}, (), {"Mine"})) == ["Mine"]
+    assert list(register({}, (), (), IN_TREE)) == []
+    assert list(register({}, (), {"Mine"}, IN_TREE)) == ["Mine"]
     assert refusal(wanted={"Broken"}) == (
         "entry point Broken = no_such_module:Broken: cannot be imported: "
         "ModuleNotFoundError: No module named 'no_such_module'"

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import failed
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kscheduler.runtime.preemption.dry_run import DryRun
 from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets

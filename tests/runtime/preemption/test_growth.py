@@ -5,7 +5,7 @@ twice as much of either costs about twice as much.
 import numpy as np
 import pytest
 
-from kscheduler.config.plugin_args import PodTopologySpreadArgs
+from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kscheduler.runtime.preemption.dry_run import DryRun
 from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets

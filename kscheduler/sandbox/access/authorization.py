@@ -1,0 +1,228 @@
+"""RBAC over the stored roles and bindings.
+
+Rules are compiled once, and again only after a role or binding changed. Members of system:masters
+may do everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kscheduler.sandbox import status
+from kscheduler.sandbox.access.users import MASTERS, User, Users
+from kscheduler.sandbox.resources import Resource
+from kscheduler.sandbox.store import Object, Store
+
+_GROUP = "rbac.authorization.k8s.io"
+_ROLES = f"roles.{_GROUP}"
+_CLUSTER_ROLES = f"clusterroles.{_GROUP}"
+_BINDINGS = f"rolebindings.{_GROUP}"
+_CLUSTER_BINDINGS = f"clusterrolebindings.{_GROUP}"
+_ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What is to be done, to which resource or, when there is none, to which path."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+    def __str__(self) -> str:
+        if not self.resource:
+            return f'{self.verb} path "{self.path}"'
+        what = f'{self.verb} resource "{self.full_resource}" in API group "{self.group}"'
+        if self.namespace:
+            return f'{what} in the namespace "{self.namespace}"'
+        return f"{what} at the cluster scope"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """Whom a binding names: what it compares with, and how reasons show it."""
+
+    identity: tuple[str, str]
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """The rules of one role for the subjects of one binding, in one namespace or everywhere."""
+
+    subjects: tuple[_Subject, ...]
+    rules: tuple[dict[str, Any], ...]
+    namespace: str
+    reason: str
+
+
+class Rbac:
+    """Answers whether a user may do something, and by which binding."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._grants: list[_Grant] = []
+        self._compiled_at = -1
+
+    def allows(self, user: User, wanted: Attributes) -> str | None:
+        """The reason why it is allowed, possibly empty; None when it is not."""
+        if MASTERS in user.groups:
+            return ""
+        identities = {("User", user.name), *(("Group", group) for group in user.groups)}
+        for grant in self._current():
+            if grant.namespace and grant.namespace != wanted.namespace:
+                continue
+            subject = next((one for one in grant.subjects if one.identity in identities), None)
+            if subject is not None and any(_covers(r, wanted) for r in grant.rules):
+                return f"{grant.reason} to {subject.shown}"
+        return None
+
+    def _current(self) -> list[_Grant]:
+        names = (_ROLES, _CLUSTER_ROLES, _BINDINGS, _CLUSTER_BINDINGS)
+        changed_at = max(self._store[name].changed_at for name in names)
+        if changed_at > self._compiled_at:
+            self._grants = list(self._compile())
+            self._compiled_at = changed_at
+        return self._grants
+
+    def _compile(self) -> Iterator[_Grant]:
+        for collection in (_CLUSTER_BINDINGS, _BINDINGS):
+            for stored in self._store[collection]:
+                namespace, name = stored.key
+                binding = stored.decode()
+                role = binding.get("roleRef") or {}
+                kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+                shown = f"{name}/{namespace}" if namespace else name
+                reason = (
+                    f'RBAC: allowed by {kind} "{shown}" of {role.get("kind")} "{role.get("name")}"'
+                )
+                subjects = tuple(_subjects(binding, namespace))
+                yield _Grant(subjects, self._rules(role, namespace), namespace, reason)
+
+    def _rules(self, role: Object, namespace: str) -> tuple[dict[str, Any], ...]:
+        if role.get("kind") == "Role":
+            stored = self._store[_ROLES].get((namespace, role.get("name", "")))
+        else:
+            stored = self._store[_CLUSTER_ROLES].get(("", role.get("name", "")))
+        return tuple(stored.decode().get("rules") or ()) if stored is not None else ()
+
+
+def _subjects(binding: Object, namespace: str) -> Iterator[_Subject]:
+    for subject in binding.get("subjects") or ():
+        kind, name = subject.get("kind", ""), subject.get("name", "")
+        if kind == "ServiceAccount":
+            where = subject.get("namespace") or namespace
+            account = ("User", f"system:serviceaccount:{where}:{name}")
+            yield _Subject(account, f'{kind} "{name}/{where}"')
+        else:
+            yield _Subject((kind, name), f'{kind} "{name}"')
+
+
+def _covers(rule: dict[str, Any], wanted: Attributes) -> bool:
+    if not _has(rule.get("verbs"), wanted.verb):
+        return False
+    if not wanted.resource:
+        return any(_path_matches(path, wanted.path) for path in rule.get("nonResourceURLs") or ())
+    names = rule.get("resourceNames") or ()
+    return (
+        _has(rule.get("apiGroups"), wanted.group)
+        and _has_resource(rule.get("resources") or (), wanted)
+        and (not names or wanted.name in names)
+    )
+
+
+def _has(values: Any, wanted: str) -> bool:
+    return wanted in (values or ()) or _ALL in (values or ())
+
+
+def _has_resource(resources: Any, wanted: Attributes) -> bool:
+    any_parent = f"*/{wanted.subresource}"
+    return _has(resources, wanted.full_resource) or (
+        bool(wanted.subresource) and any_parent in resources
+    )
+
+
+def _path_matches(pattern: str, path: str) -> bool:
+    if pattern.endswith(_ALL):
+        return path.startswith(pattern[:-1])
+    return pattern == path
+
+
+Decide = Callable[[User, Attributes], str | None]
+
+
+class Reviews:
+    """Answers all review kinds; `decide` is the server's own authorizer."""
+
+    def __init__(self, users: Users, decide: Decide) -> None:
+        self._users = users
+        self._decide = decide
+
+    def answer(self, resource: Resource, review: Object, asker: User) -> Object:
+        """The review as sent, with its status filled in."""
+        spec = review.get("spec") or {}
+        match resource.kind:
+            case "TokenReview":
+                answer = self._token(spec)
+            case "SelfSubjectReview":
+                answer = {"userInfo": asker.info}
+            case "SelfSubjectAccessReview":
+                answer = self._access(asker, spec)
+            case _:
+                answer = self._access(_subject(spec), spec)
+        return {
+            "kind": resource.kind,
+            "apiVersion": resource.group_version,
+            "metadata": review.get("metadata") or {},
+            "spec": spec,
+            "status": answer,
+        }
+
+    def _token(self, spec: Object) -> Object:
+        user = self._users.by_token(spec.get("token") or "")
+        if user is None:
+            return {"user": {}, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": user.info}
+
+    def _access(self, user: User, spec: Object) -> Object:
+        reason = self._decide(user, _attributes(spec))
+        if reason is None:
+            return {"allowed": False}
+        return {"allowed": True, "reason": reason} if reason else {"allowed": True}
+
+
+def _subject(spec: Object) -> User:
+    if not spec.get("user") and not spec.get("groups"):
+        raise status.bad_request(
+            'spec.user: Invalid value: "": at least one of user or group must be specified'
+        )
+    return User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
+
+
+def _attributes(spec: Object) -> Attributes:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if (resource is None) == (path is None):
+        raise status.bad_request(
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        )
+    if path is not None:
+        return Attributes(path.get("verb") or "", path=path.get("path") or "")
+    assert resource is not None
+    return Attributes(
+        resource.get("verb") or "",
+        resource.get("group") or "",
+        resource.get("resource") or "",
+        resource.get("subresource") or "",
+        resource.get("namespace") or "",
+        resource.get("name") or "",
+    )

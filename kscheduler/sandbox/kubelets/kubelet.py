@@ -1,0 +1,341 @@
+"""One task that plays every kubelet of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.decode import decoder_for
+from kscheduler.sandbox.deletion import DeleteOptions, delete
+from kscheduler.sandbox.kinds.conditions import set_condition
+from kscheduler.sandbox.kubelets.admission import NodeLoad, Refusal
+from kscheduler.sandbox.kubelets.nodes import RENEW_SECONDS, NodeLeases, NodeShape, node_manifest
+from kscheduler.sandbox.metadata import now
+from kscheduler.sandbox.registry import Registry
+from kscheduler.sandbox.resources import EVENTS, NODES, PODS
+from kscheduler.sandbox.store import Change, Key, Object, Stored
+
+START_SECONDS = 0.2
+STOP_SECONDS = 0.1
+_TICK_SECONDS = 0.5
+_BATCH = 200  # pods handled before others get a turn
+_decode_node = decoder_for(Node)
+_decode_pod = decoder_for(Pod)
+
+
+class Kubelets:
+    """The kubelets of all nodes in the store, whoever created them, except those paused."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        start_seconds: float = START_SECONDS,
+        stop_seconds: float = STOP_SECONDS,
+        renew_seconds: float = RENEW_SECONDS,
+    ) -> None:
+        self._registry = registry
+        self._start_seconds = start_seconds
+        self._stop_seconds = stop_seconds
+        self._leases = NodeLeases(registry, renew_seconds)
+        self._paused: set[str] = set()
+        self._loads: dict[str, NodeLoad] = {}
+        self._changed: dict[Key, None] = {}  # pods to look at, in order, each once
+        self._nodeless: dict[str, set[Key]] = {}  # pods bound to nodes that do not exist
+        self._agenda = Agenda()
+        self._addresses = itertools.count(1)
+        self._wake = asyncio.Event()
+
+    def add_nodes(
+        self, count: int, shape: NodeShape | None = None, *, prefix: str = "node-"
+    ) -> list[str]:
+        """Create ready nodes named prefix + number, going on after those that exist."""
+        first = len(self._registry.collection(NODES))
+        names = []
+        for index in range(first, first + count):
+            name = f"{prefix}{index}"
+            self._registry.create(NODES, "", node_manifest(name, index, shape))
+            names.append(name)
+        return names
+
+    def pause(self, node: str) -> None:
+        """From now on the node is dead: pods neither start nor stop, its lease runs out."""
+        self._paused.add(node)
+        self._leases.pause(node)
+
+    def resume(self, node: str) -> None:
+        self._paused.discard(node)
+        load = self._loads.get(node)
+        if load is not None:
+            self._leases.add(node, load.node.metadata.uid)
+        for stored in self._registry.collection(PODS):
+            if stored.fields["spec.nodeName"] == node:
+                self._look_at(stored.key)
+
+    async def run(self) -> None:
+        """Play until cancelled."""
+        stops = self._listen()
+        try:
+            while True:
+                await self._handle_changes()
+                for step in self._agenda.pop_due(time.monotonic(), _BATCH):
+                    self._take(step)
+                self._leases.renew_due(time.monotonic())
+                await self._pause()
+        finally:
+            for stop in stops:
+                stop()
+
+    def _listen(self) -> list[Callable[[], None]]:
+        nodes, pods = self._registry.collection(NODES), self._registry.collection(PODS)
+        stops = [nodes.listen(self._node_changed), pods.listen(self._pod_changed)]
+        for stored in nodes:
+            self._node_seen(stored)
+        bound = [stored for stored in pods if stored.fields["spec.nodeName"]]
+        # Those that run already have their place; only what is left is for the others.
+        bound.sort(key=lambda stored: stored.fields["status.phase"] != "Running")
+        for stored in bound:
+            self._look_at(stored.key)
+        return stops
+
+    async def _pause(self) -> None:
+        """Wait for a change or for the next step on the agenda; always lets others run."""
+        wait = 0 if self._changed else self._agenda.wait(time.monotonic(), _TICK_SECONDS)
+        if not wait:
+            await asyncio.sleep(0)
+            return
+        # Not wait_for: in Python 3.11 it can swallow a cancellation that meets a wake-up.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self._wake.wait()
+        self._wake.clear()
+
+    def _look_at(self, key: Key) -> None:
+        self._changed[key] = None
+        self._wake.set()
+
+    def _node_changed(self, change: Change) -> None:
+        if change.type == "DELETED":
+            self._loads.pop(change.stored.key[1], None)
+            self._leases.remove(change.stored.key[1])
+        else:
+            self._node_seen(change.stored)
+
+    def _node_seen(self, stored: Stored) -> None:
+        node = _decode_node(stored.body)
+        load = self._loads.get(node.name)
+        if load is not None:
+            load.node = node
+            return
+        self._loads[node.name] = NodeLoad(node, _internal_address(stored))
+        self._leases.add(node.name, node.metadata.uid)
+        for key in self._nodeless.pop(node.name, ()):
+            self._look_at(key)
+
+    def _pod_changed(self, change: Change) -> None:
+        node = change.stored.fields["spec.nodeName"]
+        if not node:
+            return
+        if change.type != "DELETED":
+            self._look_at(change.stored.key)
+        elif load := self._loads.get(node):
+            load.remove(_decode_pod(change.stored.body).metadata.uid)
+
+    async def _handle_changes(self) -> None:
+        handled = 0
+        while self._changed:
+            key = next(iter(self._changed))
+            del self._changed[key]
+            stored = self._registry.collection(PODS).get(key)
+            if stored is not None and stored.fields["spec.nodeName"] not in self._paused:
+                self._handle(stored)
+            handled += 1
+            if handled % _BATCH == 0:
+                await asyncio.sleep(0)
+
+    def _handle(self, stored: Stored) -> None:
+        pod = _decode_pod(stored.body)
+        uid, node = pod.metadata.uid, stored.fields["spec.nodeName"]
+        load = self._loads.get(node)
+        if pod.metadata.deletion_timestamp is not None:
+            step = Step("stop", stored.key, uid)
+            self._agenda.enter(step, time.monotonic() + self._stop_seconds)
+        elif load is None:
+            self._nodeless.setdefault(node, set()).add(stored.key)
+        elif stored.fields["status.phase"] in ("Succeeded", "Failed"):
+            load.remove(uid)
+        elif uid not in load.pods:
+            self._receive(load, pod, stored)
+
+    def _receive(self, load: NodeLoad, pod: Pod, stored: Stored) -> None:
+        """A pod the node has not seen before: take it or refuse it."""
+        running = stored.fields["status.phase"] == "Running"  # since before we played
+        verdict = load.measure(pod) if running else load.check(pod)
+        if isinstance(verdict, Refusal):
+            self._reject(stored, verdict)
+            return
+        load.add(pod.metadata.uid, verdict)
+        if not running:
+            step = Step("start", stored.key, pod.metadata.uid)
+            self._agenda.enter(step, time.monotonic() + self._start_seconds)
+
+    def _reject(self, stored: Stored, refusal: Refusal) -> None:
+        pod = stored.decode()
+        event = rejection_event(pod, refusal)
+        mark_rejected(pod, refusal)
+        self._registry.replace(PODS, stored.key, pod)
+        self._registry.create(EVENTS, stored.key[0], event)
+
+    def _take(self, step: Step) -> None:
+        stored = self._registry.collection(PODS).get(step.key)
+        if stored is None or stored.fields["spec.nodeName"] in self._paused:
+            return
+        pod = stored.decode()
+        if pod["metadata"]["uid"] != step.uid:
+            return
+        if step.action == "stop":
+            options = DeleteOptions(grace_period_seconds=0, uid=step.uid)
+            delete(self._registry, PODS, *step.key, options)
+        elif stored.fields["status.phase"] == "Pending":
+            self._start(step.key, pod)
+
+    def _start(self, key: Key, pod: Object) -> None:
+        load = self._loads.get(pod["spec"]["nodeName"])
+        if load is not None and "deletionTimestamp" not in pod["metadata"]:
+            mark_running(pod, load.address, self._next_address())
+            self._registry.replace(PODS, key, pod)
+
+    def _next_address(self) -> str:
+        number = next(self._addresses)
+        return f"10.{number // 65536 % 256}.{number // 256 % 256}.{number % 256}"
+
+
+def _internal_address(node: Stored) -> str:
+    addresses = node.decode()["status"].get("addresses") or ()
+    return next((one["address"] for one in addresses if one["type"] == "InternalIP"), "")
+
+
+_RUNNING_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+
+
+def mark_running(pod: Object, host_ip: str, pod_ip: str) -> None:
+    """All containers up and ready, all init containers done."""
+    state, spec = pod["status"], pod["spec"]
+    moment = now()
+    state["phase"] = "Running"
+    state.setdefault("startTime", moment)
+    for kind in _RUNNING_CONDITIONS:
+        set_condition(state, kind, "True")
+    if host_ip:
+        state |= {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
+    address = host_ip if spec.get("hostNetwork") else pod_ip
+    state |= {"podIP": address, "podIPs": [{"ip": address}]}
+    state["observedGeneration"] = pod["metadata"].get("generation", 1)
+    uid = pod["metadata"]["uid"]
+    running = {"running": {"startedAt": moment}}
+    done = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": moment}}
+    state["containerStatuses"] = [
+        _container_status(one, uid, running, ready=True) for one in spec["containers"]
+    ]
+    if spec.get("initContainers"):
+        state["initContainerStatuses"] = [
+            _container_status(
+                one, uid, running if one.get("restartPolicy") == "Always" else done, ready=True
+            )
+            for one in spec["initContainers"]
+        ]
+
+
+def mark_rejected(pod: Object, refusal: Refusal) -> None:
+    state = pod["status"]
+    state |= {
+        "phase": "Failed",
+        "reason": refusal.reason,
+        "message": f"Pod was rejected: {refusal.message}",
+        "startTime": now(),
+    }
+
+
+def rejection_event(pod: Object, refusal: Refusal) -> Object:
+    about = pod["metadata"]
+    node = pod["spec"]["nodeName"]
+    moment = now()
+    return {
+        "metadata": {"generateName": f"{about['name']}.", "namespace": about["namespace"]},
+        "involvedObject": {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "namespace": about["namespace"],
+            "name": about["name"],
+            "uid": about["uid"],
+            "resourceVersion": about["resourceVersion"],
+        },
+        "type": "Warning",
+        "reason": refusal.reason,
+        "message": refusal.message,
+        "source": {"component": "kubelet", "host": node},
+        "reportingComponent": "kubelet",
+        "reportingInstance": node,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
+
+
+def _container_status(
+    container: dict[str, Any], uid: str, current: dict[str, Any], *, ready: bool
+) -> Object:
+    name = container["name"]
+    return {
+        "name": name,
+        "image": container["image"],
+        "imageID": container["image"],
+        "containerID": f"sandbox://{uid}/{name}",
+        "state": current,
+        "lastState": {},
+        "ready": ready,
+        "started": "running" in current,
+        "restartCount": 0,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do to one incarnation of a pod."""
+
+    action: str
+    key: Key
+    uid: str
+
+
+class Agenda:
+    """Steps by the moment they are due; the same step is entered once."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Step]] = []
+        self._entered: set[Step] = set()
+        self._sequence = itertools.count()
+
+    def enter(self, step: Step, moment: float) -> None:
+        if step not in self._entered:
+            self._entered.add(step)
+            heapq.heappush(self._heap, (moment, next(self._sequence), step))
+
+    def pop_due(self, now: float, limit: int) -> list[Step]:
+        due: list[Step] = []
+        while self._heap and self._heap[0][0] <= now and len(due) < limit:
+            step = heapq.heappop(self._heap)[2]
+            self._entered.discard(step)
+            due.append(step)
+        return due
+
+    def wait(self, now: float, longest: float) -> float:
+        """Seconds until the next step is due, at most `longest`."""
+        return min(longest, max(self._heap[0][0] - now, 0)) if self._heap else longest

@@ -1,0 +1,198 @@
+"""Callers: who sent a request, and whether they may visit its path.
+
+Authentication is by a proxy's word, a certificate or a token; the first that succeeds counts. If
+none does, a caller who tried and failed is refused; one who did not try is anonymous.
+
+Authorization: members of system:masters may do everything, and everybody may visit some paths;
+about the rest the API server is asked. Without one, nothing else is allowed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import msgspec
+from multidict import CIMultiDictProxy
+
+from kscheduler.api.decode import DecodeError
+from kscheduler.api.field_errors import aggregate
+from kscheduler.api.small_groups import SubjectAccessReviewStatus, UserInfo
+from kscheduler.client.errors import ApiError
+from kscheduler.errors import KschedulerError
+from kscheduler.serving.access_metrics import AccessObserver
+from kscheduler.serving.reviews import AccessReviews, TokenReviews
+from kscheduler.serving.trust import Headers, Trust, UntrustedCertificateError
+
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+ANONYMOUS = UserInfo(username="system:anonymous", groups=(UNAUTHENTICATED,))
+
+RequestHeaders = CIMultiDictProxy[str]
+
+
+class UnauthenticatedError(KschedulerError):
+    """Credentials were brought, and none was good."""
+
+
+class InvalidTokenError(KschedulerError):
+    """The token is nobody's."""
+
+
+def _utc_now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticator:
+    """`tokens` is None if there is no server to ask about them: then they say nothing."""
+
+    trust: Trust
+    tokens: TokenReviews | None = None
+    observer: AccessObserver | None = None
+    now: Callable[[], datetime.datetime] = _utc_now
+
+    async def user(self, headers: RequestHeaders, certificates: Sequence[bytes]) -> UserInfo:
+        """`certificates` is the chain in DER that the caller has shown, if any."""
+        ways: tuple[Callable[[], Awaitable[UserInfo | None]], ...] = (
+            lambda: self._by_proxy(headers, certificates),
+            lambda: self._by_certificate(certificates),
+            lambda: self._by_token(headers),
+        )
+        problems: list[str] = []
+        for way in ways:
+            try:
+                found = await way()
+            except (ApiError, DecodeError, InvalidTokenError, UntrustedCertificateError) as error:
+                problems.append(str(error))
+                continue
+            if found is not None:
+                return _authenticated(found)
+        if problems:
+            raise UnauthenticatedError(aggregate(problems))
+        return ANONYMOUS
+
+    async def _by_proxy(
+        self, headers: RequestHeaders, certificates: Sequence[bytes]
+    ) -> UserInfo | None:
+        authorities = self.trust.proxy(time.monotonic())
+        if not certificates or authorities is None:
+            return None
+        from kscheduler.serving.client_certificate import common_name, load_chain, verify
+
+        chain = load_chain(certificates)
+        verify(chain, authorities, self.now())
+        allowed = self.trust.headers.proxies
+        name = common_name(chain[0])
+        if allowed and name not in allowed:
+            raise UntrustedCertificateError(
+                f"x509: subject with cn={name} is not in the allowed list"
+            )
+        return user_in(headers, self.trust.headers)
+
+    async def _by_certificate(self, certificates: Sequence[bytes]) -> UserInfo | None:
+        authorities = self.trust.client(time.monotonic())
+        if not certificates or authorities is None:
+            return None
+        from kscheduler.serving.client_certificate import identifier, load_chain, user_of, verify
+
+        chain = load_chain(certificates)
+        if self.observer is not None:
+            left = chain[0].not_valid_after_utc - self.now()
+            self.observer.certificate_shown(left.total_seconds())
+        try:
+            verify(chain, authorities, self.now())
+        except UntrustedCertificateError as error:
+            raise UntrustedCertificateError(
+                f"verifying certificate {identifier(chain[0])} failed: {error}"
+            ) from error
+        return user_of(chain[0])
+
+    async def _by_token(self, headers: RequestHeaders) -> UserInfo | None:
+        token = bearer_token(headers.get("Authorization", ""))
+        if self.tokens is None or not token:
+            return None
+        user = await self.tokens.user(token)
+        if user is None:
+            raise InvalidTokenError("invalid bearer token")
+        return user
+
+
+def bearer_token(header: str) -> str:
+    scheme, _, rest = header.strip().partition(" ")
+    return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
+
+
+def user_in(headers: RequestHeaders, names: Headers) -> UserInfo | None:
+    """The user a trusted proxy names in its headers."""
+    username = _first(headers, names.usernames)
+    if not username:
+        return None
+    groups = (value for name in names.groups for value in headers.getall(name, ()))
+    return UserInfo(
+        username=username,
+        uid=_first(headers, names.uids),
+        groups=tuple(filter(None, groups)),
+        extra=_extra(headers, names.extra_prefixes),
+    )
+
+
+def _first(headers: RequestHeaders, names: Sequence[str]) -> str:
+    return next(filter(None, (headers.get(name, "") for name in names)), "")
+
+
+def _extra(headers: RequestHeaders, prefixes: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for prefix in map(str.lower, prefixes):
+        for name, value in headers.items():
+            if name.lower().startswith(prefix):
+                key = unquote(name[len(prefix) :].lower())
+                found.setdefault(key, []).append(value)
+    return {key: tuple(values) for key, values in found.items()}
+
+
+def _authenticated(user: UserInfo) -> UserInfo:
+    if user.username == ANONYMOUS.username or {AUTHENTICATED, UNAUTHENTICATED} & {*user.groups}:
+        return user
+    return msgspec.structs.replace(user, groups=(*user.groups, AUTHENTICATED))
+
+
+MASTERS = "system:masters"
+
+ALLOWED = SubjectAccessReviewStatus(allowed=True)
+REFUSED = SubjectAccessReviewStatus()
+
+
+class ContradictionError(KschedulerError):
+    """The server allows and denies in one breath."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorizer:
+    """`open_paths` have no slash in front; one that ends in * stands for all that begin so."""
+
+    open_paths: Sequence[str]
+    reviews: AccessReviews | None = None
+
+    async def decide(self, user: UserInfo, verb: str, path: str) -> SubjectAccessReviewStatus:
+        """The verdict, with its reason; raises if it cannot be had, which is a no as well."""
+        if MASTERS in user.groups or self._is_open(path):
+            return ALLOWED
+        if self.reviews is None:
+            return REFUSED
+        status = await self.reviews.review(user, verb, path)
+        if status.denied and status.allowed:
+            raise ContradictionError(
+                "webhook subject access review returned both allow and deny response"
+            )
+        return status
+
+    def _is_open(self, path: str) -> bool:
+        bare = path.removeprefix("/")
+        return any(
+            bare.startswith(open_path[:-1]) if open_path.endswith("*") else bare == open_path
+            for open_path in self.open_paths
+        )

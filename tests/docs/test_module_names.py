@@ -1,0 +1,23 @@
+"""Modules that pages name exist, so that a reader who follows a page arrives."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# `state/cache.py`, `runtime/preemption/`, `tests/kit/`
+NAMED = re.compile(r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.py)?)`")
+TOPS = (ROOT, ROOT / "kscheduler")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_modules_named_on_a_page_exist(page):
+    named = set(NAMED.findall(page.read_text()))
+    missing = [
+        path
+        for path in named
+        if not any((top / path).exists() for top in (ROOT, ROOT / "kscheduler"))
+    ]
+    assert sorted(missing) == []
