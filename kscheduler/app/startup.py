@@ -37,13 +37,11 @@ from kscheduler.config.dump import to_yaml
 from kscheduler.config.emulation import BINARY, COMPONENT, release_text
 from kscheduler.config.feature_gates import FeatureGates, Stage
 from kscheduler.config.field_errors import aggregate as aggregate_fields
-from kscheduler.config.label_manifest import read_manifest
 from kscheduler.config.load import load_config_file
-from kscheduler.config.metric_selection import metric_selection
+from kscheduler.config.metric_options import metric_selection, read_manifest
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.option_checks import problems
 from kscheduler.config.options import Options
-from kscheduler.config.plugin_log import plugins_value
 from kscheduler.config.profiles import Completed, complete, named_plugins
 from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError
@@ -243,7 +241,7 @@ def log_configuration(completed: Completed) -> None:
         return
     for effective in completed.plugins.values():
         log.v(2).info(
-            "the scheduler starts to work with those plugins", Plugins=plugins_value(effective)
+            "the scheduler starts to work with those plugins", Plugins=effective.for_log()
         )
     log.v(2).info("Using component config", config=to_yaml(completed.written))
 

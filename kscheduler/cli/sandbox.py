@@ -257,7 +257,7 @@ async def run_cluster(options: SandboxOptions) -> int:
     """API server, kubelets and storage; and on them the workload and the scheduler."""
     from kscheduler.app.signals import stop_on_signals
     from kscheduler.cli.sandbox_view import introduce
-    from kscheduler.sandbox import ApiServer, Storage, default_class
+    from kscheduler.sandbox import ApiServer, VolumeControllers, default_storage_class
     from kscheduler.sandbox.kubelets import Kubelets
 
     stop = asyncio.Event()
@@ -282,9 +282,9 @@ async def run_cluster(options: SandboxOptions) -> int:
         for node in options.node_manifests:
             _create(api, node)
         if not any(manifest["kind"] == "StorageClass" for manifest in options.manifests):
-            api.objects.create(default_class())
-        storage = Storage(api.registry)
-        async with _running(kubelets.run(), "kubelets"), _running(storage.run(), "storage"):
+            api.objects.create(default_storage_class())
+        volumes = VolumeControllers(api.registry)
+        async with _running(kubelets.run(), "kubelets"), _running(volumes.run(), "storage"):
             introduce(api.url, options.kubeconfig, server_only=options.server_only)
             async with _running(apply_manifests(api, options), "workload") as applying:
                 if not options.server_only:

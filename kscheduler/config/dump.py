@@ -79,6 +79,31 @@ def _float32(value: float) -> int | float:
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
+def internal_json(value: object) -> object:
+    """A value as the JSON of upstream's internal types, ready to be written: capitalised names,
+    nothing left out, a list without entries null. Some error messages show this form.
+    """
+    match value:
+        case RawArgs():
+            return plain(parse_json(value.text.encode()))
+        case Model():
+            members = {}
+            for field in wire_fields(type(value)):
+                if field.attr:
+                    member = getattr(value, field.attr)
+                    is_unset = isinstance(field.type, ListOf) and not member
+                    members[field.internal] = None if is_unset else internal_json(member)
+            return members
+        case Duration():
+            return str(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case tuple():
+            return [internal_json(item) for item in value]
+        case _:
+            return value
+
+
 class _Dumper(yaml.SafeDumper):
     """Scalars in go-yaml's spelling and quotes; every one is text by the time it is emitted."""
 

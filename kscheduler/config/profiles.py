@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kscheduler import logs
 from kscheduler.config.catalog import Catalog
@@ -20,6 +21,7 @@ from kscheduler.config.model import (
     KubeSchedulerProfile,
     Plugin,
     PluginConfig,
+    Plugins,
     PluginSet,
 )
 from kscheduler.config.plugin_args import Gates
@@ -47,6 +49,25 @@ class EffectivePlugins:
 
     def __getitem__(self, point: Point) -> tuple[str, ...]:
         return self.by_point[point]
+
+    def for_log(self) -> dict[str, Any]:
+        """The plugins as the start-up line at verbosity 2 shows upstream's struct: every point by
+        its Go name, in the order of the configuration's fields; multiPoint is spread by now.
+        """
+        weights_of = {
+            Point.SCORE: self.score_weights,
+            Point.PLACEMENT_SCORE: self.placement_score_weights,
+        }
+        enabled: dict[str, list[dict[str, Any]]] = {
+            point.attr: [
+                {"Name": name, "Weight": weights_of.get(point, {}).get(name, 0)} for name in names
+            ]
+            for point, names in self.by_point.items()
+        }
+        return {
+            attr.title().replace("_", ""): {"Enabled": enabled.get(attr) or None, "Disabled": None}
+            for attr in Plugins.model_fields
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from kscheduler.api.resource_names import is_extended
 from kscheduler.api.validation import label_key_errors
 from kscheduler.config.catalog import Catalog
+from kscheduler.config.dump import internal_json
 from kscheduler.config.field_errors import (
     FieldError,
     Named,
@@ -19,7 +20,6 @@ from kscheduler.config.field_errors import (
     invalid,
     required,
 )
-from kscheduler.config.internal_json import internal_json
 from kscheduler.config.model import (
     ClientConnectionConfiguration,
     Extender,

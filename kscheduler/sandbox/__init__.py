@@ -16,12 +16,12 @@ agreed with our own misunderstandings.
 """
 
 from kscheduler.sandbox.access.users import ADMIN, ANONYMOUS, User, read_token_file
+from kscheduler.sandbox.controllers.volumes import VolumeControllers, default_storage_class
 from kscheduler.sandbox.kubelets import Kubelets, NodeShape, node_manifest
 from kscheduler.sandbox.objects import Objects
-from kscheduler.sandbox.rest.exchange import Exchange
+from kscheduler.sandbox.rest.request import Exchange
 from kscheduler.sandbox.server import ApiServer
 from kscheduler.sandbox.status import StatusError
-from kscheduler.sandbox.storage import Storage, default_class
 
 __all__ = [
     "ADMIN",
@@ -32,9 +32,9 @@ __all__ = [
     "NodeShape",
     "Objects",
     "StatusError",
-    "Storage",
     "User",
-    "default_class",
+    "VolumeControllers",
+    "default_storage_class",
     "node_manifest",
     "read_token_file",
 ]

@@ -1,42 +1,189 @@
-"""What a new cluster contains before anybody has done anything."""
+"""Bootstrap objects: the content of a new cluster.
+
+Namespaces with their service accounts, the system priority classes, the roles and bindings every
+cluster starts with (as far as a scheduler's users need them), and the ConfigMap that tells other
+servers how to authenticate clients.
+"""
 
 from __future__ import annotations
 
-from kscheduler.sandbox.access.bootstrap_roles import bootstrap_objects
-from kscheduler.sandbox.housekeeping import ensure_service_account
+from collections.abc import Iterator
+
+from kscheduler.sandbox.controllers.namespaces import ensure_service_account
 from kscheduler.sandbox.kinds.small_kinds import SYSTEM_PRIORITIES
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import BY_KIND, BY_NAME, NAMESPACES, PRIORITY_CLASSES
+from kscheduler.sandbox.store import Object
 
-_RBAC = "rbac.authorization.k8s.io/v1"
-_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 AUTHENTICATION_CONFIG = "extension-apiserver-authentication"
+_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_RBAC = "rbac.authorization.k8s.io"
+_READ = ("get", "list", "watch")
+_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+_DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
+_METRICS = ("/metrics", "/metrics/slis", "/healthz", "/healthz/*", "/livez", "/livez/*")
+_STATUS = ("/flagz", "/statusz")
+SCHEDULER = "system:kube-scheduler"
+
+
+def _rule(
+    verbs: tuple[str, ...], group: str, *resources: str, names: tuple[str, ...] = ()
+) -> Object:
+    rule: Object = {"verbs": list(verbs), "apiGroups": [group], "resources": list(resources)}
+    if names:
+        rule["resourceNames"] = list(names)
+    return rule
+
+
+def _paths(*paths: str) -> Object:
+    return {"verbs": ["get"], "nonResourceURLs": list(paths)}
+
+
+CLUSTER_ROLES: dict[str, tuple[Object, ...]] = {
+    "cluster-admin": (
+        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+        {"verbs": ["*"], "nonResourceURLs": ["*"]},
+    ),
+    "system:discovery": (_paths(*_HEALTH, *_DISCOVERY),),
+    "system:public-info-viewer": (_paths(*_HEALTH),),
+    "system:basic-user": (
+        _rule(
+            ("create",),
+            "authorization.k8s.io",
+            "selfsubjectaccessreviews",
+            "selfsubjectrulesreviews",
+        ),
+        _rule(("create",), "authentication.k8s.io", "selfsubjectreviews"),
+    ),
+    "system:monitoring": (_paths(*_METRICS, "/readyz", "/readyz/*", *_STATUS),),
+    "system:auth-delegator": (
+        _rule(("create",), "authentication.k8s.io", "tokenreviews"),
+        _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
+    ),
+    SCHEDULER: (
+        _rule(("create", "patch", "update"), "", "events"),
+        _rule(("create", "patch", "update"), "events.k8s.io", "events"),
+        _rule(("create",), "coordination.k8s.io", "leases"),
+        _rule(
+            ("get", "list", "update", "watch"),
+            "coordination.k8s.io",
+            "leases",
+            names=("kube-scheduler",),
+        ),
+        _rule(
+            ("create", "delete", "deletecollection", "patch", "update", *_READ),
+            "coordination.k8s.io",
+            "leasecandidates",
+        ),
+        _rule(_READ, "", "nodes", "namespaces", "services", "replicationcontrollers"),
+        _rule(("delete", *_READ), "", "pods"),
+        _rule(("create",), "", "bindings", "pods/binding"),
+        _rule(("patch", "update"), "", "pods/status"),
+        _rule(("update",), "", "pods/finalizers"),
+        _rule(_READ, "apps", "replicasets", "statefulsets"),
+        _rule(_READ, "policy", "poddisruptionbudgets"),
+        _rule(_READ, "", "persistentvolumeclaims", "persistentvolumes"),
+        _rule(
+            _READ,
+            "storage.k8s.io",
+            "csinodes",
+            "csidrivers",
+            "csistoragecapacities",
+            "volumeattachments",
+        ),
+        _rule(_READ, "resource.k8s.io", "deviceclasses", "resourceslices", "devicetaintrules"),
+        _rule(("create", "delete", "patch", "update", *_READ), "resource.k8s.io", "resourceclaims"),
+        _rule(("patch", "update", *_READ), "resource.k8s.io", "resourceclaims/status"),
+        _rule(("patch", "update"), "resource.k8s.io", "resourceclaims/binding"),
+        _rule(_READ, "scheduling.k8s.io", "podgroups", "compositepodgroups"),
+        _rule(
+            ("patch", "update"),
+            "scheduling.k8s.io",
+            "podgroups/status",
+            "compositepodgroups/status",
+        ),
+        _rule(("create",), "authentication.k8s.io", "tokenreviews"),
+        _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
+    ),
+    "system:volume-scheduler": (
+        _rule(("patch", "update", *_READ), "", "persistentvolumeclaims", "persistentvolumes"),
+        _rule(_READ, "storage.k8s.io", "storageclasses"),
+    ),
+}
+
+_USER, _GROUP = "User", "Group"
+_AUTHENTICATED = (_GROUP, "system:authenticated")
+CLUSTER_ROLE_BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
+    "cluster-admin": ((_GROUP, "system:masters"),),
+    "system:discovery": (_AUTHENTICATED,),
+    "system:basic-user": (_AUTHENTICATED,),
+    "system:public-info-viewer": (_AUTHENTICATED, (_GROUP, "system:unauthenticated")),
+    "system:monitoring": ((_GROUP, "system:monitoring"),),
+    SCHEDULER: ((_USER, SCHEDULER),),
+    "system:volume-scheduler": ((_USER, SCHEDULER),),
+}
+
+# In kube-system, each bound to the scheduler.
+ROLES: dict[str, tuple[Object, ...]] = {
+    "extension-apiserver-authentication-reader": (
+        _rule(_READ, "", "configmaps", names=(AUTHENTICATION_CONFIG,)),
+    ),
+    "system::leader-locking-kube-scheduler": (
+        _rule(("create", "update", *_READ), "coordination.k8s.io", "leases", "leasecandidates"),
+    ),
+}
 
 
 def create_initial_objects(registry: Registry, client_ca: bytes = b"") -> None:
-    """Namespaces, system priorities, roles, and where to learn about client certificates."""
+    """Create everything; `client_ca` is the PEM of the authority that signs client certificates."""
     for name in _NAMESPACES:
         registry.create(NAMESPACES, "", {"metadata": {"name": name}})
         ensure_service_account(registry, name)
     for name, value in SYSTEM_PRIORITIES.items():
         registry.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
-    for item in bootstrap_objects():
-        resource = BY_KIND[_RBAC, item["kind"]]
+    for item in _rbac_objects():
+        resource = BY_KIND[f"{_RBAC}/v1", item["kind"]]
         registry.create(resource, item["metadata"].get("namespace", ""), item)
-    config = {"metadata": {"name": AUTHENTICATION_CONFIG}, "data": _authentication(client_ca)}
+    authentication: dict[str, str] = {}
+    if client_ca:
+        authority = client_ca.decode()
+        authentication = {
+            "client-ca-file": authority,
+            "requestheader-client-ca-file": authority,
+            "requestheader-allowed-names": '["front-proxy-client"]',
+            "requestheader-username-headers": '["X-Remote-User"]',
+            "requestheader-group-headers": '["X-Remote-Group"]',
+            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+        }
+    config = {"metadata": {"name": AUTHENTICATION_CONFIG}, "data": authentication}
     registry.create(BY_NAME["configmaps"], "kube-system", config)
 
 
-def _authentication(client_ca: bytes) -> dict[str, str]:
-    """How components recognise who comes to them with a certificate or through a front proxy."""
-    if not client_ca:
-        return {}
-    authority = client_ca.decode()
+def _rbac_objects() -> Iterator[Object]:
+    """Roles before the bindings that name them."""
+    for name, rules in CLUSTER_ROLES.items():
+        yield {"kind": "ClusterRole", "metadata": _about(name), "rules": list(rules)}
+    for name, subjects in CLUSTER_ROLE_BINDINGS.items():
+        yield _binding("ClusterRoleBinding", "ClusterRole", name, subjects, _about(name))
+    for name, rules in ROLES.items():
+        about = _about(name) | {"namespace": "kube-system"}
+        yield {"kind": "Role", "metadata": about, "rules": list(rules)}
+        yield _binding("RoleBinding", "Role", name, ((_USER, SCHEDULER),), about)
+
+
+def _binding(
+    kind: str, role_kind: str, name: str, subjects: tuple[tuple[str, str], ...], about: Object
+) -> Object:
     return {
-        "client-ca-file": authority,
-        "requestheader-client-ca-file": authority,
-        "requestheader-allowed-names": '["front-proxy-client"]',
-        "requestheader-username-headers": '["X-Remote-User"]',
-        "requestheader-group-headers": '["X-Remote-Group"]',
-        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+        "kind": kind,
+        "metadata": dict(about),
+        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": name},
+        "subjects": [
+            {"apiGroup": _RBAC, "kind": subject, "name": who} for subject, who in subjects
+        ],
     }
+
+
+def _about(name: str) -> Object:
+    return {"name": name, "labels": dict(_LABELS)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -17,31 +18,38 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from kscheduler.sandbox import bootstrap
-from kscheduler.sandbox.access.certificates import Authority, KeyPair, serving_context
-from kscheduler.sandbox.access.kubeconfig import make_kubeconfig, write_private
-from kscheduler.sandbox.access.rbac import Rbac
-from kscheduler.sandbox.access.reviews import Reviews
+from kscheduler.sandbox.access.authorization import Rbac, Reviews
+from kscheduler.sandbox.access.credentials import (
+    Authority,
+    KeyPair,
+    make_kubeconfig,
+    serving_context,
+    write_private,
+)
 from kscheduler.sandbox.access.users import ADMIN, ANONYMOUS, UNSECURED, User, Users
 from kscheduler.sandbox.admission import Admission
-from kscheduler.sandbox.housekeeping import EVENT_TTL_SECONDS, Housekeeping
+from kscheduler.sandbox.controllers.namespaces import (
+    EVENT_TTL_SECONDS,
+    NamespaceController,
+    expire_events,
+)
 from kscheduler.sandbox.kinds import STRATEGIES
 from kscheduler.sandbox.objects import Objects
 from kscheduler.sandbox.registry import Registry
-from kscheduler.sandbox.rest.exchange import Exchange, refusal
-from kscheduler.sandbox.rest.gate import Gate
-from kscheduler.sandbox.rest.other_paths import answer_path, not_found
-from kscheduler.sandbox.rest.resource_api import Answer, ResourceApi
-from kscheduler.sandbox.rest.target import parse_target
-from kscheduler.sandbox.rest.watch_stream import Watch, Watches
+from kscheduler.sandbox.rest.discovery import answer_path, not_found
+from kscheduler.sandbox.rest.filters import AccessFilter
+from kscheduler.sandbox.rest.handlers import Answer, ResourceHandlers
+from kscheduler.sandbox.rest.request import Exchange, error_answer, parse_request_info
+from kscheduler.sandbox.rest.watch import QUEUE, Watch, Watches
 from kscheduler.sandbox.status import StatusError, too_large
 from kscheduler.sandbox.store import HISTORY, Store
-from kscheduler.sandbox.watch import QUEUE
 
 Interceptor = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | None]]
 ExchangeHook = Callable[[Exchange], None]
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 BOOKMARK_SECONDS = 60.0
+_EVENT_SWEEP_SECONDS = 60.0
 _SHUTDOWN_SECONDS = 1.0
 
 
@@ -81,20 +89,21 @@ class ApiServer:
         self.hooks: list[ExchangeHook] = []
         self._watches = Watches(self.registry, queue=watch_queue)
         self._bookmark_seconds = bookmark_seconds
-        self._gate = Gate(
+        self._filter = AccessFilter(
             self.users,
             Rbac(self.store),
             authorizes=authorization,
             anonymous=anonymous or (ANONYMOUS if tls else UNSECURED),
         )
-        self._resources = ResourceApi(
+        self._handlers = ResourceHandlers(
             self.registry,
             self._watches,
-            Reviews(self.users, self._gate.decide),
+            Reviews(self.users, self._filter.decide),
             streams_lists=streams_lists,
             copies_topology="PodTopologyLabels" in admission.plugins,
         )
-        self._housekeeping = Housekeeping(self.registry, event_ttl_seconds=event_ttl_seconds)
+        self._namespaces = NamespaceController(self.registry)
+        self._event_ttl_seconds = event_ttl_seconds
         self._tasks: list[asyncio.Task[None]] = []
         self._runner: web.ServerRunner | None = None
         self._host, self._port = "127.0.0.1", 0
@@ -108,7 +117,8 @@ class ApiServer:
         await self.listen()
         loop = asyncio.get_running_loop()
         self._tasks = [
-            loop.create_task(self._housekeeping.run(), name="sandbox/housekeeping"),
+            loop.create_task(self._namespaces.run(), name="sandbox/namespaces"),
+            loop.create_task(self._expire_events(), name="sandbox/events"),
             loop.create_task(self._send_bookmarks(), name="sandbox/bookmarks"),
         ]
 
@@ -179,11 +189,11 @@ class ApiServer:
     @property
     def streams_lists(self) -> bool:
         """Whether `sendInitialEvents` is served; older servers answer it with 422."""
-        return self._resources.streams_lists
+        return self._handlers.streams_lists
 
     @streams_lists.setter
     def streams_lists(self, value: bool) -> None:
-        self._resources.streams_lists = value
+        self._handlers.streams_lists = value
 
     def client_certificate(self, user: User) -> KeyPair:
         assert self.authority is not None, "client certificates need TLS"
@@ -205,7 +215,7 @@ class ApiServer:
             exchange.body = await _body(request)
             answer = await self._answer(request, exchange)
         except StatusError as error:
-            answer = refusal(error)
+            answer = error_answer(error)
         self._report(exchange, 200 if isinstance(answer, Watch) else answer.status)
         if isinstance(answer, Watch):
             return await answer.send(request)
@@ -232,15 +242,20 @@ class ApiServer:
     async def _answer(self, request: web.BaseRequest, exchange: Exchange) -> Answer:
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
-        exchange.user = self._gate.admit(exchange, certificate)
-        target = parse_target(exchange.path)
-        verb = target.verb(exchange.method, exchange.query) if target else ""
-        self._gate.authorize(exchange, target, verb)
-        if target is not None:
-            return await self._resources.answer(exchange, target, verb)
+        exchange.user = self._filter.authenticate(exchange, certificate)
+        info = parse_request_info(exchange.path)
+        verb = info.verb(exchange.method, exchange.query) if info else ""
+        self._filter.authorize(exchange, info, verb)
+        if info is not None:
+            return await self._handlers.handle(exchange, info, verb)
         if exchange.method not in ("GET", "HEAD"):
             return not_found(exchange.path)
         return await answer_path(exchange, f"{self._host}:{self._port}")
+
+    async def _expire_events(self) -> None:
+        while True:
+            await asyncio.sleep(_EVENT_SWEEP_SECONDS)
+            expire_events(self.registry, time.time(), self._event_ttl_seconds)
 
     async def _send_bookmarks(self) -> None:
         while True:

@@ -35,7 +35,7 @@ from kscheduler.cli.command_line import parse
 from kscheduler.cli.flags import GROUPS, OWN
 from kscheduler.errors import KschedulerError
 from kscheduler.sandbox import ApiServer, User
-from kscheduler.sandbox.access.certificates import Authority, KeyPair
+from kscheduler.sandbox.access.credentials import Authority, KeyPair
 from tests.kit.ports import free_port
 
 CASES = Path(__file__).parent / "cases" / "endpoints.jsonl.gz"

@@ -9,7 +9,7 @@ from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.storage import CSINode, StorageClass, VolumeAttachment
 from kscheduler.framework.status import Code
 from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
-from kscheduler.plugins.node_volume_limits.attached import Attached, DriverColumns
+from kscheduler.plugins.node_volume_limits.attached_volumes import AttachedVolumes, DriverColumns
 from kscheduler.state.what_if import PodsByRow, WhatIf
 from tests.plugins.machines import UNSCHEDULABLE, make_node, prepared, rejected
 from tests.plugins.topologies import make_pod
@@ -339,7 +339,7 @@ class Volumes(RuleBasedStateMachine):
     def columns_equal_those_worked_out_anew(self):
         kept, view = self.plugin._attached, self.cluster.nodes
         kept.refresh(view)
-        fresh = Attached(self.cluster.informers, self.plugin._resolver)
+        fresh = AttachedVolumes(self.cluster.informers, self.plugin._resolver)
         fresh.refresh(view)
         assert kept.rows == fresh.rows
         assert np.array_equal(kept.has_csi_node, fresh.has_csi_node)

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.sandbox.rest.protobuf import ProtobufError, decode
-from kscheduler.sandbox.rest.protobuf_messages import KINDS, MESSAGES
+from kscheduler.sandbox.rest.protobuf import KINDS, MESSAGES, ProtobufError, decode
 from tests.sandbox.manifests import PODS, pod_manifest
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"

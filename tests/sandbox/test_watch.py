@@ -5,11 +5,11 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.sandbox.representation import plain
 from kscheduler.sandbox.resources import BY_NAME
+from kscheduler.sandbox.rest.representation import plain
+from kscheduler.sandbox.rest.watch import Watcher
 from kscheduler.sandbox.selection import parse_selection
 from kscheduler.sandbox.store import Store
-from kscheduler.sandbox.watch import Watcher
 from tests.kit.polling import until
 from tests.sandbox.manifests import NODES, PODS, pod_manifest
 
@@ -168,7 +168,7 @@ def make_collection():
 def follow(collection, since, selector="", **options):
     selection = parse_selection(CONFIG_MAPS, "", {"labelSelector": selector})
     watcher = Watcher(selection, plain(CONFIG_MAPS), **options)
-    watcher.follow(collection, since)
+    watcher.subscribe(collection, since)
     return watcher
 
 
@@ -193,7 +193,7 @@ async def test_what_is_there_already_does_not_count_against_the_bound():
     selection = parse_selection(CONFIG_MAPS, "", {})
     watcher = Watcher(selection, plain(CONFIG_MAPS), queue=3)
     watcher.send_existing(collection)
-    watcher.follow(collection, None)
+    watcher.subscribe(collection, None)
     watcher.bookmark(store.version, ends_initial_events=True)
     lines = b"".join([await watcher.batch() for _ in range(4)]).splitlines()
     assert len(lines) == 1201

@@ -1,13 +1,14 @@
 """NodeVolumeLimits: a driver attaches only so many volumes to a node.
 
-In: pods, their claims, and what drivers say about nodes. Out: where one more volume is too many, or
-the driver is missing.
+In: pods, their claims, and what drivers publish about nodes. Out: nodes where one more volume is
+too many, or the driver is missing.
 
-    volumes     the volumes of a driver that a pod brings along
-    attached    how many of them each row has, brought up to date as objects change
-    plugin      what follows for a pod
+    plugin             the extension points, and the events that wake a rejected pod
+    volumes            the volumes that drivers attach for a pod
+    attached_volumes   how many of them each row has, brought up to date as objects change
 
-Invariant: the columns of `attached` equal those worked out from scratch, for any order of changes.
+Open `plugin` first. Invariant: the columns of `attached_volumes` equal those worked out from
+scratch, for any order of changes.
 """
 
 from kscheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits

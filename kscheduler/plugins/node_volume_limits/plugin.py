@@ -1,7 +1,7 @@
 """NodeVolumeLimits: no more volumes on a node than its drivers can attach.
 
 Mirrors pkg/scheduler/framework/plugins/nodevolumelimits. Differs: of several drivers that are
-missing on a node the first the pod names is told, where upstream leaves that to chance.
+missing on a node the first the pod names is reported, where upstream leaves that to chance.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import SKIP, Code, Mask, Rejection, Status, unschedulable
 from kscheduler.plugins.helper import signers
-from kscheduler.plugins.node_volume_limits.attached import Attached, RowVolumes
+from kscheduler.plugins.node_volume_limits.attached_volumes import AttachedVolumes, RowVolumes
 from kscheduler.plugins.node_volume_limits.volumes import (
     Attachable,
     PodVolumes,
-    Resolver,
+    VolumeResolver,
     claims_of,
     inline_driver,
     may_be_attached,
@@ -56,14 +56,13 @@ TOO_MANY = "node(s) exceed max volume count"
 
 
 class NewVolumes(NamedTuple):
-    """What the pod would bring to a node, with a CSINode and without; and who is there now.
+    """Volumes of the pod on nodes with a CSINode and on nodes without."""
 
-    Without it is None where every node has one.
-    """
-
-    registered: PodVolumes
-    unregistered: PodVolumes | None
-    there: Occupancy
+    with_csi_node: PodVolumes
+    # None where every node has one.
+    without_csi_node: PodVolumes | None
+    # Pods on nodes when the attached volumes were counted.
+    counted: Occupancy
 
 
 @plugin(
@@ -82,8 +81,8 @@ class NodeVolumeLimits:
     def __init__(self, args: None, handle: Handle) -> None:
         self._handle = handle
         self._drivers = handle.listers.lister(CSIDriver)
-        self._resolver = Resolver(handle.listers)
-        self._attached = Attached(handle.listers, self._resolver)
+        self._resolver = VolumeResolver(handle.listers)
+        self._attached = AttachedVolumes(handle.listers, self._resolver)
         self._needs_driver = handle.gates.enabled("VolumeLimitScaling")
         self._passes_resizes = handle.gates.enabled("InPlacePodVerticalScalingSchedulerPreemption")
 
@@ -96,56 +95,62 @@ class NodeVolumeLimits:
         return None
 
     def _new_volumes(self, pod: PodInfo) -> NewVolumes:
-        # Nodes may be a what-if; counted is what is there, and differences are looked at.
-        there = self._handle.snapshot()
-        self._attached.refresh(there)
-        of_pod, unregistered = self._resolver.of_pod, None
-        if np.count_nonzero(self._attached.has_csi_node) < there.total:
-            unregistered = of_pod(pod.pod, is_new=True, has_csi_node=False)
-        registered = of_pod(pod.pod, is_new=True, has_csi_node=True)
-        return NewVolumes(registered, unregistered, there.occupancy)
+        # Nodes may be a what-if: volumes are counted as of the snapshot, and Filter looks at the
+        # nodes that differ from it.
+        snapshot = self._handle.snapshot()
+        self._attached.refresh(snapshot)
+        of_pod, without_csi_node = self._resolver.of_pod, None
+        if np.count_nonzero(self._attached.has_csi_node) < snapshot.total:
+            without_csi_node = of_pod(pod.pod, is_new=True, has_csi_node=False)
+        with_csi_node = of_pod(pod.pod, is_new=True, has_csi_node=True)
+        return NewVolumes(with_csi_node, without_csi_node, snapshot.occupancy)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
         new, mask = cycle.get(NewVolumes) or self._new_volumes(pod), nodes.valid
-        if new.unregistered is not None:
+        if new.without_csi_node is not None:
             mask = _at(nodes, self._attached.has_csi_node)
-            yield from self._without_limits(new.unregistered, nodes.valid & ~mask, nodes)
-        mask = yield from self._without_limits(new.registered, mask, nodes)
-        if new.registered.problem is None and new.registered.attachable:
-            yield from self._count(new.registered.attachable, mask, nodes, new.there)
+            yield from self._check_drivers(new.without_csi_node, nodes.valid & ~mask, nodes)
+        mask = yield from self._check_drivers(new.with_csi_node, mask, nodes)
+        if new.with_csi_node.problem is None and new.with_csi_node.attachable:
+            yield from self._check_limits(new.with_csi_node.attachable, mask, nodes, new.counted)
 
-    def _without_limits(
+    def _check_drivers(
         self, new: PodVolumes, mask: Mask, nodes: Nodes
     ) -> Generator[Rejection, None, Mask]:
-        """What is wrong whatever is attached already; returns who is left."""
+        """Rejections whatever is attached already; returns the mask of nodes that are left."""
         if new.problem is not None:
             yield Rejection(mask, new.problem.code, new.problem.message)
             return mask
-        for driver in dict.fromkeys(new.attachable.values()):
-            if self._is_needed(driver):
-                columns = self._attached.driver(driver)
+        if not self._needs_driver:
+            return mask
+        for name in dict.fromkeys(new.attachable.values()):
+            driver = self._drivers.get(name)
+            if driver is not None and driver.spec.prevent_pod_scheduling_if_missing:
+                columns = self._attached.driver(name)
                 missing = mask if columns is None else mask & ~_at(nodes, columns.installed)
-                yield unschedulable(missing, f"{driver} CSI driver is not installed on the node")
+                yield unschedulable(missing, f"{name} CSI driver is not installed on the node")
                 mask = mask & ~missing
         return mask
 
-    def _is_needed(self, name: str) -> bool:
-        """Whether pods must not go where this driver is not."""
-        if not self._needs_driver:
-            return False
-        driver = self._drivers.get(name)
-        return driver is not None and bool(driver.spec.prevent_pod_scheduling_if_missing)
-
-    def _count(
-        self, new: Attachable, mask: Mask, nodes: Nodes, there: Occupancy
+    def _check_limits(
+        self, new: Attachable, mask: Mask, nodes: Nodes, counted: Occupancy
     ) -> Iterator[Rejection]:
         too_many = _at(nodes, self._too_many(new))
-        problems = self._problems(nodes)
-        if nodes.occupancy is not there:
+        # By position among these nodes, why volumes of the pods there cannot be counted.
+        problems: dict[int, str] = {}
+        if self._attached.problems:
+            known = self._attached.problems
+            rows = enumerate(nodes.rows.tolist())
+            problems = {position: known[row] for position, row in rows if row in known}
+        if nodes.occupancy is not counted:
+            # In a what-if nodes with other pods are counted again, one by one.
             mask = mask & _at(nodes, self._attached.has_limits)
             too_many = too_many.copy()
-            for position in _supposed(mask, nodes, there):
-                found = self._attached.with_pods(int(nodes.rows[position]), nodes.pods(position))
+            for position in np.flatnonzero(mask).tolist():
+                row = int(nodes.rows[position])
+                if nodes.occupancy.pods(row) is counted.pods(row):
+                    continue
+                found = self._attached.with_pods(row, nodes.pods(position))
                 too_many[position] = _exceeds(new, found)
                 problems[position] = found.problem
         for problem in dict.fromkeys(filter(None, problems.values())):
@@ -156,16 +161,12 @@ class NodeVolumeLimits:
         if too_many.any():
             yield unschedulable(too_many & mask, TOO_MANY)
 
-    def _problems(self, nodes: Nodes) -> dict[int, str]:
-        """By position, what is wrong with volumes of pods that are there."""
-        known = self._attached.problems
-        if not known:
-            return {}
-        rows = enumerate(nodes.rows.tolist())
-        return {position: known[row] for position, row in rows if row in known}
-
     def _too_many(self, new: Attachable) -> Mask:
-        """Of all rows, those where what is there and what comes is more than the limit."""
+        """By row of the whole table, whether attached and new volumes are more than the limit.
+
+        Costs one comparison per driver, and a look at each row where one of the very volumes is
+        attached already.
+        """
         attached = self._attached
         too_many: Mask | None = None
         by_driver: dict[str, list[str]] = {}
@@ -200,17 +201,8 @@ class NodeVolumeLimits:
 
 
 def _at(nodes: Nodes, column: Mask) -> Mask:
-    """Of a column over all rows, the part for these nodes."""
+    """The part of a column over all rows that is for these nodes."""
     return column if nodes.whole is nodes else column.take(nodes.rows)
-
-
-def _supposed(mask: Mask, nodes: Nodes, there: Occupancy) -> Iterator[int]:
-    """Positions in a what-if whose pods are not those that are there."""
-    supposed = nodes.occupancy
-    for position in np.flatnonzero(mask).tolist():
-        row = int(nodes.rows[position])
-        if supposed.pods(row) is not there.pods(row):
-            yield position
 
 
 def _exceeds(new: Attachable, there: RowVolumes) -> bool:

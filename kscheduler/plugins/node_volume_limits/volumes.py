@@ -1,4 +1,4 @@
-"""The volumes that drivers have to attach for a pod.
+"""Volumes that CSI drivers have to attach for a pod.
 
 Whether volumes of former in-tree plugins count depends on the node: there must be a CSINode.
 """
@@ -25,20 +25,23 @@ from kscheduler.gotext.strconv import quote
 
 NO_NAME = "PersistentVolumeClaim had no name"
 
-# Which driver each volume is attached by; a volume is known by `driver/handle`.
+# By volume, `driver/handle`, the driver that attaches it.
 Attachable = Mapping[str, str]
 
 
 @dataclass(slots=True)
 class PodVolumes:
-    """Of a pod that is on a node already claims may be gone; one that is new needs them all."""
+    """Volumes of one pod that drivers attach, up to the first problem.
+
+    Claims of a pod that is on a node already may be gone; a new pod needs them all.
+    """
 
     attachable: dict[str, str] = field(default_factory=dict)
     problem: Status | None = None
 
 
 def may_be_attached(pod: Pod) -> bool:
-    """Whether there is a volume that a driver may have to attach."""
+    """Whether the pod has a volume that a driver may have to attach."""
     return any(
         volume.persistent_volume_claim is not None
         or volume.ephemeral is not None
@@ -48,7 +51,7 @@ def may_be_attached(pod: Pod) -> bool:
 
 
 def inline_driver(volume: Volume) -> str | None:
-    """Who took over from the in-tree plugin of a volume without a claim."""
+    """The CSI driver that took over from the in-tree plugin of a volume without a claim."""
     migration = migration_of(volume)
     if migration is not None:
         return migration.driver
@@ -63,21 +66,20 @@ _NEVER_COUNTED = (
 _NEVER_COUNTED_PLUGINS = frozenset(("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"))
 
 
-class Resolver:
+class VolumeResolver:
     def __init__(self, listers: Listers) -> None:
         self._claims = listers.lister(PersistentVolumeClaim)
         self._volumes = listers.lister(PersistentVolume)
         self._classes = listers.lister(StorageClass)
-        # Volumes that are still to be made must not be taken for any that are there.
+        # Volumes that are still to be provisioned get handles that no existing volume has.
         self._prefix = secrets.token_hex(16)
 
     def of_pod(self, pod: Pod, *, is_new: bool, has_csi_node: bool) -> PodVolumes:
-        """What is found up to the first problem."""
         found = PodVolumes()
         for volume in pod.spec.volumes:
             name = claim_name(pod.name, volume)
             if name is None:
-                added = _inline(volume) if has_csi_node else None
+                added = _inline_volume(volume) if has_csi_node else None
             else:
                 added = self._claimed(pod, volume, name, is_new=is_new, has_csi_node=has_csi_node)
             if isinstance(added, Status):
@@ -91,6 +93,7 @@ class Resolver:
     def _claimed(
         self, pod: Pod, volume: Volume, name: str, *, is_new: bool, has_csi_node: bool
     ) -> tuple[str, str] | Status | None:
+        """Driver and handle of the volume behind a claim; None if no driver attaches it."""
         if not name:
             return failed(NO_NAME)
         claim = self._claims.get(f"{pod.namespace}/{name}")
@@ -103,28 +106,23 @@ class Resolver:
             problem = ownership_problem(pod, claim)
             if problem is not None:
                 return failed(problem)
-        return self._of_claim(claim, has_csi_node=has_csi_node)
-
-    def _of_claim(
-        self, claim: PersistentVolumeClaim, *, has_csi_node: bool
-    ) -> tuple[str, str] | None:
-        volume = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
-        if volume is None:
-            return self._to_be_made(claim, has_csi_node=has_csi_node)
-        source = volume.spec.csi
+        bound = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+        if bound is None:
+            return self._to_be_provisioned(claim, has_csi_node=has_csi_node)
+        source = bound.spec.csi
         if source is None:
-            migration = migration_of(volume) if has_csi_node else None
+            migration = migration_of(bound) if has_csi_node else None
             if migration is None:
                 return None
             try:
-                source = translated(volume, migration).spec.csi
+                source = translated(bound, migration).spec.csi
             except TranslationError:
                 return None
         if source is None or not source.driver or not source.volume_handle:
             return None
         return source.driver, source.volume_handle
 
-    def _to_be_made(
+    def _to_be_provisioned(
         self, claim: PersistentVolumeClaim, *, has_csi_node: bool
     ) -> tuple[str, str] | None:
         of_class = self._classes.get(class_of_claim(claim))
@@ -136,7 +134,7 @@ class Resolver:
         return driver or of_class.provisioner, f"{self._prefix}-{claim.key}"
 
 
-def _inline(volume: Volume) -> tuple[str, str] | Status | None:
+def _inline_volume(volume: Volume) -> tuple[str, str] | Status | None:
     migration = migration_of(volume)
     if migration is None:
         return None
@@ -147,7 +145,7 @@ def _inline(volume: Volume) -> tuple[str, str] | Status | None:
 
 
 def claims_of(pod: Pod) -> Iterator[str]:
-    """`namespace/name` of all claims, those of ephemeral volumes included."""
+    """Keys, `namespace/name`, of all claims, those of ephemeral volumes included."""
     for volume in pod.spec.volumes:
         name = claim_name(pod.name, volume)
         if name is not None:

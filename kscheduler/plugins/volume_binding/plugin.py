@@ -26,8 +26,8 @@ from kscheduler.api.resources import (
 )
 from kscheduler.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from kscheduler.api.volume_claims import MIGRATED_PLUGINS
+from kscheduler.config.dump import internal_json
 from kscheduler.config.field_errors import FieldError, Path, invalid
-from kscheduler.config.internal_json import internal_json
 from kscheduler.config.plugin_args import Gates, PluginArgs, UtilizationShapePoint, shape_errors
 from kscheduler.config.wire import OMIT_EMPTY, Int64
 from kscheduler.errors import KschedulerError

@@ -61,7 +61,7 @@ class Users:
         return self._by_token.get(token)
 
 
-def by_certificate(certificate: Mapping[str, Any]) -> User | None:
+def user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
     """The user a verified client certificate stands for: its CN, in the groups its O names."""
     subject = [pair for part in certificate.get("subject", ()) for pair in part]
     names = [value for key, value in subject if key == "commonName"]

@@ -9,7 +9,7 @@ taints). One that does not fit fails with OutOfcpu and the like, which makes a s
 overcommitment visible; one that fits runs after a short delay. A deleted pod ends after another.
 """
 
-from kscheduler.sandbox.kubelets.node_shape import Image, NodeShape, node_manifest
-from kscheduler.sandbox.kubelets.play import Kubelets
+from kscheduler.sandbox.kubelets.kubelet import Kubelets
+from kscheduler.sandbox.kubelets.nodes import Image, NodeShape, node_manifest
 
 __all__ = ["Image", "Kubelets", "NodeShape", "node_manifest"]

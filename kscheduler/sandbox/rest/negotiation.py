@@ -9,10 +9,9 @@ import msgspec
 import yaml
 
 from kscheduler.sandbox import status
-from kscheduler.sandbox.catalog.tables import as_table
-from kscheduler.sandbox.representation import Representation, metadata_only, plain
 from kscheduler.sandbox.resources import Resource
 from kscheduler.sandbox.rest import protobuf
+from kscheduler.sandbox.rest.representation import Representation, as_table, metadata_only, plain
 from kscheduler.sandbox.status import StatusError
 
 SERVED = ("application/json", "application/yaml")
@@ -40,8 +39,8 @@ def representation(accept: str, resource: Resource, include: str) -> Representat
     raise status.not_acceptable(SERVED)
 
 
-def discovery_version(accept: str) -> str | None:
-    """The aggregated discovery form a client asks for first, if it does."""
+def aggregated_discovery_version(accept: str) -> str | None:
+    """The version of aggregated discovery a client prefers; None for the older documents."""
     for media, parameters in _choices(accept):
         if media in _ANY:
             wanted = parameters.get("as") == "APIGroupDiscoveryList"

@@ -8,13 +8,14 @@ kind or a field that is not listed is refused, never dropped.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from kscheduler.api.timestamps import format_micro_time_ns, format_time_ns
-from kscheduler.sandbox.rest.protobuf_messages import KINDS, MESSAGES, Field
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\0"
@@ -147,3 +148,178 @@ def _signed(raw: bytes | int) -> int:
     if isinstance(raw, bytes):
         raise ProtobufError("a text or message where a number was expected")
     return raw - _TWO_64 if raw >= _TWO_64 // 2 else raw
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its JSON name and how to read it."""
+
+    name: str
+    type: str = "string"
+    is_list: bool = False
+    is_map: bool = False
+    is_pointer: bool = False
+
+
+_SCALAR_SHORTHANDS = {"": "string", "i": "int", "b": "bool", "qty": "quantity"}
+_ENTRY = re.compile(r"(\d+) (\w+)(?:: (\S+))?")
+
+_TABLE = {
+    # meta
+    "ObjectMeta": "1 name, 2 generateName, 3 namespace, 4 selfLink, 5 uid, 6 resourceVersion, "
+    "7 generation: i, 8 creationTimestamp: time, 9 deletionTimestamp: time, "
+    "10 deletionGracePeriodSeconds: i?, 11 labels: {}, 12 annotations: {}, "
+    "13 ownerReferences: [OwnerReference], 14 finalizers: [], 17 managedFields: [ManagedFields]",
+    "OwnerReference": "1 kind, 3 name, 4 uid, 5 apiVersion, 6 controller: b?, "
+    "7 blockOwnerDeletion: b?",
+    "ManagedFields": "1 manager, 2 operation, 3 apiVersion, 4 time: time, 6 fieldsType, "
+    "7 fieldsV1: json, 8 subresource",
+    "LabelSelector": "1 matchLabels: {}, 2 matchExpressions: [Requirement]",
+    "Requirement": "1 key, 2 operator, 3 values: []",
+    "Condition": "1 type, 2 status, 3 observedGeneration: i, 4 lastTransitionTime: time, "
+    "5 reason, 6 message",
+    "DeleteOptions": "1 gracePeriodSeconds: i?, 2 preconditions: Preconditions, "
+    "3 orphanDependents: b?, 4 propagationPolicy, 5 dryRun: []",
+    "Preconditions": "1 uid, 2 resourceVersion",
+    # core
+    "Namespace": "1 metadata: ObjectMeta, 2 spec: NamespaceSpec, 3 status: NamespaceStatus",
+    "NamespaceSpec": "1 finalizers: []",
+    "NamespaceStatus": "1 phase",
+    "ConfigMap": "1 metadata: ObjectMeta, 2 data: {}, 3 binaryData: {bytes}, 4 immutable: b?",
+    "Secret": "1 metadata: ObjectMeta, 2 data: {bytes}, 3 type, 4 stringData: {}, 5 immutable: b?",
+    "ServiceAccount": "1 metadata: ObjectMeta, 2 secrets: [ObjectReference], "
+    "3 imagePullSecrets: [LocalReference], 4 automountServiceAccountToken: b?",
+    "LocalReference": "1 name",
+    "ObjectReference": "1 kind, 2 namespace, 3 name, 4 uid, 5 apiVersion, 6 resourceVersion, "
+    "7 fieldPath",
+    "Binding": "1 metadata: ObjectMeta, 2 target: ObjectReference",
+    "Event": "1 metadata: ObjectMeta, 2 involvedObject: ObjectReference, 3 reason, 4 message, "
+    "5 source: EventSource, 6 firstTimestamp: time, 7 lastTimestamp: time, 8 count: i, 9 type, "
+    "10 eventTime: microtime, 11 series: EventSeries, 12 action, 13 related: ObjectReference, "
+    "14 reportingComponent, 15 reportingInstance",
+    "EventSource": "1 component, 2 host",
+    "EventSeries": "1 count: i, 2 lastObservedTime: microtime",
+    "Service": "1 metadata: ObjectMeta, 2 spec: ServiceSpec, 3 status: ServiceStatus",
+    "ServiceSpec": "1 ports: [ServicePort], 2 selector: {}, 3 clusterIP, 4 type, "
+    "5 externalIPs: [], 7 sessionAffinity, 8 loadBalancerIP, 9 loadBalancerSourceRanges: [], "
+    "10 externalName, 11 externalTrafficPolicy, 12 healthCheckNodePort: i, "
+    "13 publishNotReadyAddresses: b, 17 ipFamilyPolicy, 18 clusterIPs: [], 19 ipFamilies: [], "
+    "20 allocateLoadBalancerNodePorts: b?, 21 loadBalancerClass, 22 internalTrafficPolicy",
+    "ServicePort": "1 name, 2 protocol, 3 port: i, 4 targetPort: int-or-string, 5 nodePort: i, "
+    "6 appProtocol",
+    "ServiceStatus": "1 loadBalancer: LoadBalancer",
+    "LoadBalancer": "",
+    "PodTemplateSpec": "1 metadata: ObjectMeta, 2 spec: PodSpec",
+    "PodSpec": "2 containers: [Container], 3 restartPolicy, 4 terminationGracePeriodSeconds: i?, "
+    "5 activeDeadlineSeconds: i?, 6 dnsPolicy, 7 nodeSelector: {}, 8 serviceAccountName, "
+    "9 serviceAccount, 10 nodeName, 11 hostNetwork: b, 12 hostPID: b, 13 hostIPC: b, "
+    "14 securityContext: Nothing?, 15 imagePullSecrets: [LocalReference], 16 hostname, "
+    "17 subdomain, 19 schedulerName, 20 initContainers: [Container], "
+    "21 automountServiceAccountToken: b?, 22 tolerations: [Toleration], 24 priorityClassName, "
+    "25 priority: i?, 30 enableServiceLinks: b?, 31 preemptionPolicy, 32 overhead: {qty}, "
+    "38 schedulingGates: [LocalReference]",
+    "Container": "1 name, 2 image, 3 command: [], 4 args: [], 5 workingDir, "
+    "6 ports: [ContainerPort], 7 env: [EnvVar], 8 resources: Resources, "
+    "13 terminationMessagePath, 14 imagePullPolicy, 16 stdin: b, 17 stdinOnce: b, 18 tty: b, "
+    "20 terminationMessagePolicy, 24 restartPolicy",
+    "ContainerPort": "1 name, 2 hostPort: i, 3 containerPort: i, 4 protocol, 5 hostIP",
+    "EnvVar": "1 name, 2 value",
+    "Resources": "1 limits: {qty}, 2 requests: {qty}",
+    "Toleration": "1 key, 2 operator, 3 value, 4 effect, 5 tolerationSeconds: i?",
+    "Nothing": "",
+    # apps
+    "Deployment": "1 metadata: ObjectMeta, 2 spec: DeploymentSpec, 3 status: DeploymentStatus",
+    "DeploymentSpec": "1 replicas: i?, 2 selector: LabelSelector, 3 template: PodTemplateSpec, "
+    "4 strategy: DeploymentStrategy, 5 minReadySeconds: i, 6 revisionHistoryLimit: i?, "
+    "7 paused: b, 9 progressDeadlineSeconds: i?",
+    "DeploymentStrategy": "1 type, 2 rollingUpdate: RollingUpdate",
+    "RollingUpdate": "1 maxUnavailable: int-or-string?, 2 maxSurge: int-or-string?",
+    "DeploymentStatus": "1 observedGeneration: i, 2 replicas: i, 3 updatedReplicas: i, "
+    "4 availableReplicas: i, 5 unavailableReplicas: i, 7 readyReplicas: i",
+    # policy and scheduling
+    "Eviction": "1 metadata: ObjectMeta, 2 deleteOptions: DeleteOptions",
+    "PodDisruptionBudget": "1 metadata: ObjectMeta, 2 spec: BudgetSpec, 3 status: BudgetStatus",
+    "BudgetSpec": "1 minAvailable: int-or-string?, 2 selector: LabelSelector?, "
+    "3 maxUnavailable: int-or-string?, 4 unhealthyPodEvictionPolicy",
+    "BudgetStatus": "1 observedGeneration: i, 2 disruptedPods: {time}, 3 disruptionsAllowed: i, "
+    "4 currentHealthy: i, 5 desiredHealthy: i, 6 expectedPods: i, 7 conditions: [Condition]",
+    "PriorityClass": "1 metadata: ObjectMeta, 2 value: i, 3 globalDefault: b, 4 description, "
+    "5 preemptionPolicy",
+    # coordination and events
+    "Lease": "1 metadata: ObjectMeta, 2 spec: LeaseSpec",
+    "LeaseSpec": "1 holderIdentity: ?, 2 leaseDurationSeconds: i?, 3 acquireTime: microtime, "
+    "4 renewTime: microtime, 5 leaseTransitions: i?, 6 strategy, 7 preferredHolder",
+    "NewEvent": "1 metadata: ObjectMeta, 2 eventTime: microtime, 3 series: EventSeries, "
+    "4 reportingController, 5 reportingInstance, 6 action, 7 reason, "
+    "8 regarding: ObjectReference, 9 related: ObjectReference, 10 note, 11 type, "
+    "12 deprecatedSource: EventSource, 13 deprecatedFirstTimestamp: time, "
+    "14 deprecatedLastTimestamp: time, 15 deprecatedCount: i",
+    # access
+    "Role": "1 metadata: ObjectMeta, 2 rules: [Rule]",
+    "Rule": "1 verbs: [], 2 apiGroups: [], 3 resources: [], 4 resourceNames: [], "
+    "5 nonResourceURLs: []",
+    "RoleBinding": "1 metadata: ObjectMeta, 2 subjects: [Subject], 3 roleRef: RoleReference",
+    "Subject": "1 kind, 2 apiGroup, 3 name, 4 namespace",
+    "RoleReference": "1 apiGroup, 2 kind, 3 name",
+    "TokenReview": "1 metadata: ObjectMeta, 2 spec: TokenReviewSpec, 3 status: TokenReviewStatus",
+    "TokenReviewSpec": "1 token, 2 audiences: []",
+    "TokenReviewStatus": "1 authenticated: b, 2 user: UserInfo, 3 error",
+    "UserInfo": "1 username, 2 uid, 3 groups: []",
+    "SelfReview": "1 metadata: ObjectMeta, 2 status: Nothing",
+    "AccessReview": "1 metadata: ObjectMeta, 2 spec: AccessReviewSpec, "
+    "3 status: AccessReviewStatus",
+    "AccessReviewSpec": "1 resourceAttributes: ResourceAttributes?, "
+    "2 nonResourceAttributes: PathAttributes?, 3 user, 4 groups: [], 6 uid",
+    "AccessReviewStatus": "1 allowed: b, 2 reason, 3 evaluationError, 4 denied: b",
+    "ResourceAttributes": "1 namespace, 2 verb, 3 group, 4 version, 5 resource, 6 subresource, "
+    "7 name",
+    "PathAttributes": "1 path, 2 verb",
+}
+
+_RBAC = "rbac.authorization.k8s.io/v1"
+_AUTHORIZATION = "authorization.k8s.io/v1"
+KINDS: dict[tuple[str, str], str] = {
+    **{
+        ("v1", kind): kind
+        for kind in (
+            "Binding",
+            "ConfigMap",
+            "Event",
+            "Namespace",
+            "Secret",
+            "Service",
+            "ServiceAccount",
+        )
+    },
+    ("apps/v1", "Deployment"): "Deployment",
+    ("policy/v1", "Eviction"): "Eviction",
+    ("policy/v1", "PodDisruptionBudget"): "PodDisruptionBudget",
+    ("scheduling.k8s.io/v1", "PriorityClass"): "PriorityClass",
+    ("coordination.k8s.io/v1", "Lease"): "Lease",
+    ("events.k8s.io/v1", "Event"): "NewEvent",
+    (_RBAC, "Role"): "Role",
+    (_RBAC, "ClusterRole"): "Role",
+    (_RBAC, "RoleBinding"): "RoleBinding",
+    (_RBAC, "ClusterRoleBinding"): "RoleBinding",
+    ("authentication.k8s.io/v1", "TokenReview"): "TokenReview",
+    ("authentication.k8s.io/v1", "SelfSubjectReview"): "SelfReview",
+    (_AUTHORIZATION, "SubjectAccessReview"): "AccessReview",
+    (_AUTHORIZATION, "SelfSubjectAccessReview"): "AccessReview",
+    (_AUTHORIZATION, "LocalSubjectAccessReview"): "AccessReview",
+}
+
+
+def _parse(line: str) -> dict[int, Field]:
+    return {int(number): _field(name, kind) for number, name, kind in _ENTRY.findall(line)}
+
+
+def _field(name: str, kind: str) -> Field:
+    kind = kind.rstrip(",")
+    is_pointer = kind.endswith("?")
+    kind = kind.rstrip("?")
+    is_list, is_map = kind.startswith("["), kind.startswith("{")
+    inner = kind.strip("[]{}")
+    return Field(name, _SCALAR_SHORTHANDS.get(inner, inner), is_list, is_map, is_pointer)
+
+
+MESSAGES: dict[str, dict[int, Field]] = {name: _parse(line) for name, line in _TABLE.items()}

@@ -3,7 +3,7 @@
 import pytest
 
 from kscheduler.sandbox import ApiServer, StatusError
-from kscheduler.sandbox.housekeeping import Housekeeping
+from kscheduler.sandbox.controllers.namespaces import expire_events
 from tests.sandbox.manifests import node_manifest
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -220,8 +220,7 @@ async def test_an_event_is_invalid(rest, parts, wrong):
 
 async def test_events_end_after_their_time(server, rest):
     await rest.post(EVENTS, event())
-    sweep = Housekeeping(server.registry, event_ttl_seconds=60)
-    sweep.expire_events(now=0)
+    expire_events(server.registry, now=0, ttl_seconds=60)
     assert server.objects.count("events") == 1
-    sweep.expire_events(now=4e9)
+    expire_events(server.registry, now=4e9, ttl_seconds=60)
     assert server.objects.count("events") == 0

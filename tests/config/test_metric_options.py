@@ -1,8 +1,29 @@
+"""Flags about metrics: allowed label values in a file, and what all flags select."""
+
 import pytest
 
-from kscheduler.config.metric_selection import metric_selection
+from kscheduler.config.metric_options import metric_selection, read_manifest
 from kscheduler.config.options import Options
 from kscheduler.metrics import EVERYTHING, Selection
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("m,l: a,b\n", {"m,l": "a,b"}),
+        ('{"m,l": 5}', {"m,l": "5"}),
+        ("m,l: a\n---\nn,l: b\n", {"m,l": "a"}),
+        ("m,l: a\n--- [\n", {"m,l": "a"}),
+        ("m,l: ~\n", {"m,l": ""}),
+        ("", {}),
+    ],
+    ids=["YAML", "JSON", "first document", "broken second document", "null", "empty"],
+)
+def test_labels_of_a_manifest(tmp_path, text, labels):
+    file = tmp_path / "labels"
+    file.write_text(text)
+    assert read_manifest(str(file)) == labels
+
 
 ALLOWED = {"a_total": {"x": frozenset({"1", "2"}), "y": frozenset({"3"})}}
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import ssl
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kscheduler.private_files import write_private_file
 
 _VALID = timedelta(days=365)
 _CLOCK_SKEW = timedelta(minutes=5)
@@ -122,3 +127,38 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
+
+
+_NAME = "sandbox"
+
+
+def make_kubeconfig(
+    url: str, *, token: str = "", ca: bytes = b"", client: KeyPair | None = None
+) -> dict[str, Any]:
+    cluster: dict[str, Any] = {"server": url}
+    if ca:
+        cluster["certificate-authority-data"] = _coded(ca)
+    user: dict[str, Any] = {}
+    if token:
+        user["token"] = token
+    if client is not None:
+        user["client-certificate-data"] = _coded(client.certificate)
+        user["client-key-data"] = _coded(client.key)
+    context = {"cluster": _NAME, "user": _NAME, "namespace": "default"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": _NAME, "cluster": cluster}],
+        "users": [{"name": _NAME, "user": user}],
+        "contexts": [{"name": _NAME, "context": context}],
+        "current-context": _NAME,
+    }
+
+
+def write_private(path: Path, config: dict[str, Any]) -> None:
+    """Write a kubeconfig only its owner can read: it holds a credential."""
+    write_private_file(path, yaml.safe_dump(config, sort_keys=False).encode())
+
+
+def _coded(data: bytes) -> str:
+    return base64.b64encode(data).decode()

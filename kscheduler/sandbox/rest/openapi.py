@@ -8,14 +8,15 @@ which want it in protobuf.
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from kscheduler.sandbox.catalog import schemas
-from kscheduler.sandbox.catalog.openapi_proto import encode_document
 from kscheduler.sandbox.resources import RESOURCES, Resource
+from kscheduler.sandbox.rest import schemas
 from kscheduler.version import KUBERNETES_VERSION
 
 Json = dict[str, Any]
@@ -40,11 +41,11 @@ def _group_versions() -> dict[str, list[Resource]]:
 
 
 def v3_index() -> Json:
-    """Where the documents are; the hash lets clients keep them."""
-    paths = {
-        root: {"serverRelativeURL": f"/openapi/v3/{root}?hash={_fingerprint(root)}"}
-        for root in _group_versions()
-    }
+    """The URLs of the documents; their hash lets clients keep what they have."""
+    paths = {}
+    for root in _group_versions():
+        digest = hashlib.sha256(f"{KUBERNETES_VERSION}/{root}".encode()).hexdigest()[:32].upper()
+        paths[root] = {"serverRelativeURL": f"/openapi/v3/{root}?hash={digest}"}
     return {"paths": paths}
 
 
@@ -61,10 +62,6 @@ def v3_document(root: str) -> bytes | None:
         "components": {"schemas": _schemas(rows)},
     }
     return msgspec.json.encode(document)
-
-
-def _fingerprint(root: str) -> str:
-    return hashlib.sha256(f"{KUBERNETES_VERSION}/{root}".encode()).hexdigest()[:32].upper()
 
 
 def _schemas(rows: list[Resource]) -> dict[str, Json]:
@@ -119,11 +116,6 @@ def v2_document() -> bytes:
     return msgspec.json.encode(_v2())
 
 
-@lru_cache(maxsize=1)
-def v2_protobuf() -> bytes:
-    return encode_document(_v2())
-
-
 def _v2() -> Json:
     served = [row for row in RESOURCES if "list" in row.verbs]
     return {
@@ -155,3 +147,85 @@ def _v2_references(schema: Any) -> Any:
             for name, inner in schema.items()
         }
     return [_v2_references(inner) for inner in schema] if isinstance(schema, list) else schema
+
+
+# The v2 document in protobuf, the only form that kubectl before 1.27 reads. A message is a run of
+# fields, each a tag and a value; everything here is a string, a flag or another message. Field
+# numbers are those of the public gnostic schema.
+
+
+@lru_cache(maxsize=1)
+def v2_protobuf() -> bytes:
+    """The whole API in gnostic's protobuf."""
+    document = _v2()
+    info = _text(1, document["info"]["title"]) + _text(2, document["info"]["version"])
+    return b"".join(
+        (
+            _text(1, document["swagger"]),
+            _message(2, info),
+            _message(8, *_named(2, document["paths"], _path_item)),
+            _message(9, *_named(1, document["definitions"], _schema)),
+        )
+    )
+
+
+def _path_item(item: Json) -> bytes:
+    operation = item["patch"]
+    parts = [_text(7, kind) for kind in operation["consumes"]]
+    for parameter in operation["parameters"]:
+        # ParametersItem > Parameter > NonBodyParameter > QueryParameterSubSchema
+        schema = _text(2, "query") + _text(4, parameter["name"]) + _text(6, parameter["type"])
+        parts.append(_message(8, _message(1, _message(2, _message(3, schema)))))
+    return _message(8, *parts, _vendor_extensions(13, operation))
+
+
+def _schema(schema: Json) -> bytes:
+    parts = [
+        _text(1, schema.get("$ref", "")),
+        _text(2, schema.get("format", "")),
+        _text(4, schema.get("description", "")),
+        *(_text(19, name) for name in schema.get("required", ())),
+    ]
+    if "additionalProperties" in schema:
+        parts.append(_message(21, _message(1, _schema(schema["additionalProperties"]))))
+    if "type" in schema:
+        parts.append(_message(22, _text(1, schema["type"])))
+    if "items" in schema:
+        parts.append(_message(23, _message(1, _schema(schema["items"]))))
+    if "properties" in schema:
+        parts.append(_message(25, *_named(1, schema["properties"], _schema)))
+    parts.append(_vendor_extensions(31, schema))
+    return b"".join(parts)
+
+
+def _vendor_extensions(number: int, holder: Json) -> bytes:
+    """Fields named x-…; their values travel as YAML text, and JSON is YAML."""
+    return b"".join(
+        _message(number, _text(1, name), _message(2, _text(2, json.dumps(value))))
+        for name, value in holder.items()
+        if name.startswith("x-")
+    )
+
+
+def _named(number: int, items: dict[str, Json], encode: Callable[[Json], bytes]) -> Iterable[bytes]:
+    """Entries of a map: messages of a name and a value."""
+    for name, item in items.items():
+        yield _message(number, _text(1, name), _message(2, encode(item)))
+
+
+def _text(number: int, text: str) -> bytes:
+    return _message(number, text.encode()) if text else b""
+
+
+def _message(number: int, *parts: bytes) -> bytes:
+    body = b"".join(parts)
+    return _varint(number << 3 | 2) + _varint(len(body)) + body
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

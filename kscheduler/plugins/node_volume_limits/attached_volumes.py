@@ -1,7 +1,8 @@
-"""How many volumes of each driver every row has, and how many it may have.
+"""Attached volumes: how many of each CSI driver every row has, and how many more it may have.
 
-Rows are looked at again when their pods change, or an object that was looked at: a claim, a volume,
-an attachment, what drivers say about the node. Between attempts that is few of them.
+A row is worked out again when its pods change, or an object that was read for it: a claim, a
+volume, a storage class, a CSINode, an attachment. Between attempts that is few rows, so an attempt
+costs what has changed since the last one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kscheduler.api.storage import CSINode, StorageClass, VolumeAttachment
 from kscheduler.api.volume_claims import class_of_claim
 from kscheduler.framework.listers import Listers
 from kscheduler.framework.status import Mask
-from kscheduler.plugins.node_volume_limits.volumes import PodVolumes, Resolver, claims_of
+from kscheduler.plugins.node_volume_limits.volumes import PodVolumes, VolumeResolver, claims_of
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -33,32 +34,34 @@ _K = TypeVar("_K")
 
 @dataclass(slots=True)
 class PodUse:
-    """What one pod that is there uses, and the names of what was looked at to find out."""
+    """Volumes of one pod on a node, and the objects that were read to find out."""
 
     pod: PodInfo
     volumes: PodVolumes
-    seen: tuple[tuple[type, str], ...]
+    # Kind and key of each.
+    objects_read: tuple[tuple[type, str], ...]
 
 
 @dataclass(slots=True)
 class RowVolumes:
-    """What is attached to one node, as far as drivers count it."""
+    """Volumes attached to one node, as far as drivers count them."""
 
     node: str = ""
     has_csi_node: bool = False
+    # By driver; one without an entry has no limit.
     limits: dict[str, int] = field(default_factory=dict)
     installed: frozenset[str] = frozenset()
-    # Volumes of pods, with their drivers; and how many there are, attachments included.
+    # Volumes of pods, each with its driver; and the number by driver, attachments included.
     used: dict[str, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     problem: str = ""
     # By uid, pods with volumes.
     uses: dict[str, PodUse] = field(default_factory=dict)
-    # Names of what was looked at.
-    seen: set[tuple[type, str]] = field(default_factory=set)
+    # Kind and key of each object that was read.
+    objects_read: set[tuple[type, str]] = field(default_factory=set)
 
     def is_used_by(self, pods: Iterable[PodInfo]) -> bool:
-        """Whether of these pods just those have volumes that had when this was found out."""
+        """Whether the pods with volumes among these are the very ones that were counted."""
         users = [pod for pod in pods if pod.pod.spec.volumes]
         return users == [use.pod for use in self.uses.values()]
 
@@ -69,25 +72,25 @@ class RowVolumes:
             counts[driver] = counts.get(driver, 0) + 1
 
 
-class _Notes:
-    """Writes down which objects of a kind have changed."""
+class _OnChange:
+    """A handler that calls back with every object that is new, changed or deleted."""
 
-    def __init__(self, note: Callable[[Any], None]) -> None:
-        self._note = note
+    def __init__(self, call: Callable[[Any], None]) -> None:
+        self._call = call
 
     def on_add(self, item: Any, *, is_initial: bool) -> None:
-        self._note(item)
+        self._call(item)
 
     def on_update(self, old: Any, new: Any) -> None:
-        self._note(old)
-        self._note(new)
+        self._call(old)
+        self._call(new)
 
     def on_delete(self, item: Any, *, final_state_unknown: bool) -> None:
-        self._note(item)
+        self._call(item)
 
 
 class DriverColumns:
-    """One driver, row by row: how many more volumes it can attach, and whether it is there."""
+    """One driver by row: how many more volumes it can attach, and whether it is installed."""
 
     __slots__ = ("installed", "room")
 
@@ -101,8 +104,8 @@ class DriverColumns:
         self.installed[row] = name in volumes.installed
 
 
-class Attached:
-    def __init__(self, listers: Listers, resolver: Resolver) -> None:
+class AttachedVolumes:
+    def __init__(self, listers: Listers, resolver: VolumeResolver) -> None:
         self._resolver = resolver
         self._claims = listers.lister(PersistentVolumeClaim)
         self._volumes = listers.lister(PersistentVolume)
@@ -112,33 +115,33 @@ class Attached:
         self.rows: list[RowVolumes] = []
         self.has_csi_node: Mask = np.zeros(0, np.bool_)
         self.has_limits: Mask = np.zeros(0, np.bool_)
+        # By row, why the volumes of its pods cannot be counted.
         self.problems: dict[int, str] = {}
-        # Columns of the drivers that were asked for; and which rows have which driver.
+        # Columns of the drivers that pods use; and the rows with each driver.
         self._drivers: dict[str, DriverColumns] = {}
         self._installed: defaultdict[str, set[int]] = defaultdict(set)
-        # Who looked at an object, and who has a volume.
+        # Rows for which an object was read, and rows with a volume.
         self._readers: defaultdict[tuple[type, str], set[int]] = defaultdict(set)
         self._users: defaultdict[str, set[int]] = defaultdict(set)
-        # What changed of what was looked at; and how far the log of rows was read, before it began.
+        # Objects that changed since they were read; and the place in the log of changed rows.
         self._changed: set[tuple[type, str]] = set()
         self._as_of = -1
         for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode):
-            listers.lister(kind).add_handler(_Notes(self._note_object))
-        self._attachments.add_handler(_Notes(self._note_attachment))
+            listers.lister(kind).add_handler(
+                _OnChange(lambda item: self._mark_changed((type(item), item.key)))
+            )
+        # An attachment changes the row of its node, for which the CSINode was read.
+        self._attachments.add_handler(
+            _OnChange(lambda item: self._mark_changed((CSINode, item.spec.node_name)))
+        )
 
-    def _note_object(self, item: Any) -> None:
-        self._note((type(item), item.key))
-
-    def _note_attachment(self, item: VolumeAttachment) -> None:
-        self._note((CSINode, item.spec.node_name))
-
-    def _note(self, key: tuple[type, str]) -> None:
+    def _mark_changed(self, key: tuple[type, str]) -> None:
         if key in self._readers:
             self._changed.add(key)
 
     def driver(self, name: str) -> DriverColumns | None:
-        """None if it is on no row. Columns are made when a pod asks for them: a CSINode may list
-        thousands of drivers that no pod uses.
+        """None if it is installed nowhere. Columns are made when a pod uses the driver: a CSINode
+        may list thousands that no pod uses.
         """
         if name not in self._installed:
             return None
@@ -150,11 +153,11 @@ class Attached:
         return columns
 
     def users(self, volume: str) -> Iterable[int]:
-        """The rows where a pod has this volume already."""
+        """Rows where a pod has this volume already."""
         return self._users.get(volume, ())
 
     def refresh(self, whole: Nodes) -> None:
-        """Brings every row up to date with the nodes that are there; not for what-ifs."""
+        """Bring every row up to date with the snapshot; not for what-ifs."""
         log = whole.changed_rows
         assert log is not None, "a what-if has no past"
         moved = log.since(self._as_of)
@@ -162,10 +165,13 @@ class Attached:
             self._resize(len(whole))
         changed = set().union(*(self._readers.get(key, ()) for key in self._changed))
         for row in changed:
-            self._look_again(row, whole, {})
+            self._refresh_row(row, whole, {})
         for row in (set(range(len(whole))) if moved is None else moved) - changed:
-            if not self._is_as_it_was(row, whole):
-                self._look_again(row, whole, self.rows[row].uses)
+            was, node = self.rows[row], whole.name_of(row)
+            # Of a node without limits pods do not matter.
+            if was.node == node and (not was.limits or was.is_used_by(whole.pods(row))):
+                continue
+            self._refresh_row(row, whole, was.uses)
         self._changed.clear()
         self._as_of = log.now
 
@@ -180,28 +186,23 @@ class Attached:
             columns.room = _resized(columns.room, length, NO_LIMIT)
             columns.installed = _resized(columns.installed, length, 0)
 
-    def _is_as_it_was(self, row: int, whole: Nodes) -> bool:
-        """Whether it is the same node, and the same pods have volumes there."""
-        was = self.rows[row]
-        if was.node != whole.name_of(row) or not was.limits:
-            return was.node == whole.name_of(row)
-        return was.is_used_by(whole.pods(row))
-
     def with_pods(self, row: int, pods: Sequence[PodInfo]) -> RowVolumes:
-        """What would be attached there if these pods were."""
+        """Volumes that would be attached to the row if these were its pods."""
         known = self.rows[row]
-        return known if known.is_used_by(pods) else self._look(known.node, pods, known.uses)
+        return known if known.is_used_by(pods) else self._volumes_on(known.node, pods, known.uses)
 
-    def _look_again(self, row: int, whole: Nodes, known: Mapping[str, PodUse]) -> None:
+    def _refresh_row(self, row: int, whole: Nodes, known: Mapping[str, PodUse]) -> None:
         now = RowVolumes()
         if whole.valid[row]:
-            now = self._look(whole.name_of(row), whole.pods(row), known)
+            now = self._volumes_on(whole.name_of(row), whole.pods(row), known)
         self._replace(row, now)
 
-    def _look(self, node: str, pods: Iterable[PodInfo], known: Mapping[str, PodUse]) -> RowVolumes:
-        """The truth about one node with these pods; what is `known` of some still holds."""
+    def _volumes_on(
+        self, node: str, pods: Iterable[PodInfo], known: Mapping[str, PodUse]
+    ) -> RowVolumes:
+        """Worked out from scratch, but for pods of which what is `known` still holds."""
         found = RowVolumes(node)
-        found.seen.add((CSINode, node))
+        found.objects_read.add((CSINode, node))
         csi_node = self._csi_nodes.get(node)
         if csi_node is not None:
             drivers = csi_node.spec.drivers or ()
@@ -212,16 +213,9 @@ class Attached:
                 for driver in drivers
                 if driver.allocatable is not None and driver.allocatable.count is not None
             }
-        # Without a limit nobody asks how many there are.
-        if found.limits:
-            self._add_pods(found, pods, known)
-            found.count(found.used.values())
-            self._add_attachments(found, node)
-        return found
-
-    def _add_pods(
-        self, found: RowVolumes, pods: Iterable[PodInfo], known: Mapping[str, PodUse]
-    ) -> None:
+        # Without a limit the number does not matter.
+        if not found.limits:
+            return found
         for pod in pods:
             if not pod.pod.spec.volumes:
                 continue
@@ -229,40 +223,41 @@ class Attached:
             if use is None or use.pod is not pod:
                 use = self._use_of(pod)
             found.uses[pod.uid] = use
-            found.seen.update(use.seen)
+            found.objects_read.update(use.objects_read)
             found.used |= use.volumes.attachable
             if use.volumes.problem is not None and not found.problem:
                 found.problem = use.volumes.problem.message
-
-    def _use_of(self, pod: PodInfo) -> PodUse:
-        seen: list[tuple[type, str]] = []
-        for claim in claims_of(pod.pod):
-            seen.append((PersistentVolumeClaim, claim))
-            stored = self._claims.get(claim)
-            if stored is not None:
-                seen.append((StorageClass, class_of_claim(stored)))
-                seen.append((PersistentVolume, stored.spec.volume_name))
-        volumes = self._resolver.of_pod(pod.pod, is_new=False, has_csi_node=True)
-        return PodUse(pod, volumes, tuple(seen))
-
-    def _add_attachments(self, found: RowVolumes, node: str) -> None:
+        found.count(found.used.values())
+        # Volumes that are attached though no pod uses them, or not any more.
         attached = set()
         for attachment in self._attachments.by_index(BY_NODE, node):
             spec = attachment.spec
             name = spec.source.persistent_volume_name
             if not spec.attacher or name is None:
                 continue
-            found.seen.add((PersistentVolume, name))
+            found.objects_read.add((PersistentVolume, name))
             volume = self._volumes.get(name)
             if volume is not None and volume.spec.csi is not None:
                 attached.add((f"{spec.attacher}/{volume.spec.csi.volume_handle}", spec.attacher))
         found.count(attacher for key, attacher in attached if key not in found.used)
+        return found
+
+    def _use_of(self, pod: PodInfo) -> PodUse:
+        objects_read: list[tuple[type, str]] = []
+        for claim in claims_of(pod.pod):
+            objects_read.append((PersistentVolumeClaim, claim))
+            stored = self._claims.get(claim)
+            if stored is not None:
+                objects_read.append((StorageClass, class_of_claim(stored)))
+                objects_read.append((PersistentVolume, stored.spec.volume_name))
+        volumes = self._resolver.of_pod(pod.pod, is_new=False, has_csi_node=True)
+        return PodUse(pod, volumes, tuple(objects_read))
 
     def _replace(self, row: int, now: RowVolumes) -> None:
         was, self.rows[row] = self.rows[row], now
-        _follow(self._readers, row, was.seen, now.seen)
-        _follow(self._users, row, was.used.keys(), now.used.keys())
-        _follow(self._installed, row, was.installed, now.installed)
+        _move_row(self._readers, row, was.objects_read, now.objects_read)
+        _move_row(self._users, row, was.used.keys(), now.used.keys())
+        _move_row(self._installed, row, was.installed, now.installed)
         for name in self._drivers.keys() & (was.installed | now.installed):
             if name in self._installed:
                 self._drivers[name].put(row, name, now)
@@ -275,10 +270,10 @@ class Attached:
         self.has_limits[row] = bool(now.limits)
 
 
-def _follow(
+def _move_row(
     rows_of: defaultdict[_K, set[int]], row: int, before: AbstractSet[_K], after: AbstractSet[_K]
 ) -> None:
-    """Enters the row where it belongs now, and nowhere else."""
+    """Take the row from the sets it was in, and add it to those it is in now."""
     for key in before - after:
         rows_of[key].discard(row)
         if not rows_of[key]:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kscheduler.sandbox.storage import Storage, default_class
+from kscheduler.sandbox.controllers.volumes import VolumeControllers, default_storage_class
 from tests.kit.polling import until
 from tests.sandbox.manifests import node_manifest, pod_manifest
 
@@ -64,7 +64,7 @@ def using(*claims, name="p", **spec):
 @pytest.fixture
 async def cluster(server):
     """The objects, with somebody who deals with volumes."""
-    task = asyncio.create_task(Storage(server.registry).run())
+    task = asyncio.create_task(VolumeControllers(server.registry).run())
     yield server.objects
     task.cancel()
     await asyncio.wait({task})
@@ -152,7 +152,7 @@ class TestBinding:
     async def test_what_was_there_before(self, server):
         server.objects.create(volume())
         server.objects.create(claim())
-        task = asyncio.create_task(Storage(server.registry).run())
+        task = asyncio.create_task(VolumeControllers(server.registry).run())
         await bound(server.objects)
         task.cancel()
         await asyncio.wait({task})
@@ -237,7 +237,7 @@ class TestProvisioning:
         assert (await settled(cluster))["status"]["phase"] == "Pending"
 
     async def test_the_default_class(self, cluster):
-        cluster.create(default_class())
+        cluster.create(default_storage_class())
         nameless = claim(annotations={SELECTED_NODE: "n"})
         del nameless["spec"]["storageClassName"]
         cluster.create(nameless)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import itertools
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.sandbox.deletion import DeleteOptions, delete
+from kscheduler.sandbox.kinds.conditions import set_condition
 from kscheduler.sandbox.kubelets.admission import NodeLoad, Refusal
-from kscheduler.sandbox.kubelets.agenda import Agenda, Step
-from kscheduler.sandbox.kubelets.leases import RENEW_SECONDS, NodeLeases
-from kscheduler.sandbox.kubelets.node_shape import NodeShape, node_manifest
-from kscheduler.sandbox.kubelets.pod_life import mark_rejected, mark_running, rejection_event
+from kscheduler.sandbox.kubelets.nodes import RENEW_SECONDS, NodeLeases, NodeShape, node_manifest
+from kscheduler.sandbox.metadata import now
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import EVENTS, NODES, PODS
 from kscheduler.sandbox.store import Change, Key, Object, Stored
@@ -218,3 +220,122 @@ class Kubelets:
 def _internal_address(node: Stored) -> str:
     addresses = node.decode()["status"].get("addresses") or ()
     return next((one["address"] for one in addresses if one["type"] == "InternalIP"), "")
+
+
+_RUNNING_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+
+
+def mark_running(pod: Object, host_ip: str, pod_ip: str) -> None:
+    """All containers up and ready, all init containers done."""
+    state, spec = pod["status"], pod["spec"]
+    moment = now()
+    state["phase"] = "Running"
+    state.setdefault("startTime", moment)
+    for kind in _RUNNING_CONDITIONS:
+        set_condition(state, kind, "True")
+    if host_ip:
+        state |= {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
+    address = host_ip if spec.get("hostNetwork") else pod_ip
+    state |= {"podIP": address, "podIPs": [{"ip": address}]}
+    state["observedGeneration"] = pod["metadata"].get("generation", 1)
+    uid = pod["metadata"]["uid"]
+    running = {"running": {"startedAt": moment}}
+    done = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": moment}}
+    state["containerStatuses"] = [
+        _container_status(one, uid, running, ready=True) for one in spec["containers"]
+    ]
+    if spec.get("initContainers"):
+        state["initContainerStatuses"] = [
+            _container_status(
+                one, uid, running if one.get("restartPolicy") == "Always" else done, ready=True
+            )
+            for one in spec["initContainers"]
+        ]
+
+
+def mark_rejected(pod: Object, refusal: Refusal) -> None:
+    state = pod["status"]
+    state |= {
+        "phase": "Failed",
+        "reason": refusal.reason,
+        "message": f"Pod was rejected: {refusal.message}",
+        "startTime": now(),
+    }
+
+
+def rejection_event(pod: Object, refusal: Refusal) -> Object:
+    about = pod["metadata"]
+    node = pod["spec"]["nodeName"]
+    moment = now()
+    return {
+        "metadata": {"generateName": f"{about['name']}.", "namespace": about["namespace"]},
+        "involvedObject": {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "namespace": about["namespace"],
+            "name": about["name"],
+            "uid": about["uid"],
+            "resourceVersion": about["resourceVersion"],
+        },
+        "type": "Warning",
+        "reason": refusal.reason,
+        "message": refusal.message,
+        "source": {"component": "kubelet", "host": node},
+        "reportingComponent": "kubelet",
+        "reportingInstance": node,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
+
+
+def _container_status(
+    container: dict[str, Any], uid: str, current: dict[str, Any], *, ready: bool
+) -> Object:
+    name = container["name"]
+    return {
+        "name": name,
+        "image": container["image"],
+        "imageID": container["image"],
+        "containerID": f"sandbox://{uid}/{name}",
+        "state": current,
+        "lastState": {},
+        "ready": ready,
+        "started": "running" in current,
+        "restartCount": 0,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do to one incarnation of a pod."""
+
+    action: str
+    key: Key
+    uid: str
+
+
+class Agenda:
+    """Steps by the moment they are due; the same step is entered once."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Step]] = []
+        self._entered: set[Step] = set()
+        self._sequence = itertools.count()
+
+    def enter(self, step: Step, moment: float) -> None:
+        if step not in self._entered:
+            self._entered.add(step)
+            heapq.heappush(self._heap, (moment, next(self._sequence), step))
+
+    def pop_due(self, now: float, limit: int) -> list[Step]:
+        due: list[Step] = []
+        while self._heap and self._heap[0][0] <= now and len(due) < limit:
+            step = heapq.heappop(self._heap)[2]
+            self._entered.discard(step)
+            due.append(step)
+        return due
+
+    def wait(self, now: float, longest: float) -> float:
+        """Seconds until the next step is due, at most `longest`."""
+        return min(longest, max(self._heap[0][0] - now, 0)) if self._heap else longest
