@@ -75,7 +75,7 @@ _NEEDED = _methods_needed()
 
 
 class Guarded:
-    """Has the public methods that the plugin has, and no others: the runtime reads off them where it runs.
+    """Has the public methods that the plugin has, and no others: they say where it runs.
 
     Each is written here under its name with an underscore, and made public for one plugin if that
     plugin needs it.
