@@ -1,4 +1,8 @@
-"""What can happen in a cluster that may help a waiting pod, and who wants to hear of it."""
+"""Cluster events: changes that may make a rejected pod schedulable, and registrations for them.
+
+Mirrors ClusterEvent and its constants in k8s.io/kube-scheduler/framework: names, bits and labels
+are upstream's, because metrics and logs show them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from kscheduler.api.resources import Resource
 
 
 class Action(IntFlag):
+    """Kinds of change, as bits; UPDATE is all of the updates, ALL is everything."""
+
     NONE = 0
     ADD = 1
     DELETE = 2
@@ -96,6 +102,8 @@ WAKING_KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
+    """A change of objects of one kind; in a registration, a pattern of such changes."""
+
     resource: str
     action: Action
     custom_label: str = ""
@@ -113,15 +121,13 @@ class ClusterEvent:
         if self.is_wildcard:
             return True
         return (
-            self._matches_resource(incoming.resource)
+            (
+                self.resource in (incoming.resource, WILDCARD)
+                or (self.resource == POD and incoming.resource in POD_KINDS)
+            )
             and bool(self.action & incoming.action)
             and incoming.action <= self.action
         )
-
-    def _matches_resource(self, incoming: str) -> bool:
-        if self.resource in (incoming, WILDCARD):
-            return True
-        return self.resource == POD and incoming in POD_KINDS
 
 
 ANY_CHANGE = ClusterEvent(WILDCARD, Action.ALL)

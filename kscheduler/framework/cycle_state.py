@@ -1,4 +1,4 @@
-"""What the plugins of one attempt remember between extension points, keyed by the type of it.
+"""CycleState: memory of the plugins between the extension points of one attempt, keyed by type.
 
     cycle.put(FitRequest(...))     # in pre_filter
     cycle[FitRequest].cpu          # in filter
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class CycleState:
-    """One attempt's memory.
+    """Memory of one attempt.
 
-    The skip sets hold plugin names whose twin said Skip, `parallel_pre_bind` those that may work
-    beside their neighbours before binding.
+    The skip sets hold names of plugins that said Skip in PreFilter, PreScore and PreBindPreFlight;
+    `parallel_pre_bind` holds those that may run beside their neighbours in PreBind.
     """
 
     __slots__ = (

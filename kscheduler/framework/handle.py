@@ -166,7 +166,7 @@ class PluginClient(Protocol):
     async def delete(self, resource: Resource, name: str, namespace: str = "") -> None: ...
 
     async def bind(self, pod: PodView, node: str) -> None:
-        """What DefaultBinder does: for a Bind plugin that has something to do besides."""
+        """Binds as DefaultBinder does: for a Bind plugin that has something to do besides."""
 
 
 class PluginMetrics(Protocol):
@@ -265,7 +265,7 @@ class PluginHandle(Protocol):
     def event(
         self, pod: PodView, reason: str, note: str, *, kind: str = "Normal", action: str = ""
     ) -> None:
-        """Tell the pod's users; `kind` is Normal or Warning."""
+        """Record an event about the pod for its users; `kind` is Normal or Warning."""
 
     def activate(self, pods: Iterable[PodView]) -> None:
         """Have pods that wait in the queue tried again soon."""

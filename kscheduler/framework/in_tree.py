@@ -62,7 +62,7 @@ class PreFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreFilterExtensions(Plugin, Protocol):
-    """How the prepared state changes if a pod were added to, or removed from, one node."""
+    """Updates of the prepared state, as if a pod were added to, or removed from, one node."""
 
     def add_pod(
         self, cycle: CycleState, pod: PodInfo, added: PodInfo, row: int, nodes: Nodes
@@ -98,12 +98,12 @@ class TracksPodsByRow(Plugin, Protocol):
 
 @runtime_checkable
 class FilterPlugin(Plugin, Protocol):
-    """With `local = True` a plugin promises that its verdict on a node follows from the pod's spec,
-    that node and the pods there, and from nothing else; then it may be remembered.
+    """With `local = True` a plugin declares that its verdict on a node follows from the pod's spec,
+    that node and the pods there, and from nothing else; then verdicts may be cached by row.
     """
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterable[Rejection]:
-        """Which of these nodes cannot take the pod, one Rejection per sentence."""
+        """The nodes that cannot take the pod, one Rejection per reason."""
 
 
 @runtime_checkable
@@ -174,4 +174,4 @@ class EnqueueExtensions(Plugin, Protocol):
 @runtime_checkable
 class SignPlugin(Plugin, Protocol):
     def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
-        """What of the pod this plugin's verdicts depend on; a Status if that cannot be told."""
+        """The parts of the pod that verdicts depend on; a Status if they cannot be named."""

@@ -1,4 +1,4 @@
-"""How plugins read API objects other than nodes and pods on nodes: by kind, then by key."""
+"""Listers: API objects other than nodes and pods on nodes, by kind and then by key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
 
 
 class ChangeHandler(Protocol[T_contra]):
-    """Who is told of every change, in the step that makes it; the lister has changed already."""
+    """Callbacks for every change, in the step that makes it; the lister has changed already."""
 
     def on_add(self, item: T_contra, *, is_initial: bool) -> None: ...
 
@@ -23,7 +23,7 @@ class ChangeHandler(Protocol[T_contra]):
 
 
 class Lister(Protocol[T_co]):
-    """The objects of one kind as they are known just now."""
+    """Objects of one kind, in the latest version received."""
 
     def get(self, key: str, /) -> T_co | None:
         """By `namespace/name`, or by `name` where the kind has no namespaces."""
@@ -54,6 +54,8 @@ class Listers(Protocol):
 
 
 class FixedLister(Generic[T]):
+    """A lister over objects given once."""
+
     generation = None
 
     def __init__(self, objects: Mapping[str, T]) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kscheduler.api.core import Node
-from kscheduler.framework.frozen import frozen
-from kscheduler.framework.views import NodesView, nodes_of
+from kscheduler.framework.views import NodesView, frozen, nodes_of
 from kscheduler.state.nodes_view import Nodes
 
 
@@ -26,8 +25,10 @@ class NodeColumn:
 
     def __init__(self, number_of: Callable[[Node], float], dtype: DTypeLike = np.float64) -> None:
         self._number_of = number_of
+        # By row: the number, and the version of the node that it was read off.
         self._numbers: NDArray[Any] = np.zeros(0, dtype)
         self._seen: list[Node | None] = []
+        # How far changes of nodes were read: the generation of all, the position in the log.
         self._generation = -1
         self._read = -1
 
@@ -42,17 +43,14 @@ class NodeColumn:
         rows = None if log is None else log.since(self._read)
         self._resize(size)
         for row in range(size) if rows is None else rows:
-            if row < size:
-                self._look(row, whole.node(row))
+            node = whole.node(row) if row < size else None
+            if node is not None and self._seen[row] is not node:
+                # A free row has a node without a name, which the plugin must not see.
+                self._numbers[row] = self._number_of(frozen(node)) if node.name else 0
+                self._seen[row] = node
         if log is not None:
             self._read = log.now
         self._generation = whole.node_generation
-
-    def _look(self, row: int, node: Node) -> None:
-        if self._seen[row] is not node:
-            # A free row has a node without a name, which is nobody's to read.
-            self._numbers[row] = self._number_of(frozen(node)) if node.name else 0
-            self._seen[row] = node
 
     def _resize(self, size: int) -> None:
         if len(self._seen) != size:

@@ -24,7 +24,10 @@ from kscheduler.framework.views import NodesView, PodView
 
 
 class OutOfTreePlugin(Protocol):
-    """`args_type` may name the type that the plugin's arguments are decoded into."""
+    """The base of all Protocols here.
+
+    A class attribute `args_type` may name the type that the plugin's arguments are decoded into.
+    """
 
     name: ClassVar[str]
 
@@ -65,7 +68,7 @@ class PreFilterPlugin(OutOfTreePlugin, Protocol):
 
 
 class PreFilterExtensions(OutOfTreePlugin, Protocol):
-    """How the prepared state changes if a pod were added to, or removed from, one row."""
+    """Updates of the prepared state, as if a pod were added to, or removed from, one row."""
 
     def add_pod(
         self, cycle: CycleState, pod: PodView, added: PodView, row: int, nodes: NodesView
@@ -78,7 +81,7 @@ class PreFilterExtensions(OutOfTreePlugin, Protocol):
 
 class FilterPlugin(OutOfTreePlugin, Protocol):
     def filter(self, cycle: CycleState, pod: PodView, nodes: NodesView) -> Iterable[Rejection]:
-        """Which of these nodes cannot take the pod, one Rejection per sentence."""
+        """The nodes that cannot take the pod, one Rejection per reason."""
 
 
 class FilterNodePlugin(OutOfTreePlugin, Protocol):
@@ -184,4 +187,4 @@ class EnqueueExtensions(OutOfTreePlugin, Protocol):
 
 class SignPlugin(OutOfTreePlugin, Protocol):
     def sign(self, pod: PodView) -> Mapping[str, object] | Status:
-        """What of the pod this plugin's verdicts depend on; a Status if that cannot be told."""
+        """The parts of the pod that verdicts depend on; a Status if they cannot be named."""

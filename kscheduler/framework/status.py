@@ -1,4 +1,4 @@
-"""What a plugin answers, and what a failed attempt adds up to.
+"""Status, Rejection and Diagnosis: answers of plugins, and what a failed attempt adds up to.
 
 A Filter answers with `Rejection`s: a mask over the nodes it was shown, one sentence each. Every
 other extension point answers with a `Status`, or None for success.
@@ -7,7 +7,7 @@ other extension point answers with a `Status`, or None for success.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -136,7 +136,7 @@ def unresolvable(mask: Mask, reason: str) -> Rejection:
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Why no node fits: per node who rejected it first, and one answer for all nodes left out.
+    """Why no node fits: per node the plugin that rejected it first, and one status for the rest.
 
     `charges` is columnar: each entry speaks for many rows. A node appears under one plugin only,
     but may appear in several of that plugin's charges (one per reason).
@@ -155,7 +155,7 @@ class Diagnosis:
             self._blame(plugin, code)
 
     def acquit(self, rows: Rows) -> None:
-        """Take back what was said of these rows; whoever said so stays to blame."""
+        """Drops the charges against these rows; their plugins stay among the rejecting ones."""
         left = [one._replace(rows=one.rows[~np.isin(one.rows, rows)]) for one in self.charges]
         self.charges = [one for one in left if len(one.rows)]
 
@@ -221,9 +221,6 @@ def histogram(num_nodes: int, charges: Sequence[Charge], absent: Status) -> str:
     if len(explicit) < num_nodes:
         for reason in absent.reasons:
             counts[reason] += num_nodes - len(explicit)
-    return _sentence(f"{count} {reason}" for reason, count in counts.items())
-
-
-def _sentence(parts: Iterable[str]) -> str:
-    ordered = sorted(parts)
+    # Sorted as texts, like upstream: "10 …" comes before "2 …".
+    ordered = sorted(f"{count} {reason}" for reason, count in counts.items())
     return f" {', '.join(ordered)}." if ordered else ""

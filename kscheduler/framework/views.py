@@ -1,40 +1,104 @@
-"""Pods and nodes as plugins from outside see them: the part of the scheduler's state that stays.
+"""Pods, nodes and API objects as out-of-tree plugins see them: read-only, under names that stay.
 
-The names here are a promise and change only with a major version, however the columns behind them
-are kept. Nothing can be written to: arrays, mappings and API objects are read-only for good.
+The names here change only with a major version, however the columns behind them are kept. Nothing
+can be written to. Arrays are read-only memory. Structs are frozen by themselves, but the dicts
+inside of them are not, and they are shared: by the informer, by the cache, by pods with equal
+specs; so API objects are shown as copies whose mappings are proxies, made when first read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.framework.frozen import Kept, frozen
+from kscheduler.caches import BoundedCache, size_of
 from kscheduler.framework.status import Mask
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 Amounts = NDArray[np.int64]  # [nodes]
-# By name: the node as it is kept, and what was made of it.
+# By name: the node as the cache has it, and its frozen copy.
 FrozenNodes = dict[str, tuple[Node, Node]]
 
-# Nodes that are gone are forgotten when there are this many, and more than there are nodes.
+# Frozen nodes are dropped, all of them, when there are twice as many as nodes and this many more.
 SPARE_NODES = 1024
+
+
+T = TypeVar("T")
+
+# Types of values that cannot be changed.
+_IMMUTABLE = frozenset({str, int, float, bool, type(None), bytes})
+MAX_FROZEN_BYTES = 16 << 20
+
+
+def frozen(value: T) -> T:
+    """An equal value from which nothing can be reached that can be changed."""
+    return _frozen(value)
+
+
+def _frozen(value: Any) -> Any:
+    kind = type(value)
+    if kind in _IMMUTABLE:
+        return value
+    if issubclass(kind, Struct):
+        changes = {}
+        for name in value.__struct_fields__:
+            field = getattr(value, name)
+            if type(field) not in _IMMUTABLE:
+                changed = _frozen(field)
+                if changed is not field:
+                    changes[name] = changed
+        return structs.replace(value, **changes) if changes else value
+    if issubclass(kind, Mapping):
+        return MappingProxyType({key: _frozen(item) for key, item in value.items()})
+    if kind is tuple or kind is list:
+        return tuple(map(_frozen, value))
+    return value
+
+
+def thawed(value: Any) -> Any:
+    """Plain dicts and lists again, fit for JSON."""
+    if isinstance(value, Mapping):
+        return {key: thawed(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [thawed(item) for item in value]
+    return value
+
+
+class FrozenObjects(Generic[T]):
+    """Frozen copies of objects, kept by the identity of the original."""
+
+    __slots__ = ("_freeze", "cache")
+
+    def __init__(self, freeze: Callable[[Any], T]) -> None:
+        self._freeze = freeze
+        self.cache: BoundedCache[int, tuple[Any, T]] = BoundedCache(
+            "frozen_objects", MAX_FROZEN_BYTES
+        )
+
+    def of(self, original: Any) -> T:
+        known = self.cache.get(id(original))
+        if known is None:
+            # The original is kept as well: while it lives no other object gets its identity.
+            known = original, self._freeze(original)
+            self.cache.put(id(original), known, 2 * size_of(original, self.cache.largest))
+        return known[1]
 
 
 class PodView:
     """One pod, as it was when it was asked about."""
 
-    __slots__ = ("_info", "_kept")
+    __slots__ = ("_info", "_objects")
 
-    def __init__(self, info: PodInfo, kept: Kept[Any]) -> None:
+    def __init__(self, info: PodInfo, objects: FrozenObjects[Any]) -> None:
         self._info = info
-        self._kept = kept
+        self._objects = objects
 
     @property
     def name(self) -> str:
@@ -67,7 +131,7 @@ class PodView:
 
     @property
     def node_name(self) -> str:
-        """Where it runs or is about to; empty while that is open."""
+        """The node it runs on or is about to; empty while that is open."""
         return self._info.node_name
 
     @property
@@ -76,13 +140,13 @@ class PodView:
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """What it takes of its node: cpu in thousandths, everything else in whole units."""
+        """Amounts it takes of its node: cpu in thousandths, everything else in whole units."""
         return MappingProxyType(self._info.requests)
 
     @property
     def pod(self) -> Pod:
         """The API object, with all that the scheduler reads of it."""
-        whole: Pod = self._kept.of(self._info.pod)
+        whole: Pod = self._objects.of(self._info.pod)
         return whole
 
     def __repr__(self) -> str:
@@ -96,12 +160,14 @@ class NodesView:
     arrays of one's own can be kept by row; see `NodeColumn`. Rows that are not `valid` are free.
     """
 
-    __slots__ = ("_columns", "_frozen", "_kept", "_nodes")
+    __slots__ = ("_columns", "_frozen", "_nodes", "_objects")
 
-    def __init__(self, nodes: Nodes, kept: Kept[Any], frozen_nodes: FrozenNodes) -> None:
+    def __init__(
+        self, nodes: Nodes, objects: FrozenObjects[Any], frozen_nodes: FrozenNodes
+    ) -> None:
         self._nodes = nodes
         self._columns: dict[str, NDArray[Any]] = {}
-        self._kept = kept
+        self._objects = objects
         self._frozen = frozen_nodes
 
     def __len__(self) -> int:
@@ -113,7 +179,7 @@ class NodesView:
 
     @property
     def row_count(self) -> int:
-        """How many rows the whole table has."""
+        """The number of rows of the whole table."""
         return len(self._nodes.whole)
 
     @property
@@ -197,8 +263,8 @@ class NodesView:
         return known[1]
 
     def pods(self, position: int) -> Sequence[PodView]:
-        kept = self._kept
-        return tuple([PodView(pod, kept) for pod in self._nodes.pods(position)])
+        objects = self._objects
+        return tuple([PodView(pod, objects) for pod in self._nodes.pods(position)])
 
     def _of(self, amounts: NDArray[np.int64], resource: str) -> Amounts:
         column = self._nodes.resources.get(resource)
@@ -214,25 +280,25 @@ class NodesView:
 
 
 class Views:
-    """Makes them, and keeps what is dear to make."""
+    """Makes the views of one plugin, and keeps frozen objects between calls."""
 
     def __init__(self) -> None:
-        self.kept: Kept[Any] = Kept(frozen)
+        self.objects: FrozenObjects[Any] = FrozenObjects(frozen)
         self._frozen_nodes: FrozenNodes = {}
 
     def pod(self, info: PodInfo) -> PodView:
-        return PodView(info, self.kept)
+        return PodView(info, self.objects)
 
     def nodes(self, nodes: Nodes) -> NodesView:
         if len(self._frozen_nodes) > 2 * nodes.total + SPARE_NODES:
             self._frozen_nodes.clear()
-        return NodesView(nodes, self.kept, self._frozen_nodes)
+        return NodesView(nodes, self.objects, self._frozen_nodes)
 
-    def anything(self, item: object) -> Any:
-        """What an informer or an event has to tell: a pod, an API object, a plain dict."""
+    def item(self, item: object) -> Any:
+        """A view of an object of an event: a pod, an API object, a plain dict."""
         if isinstance(item, PodInfo):
             return self.pod(item)
-        return None if item is None else self.kept.of(item)
+        return None if item is None else self.objects.of(item)
 
 
 def info_of(view: PodView) -> PodInfo:
@@ -245,9 +311,9 @@ def nodes_of(view: NodesView) -> Nodes:
 
 def whole_of(view: NodesView) -> NodesView:
     """All rows of the table that these nodes are in."""
-    return NodesView(view._nodes.whole, view._kept, view._frozen)
+    return NodesView(view._nodes.whole, view._objects, view._frozen)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory in a way that cannot be made writable again."""
+    """A view of the same memory that cannot be made writable again."""
     return np.asarray(memoryview(array).toreadonly())  # type: ignore[arg-type]

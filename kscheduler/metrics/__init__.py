@@ -1,4 +1,4 @@
-"""What the scheduler counts and measures, under kube-scheduler's names, labels and buckets.
+"""Metrics of the scheduler, under kube-scheduler's names, labels and buckets.
 
 A `Metrics` is made once per scheduler and passed to whoever measures, so that two schedulers in
 one process do not collide. An attribute is called like the exported family without its `scheduler_`

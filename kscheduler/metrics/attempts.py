@@ -1,4 +1,4 @@
-"""What became of attempts: results, plugins, evictions, hints for the next pod."""
+"""Metrics of scheduling attempts: results, plugins, evictions, hints for the next pod."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class PreemptionMetrics(Registry):
 
 
 class BatchMetrics(Registry):
-    """What one decision leaves for the next."""
+    """Metrics of hints that one decision stores for the next."""
 
     def __init__(self, selection: Selection = EVERYTHING) -> None:
         super().__init__(selection)

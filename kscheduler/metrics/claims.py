@@ -7,7 +7,7 @@ from kscheduler.metrics.registry import ALPHA, EVERYTHING, Registry, Selection
 
 
 class ClaimMetrics(Registry):
-    """What the plugins for volumes and devices count."""
+    """Metrics of the plugins for volumes and devices."""
 
     def __init__(self, selection: Selection = EVERYTHING) -> None:
         super().__init__(selection)

@@ -143,7 +143,7 @@ class Family(Generic[Series]):
     def restrict(
         self, allowed: Mapping[str, frozenset[str]], unexpected: Callable[[], None]
     ) -> None:
-        """From now on these labels take these values only; `unexpected` hears of others."""
+        """Allow these labels these values only; `unexpected` is called for others."""
         self._allowed = tuple(allowed.get(label) for label in self.label_names)
         self._unexpected = unexpected
 

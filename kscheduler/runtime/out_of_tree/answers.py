@@ -1,4 +1,7 @@
-"""What plugins from outside may answer; anything else is a fault that says what was expected."""
+"""Checks of what out-of-tree plugins answer; a wrong answer is a fault that says what was expected.
+
+Each function takes an answer and returns it, in the runtime's form; or raises a PluginFault.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ status_or_pre_flight = one_of(Status, PreFlight, expected="a Status, a PreFlight
 
 
 def nothing(answer: Any) -> None:
-    """Whatever it was, nobody wants to know."""
+    """For methods whose answer has no meaning."""
 
 
 def anything(answer: Any) -> Any:
@@ -84,20 +87,16 @@ def rejections(answer: Any, size: int) -> list[Rejection]:
         wrong(answer, "an iterable of Rejections")
     found = list(answer)
     for one in found:
-        _check_rejection(one, size)
+        if not isinstance(one, Rejection):
+            wrong(one, "Rejections, as unschedulable() makes them")
+        mask, code, reason = one
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (size,):
+            wrong(mask, f"a mask: an array of {size} booleans")
+        if code not in _REJECTING:
+            wrong(code, "a code that rejects, or Code.ERROR")
+        if not isinstance(reason, str):
+            wrong(reason, "a reason in words")
     return found
-
-
-def _check_rejection(one: object, size: int) -> None:
-    if not isinstance(one, Rejection):
-        wrong(one, "Rejections, as unschedulable() makes them")
-    mask, code, reason = one
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (size,):
-        wrong(mask, f"a mask: an array of {size} booleans")
-    if code not in _REJECTING:
-        wrong(code, "a code that rejects, or Code.ERROR")
-    if not isinstance(reason, str):
-        wrong(reason, "a reason in words")
 
 
 def scores(answer: Any, size: int) -> Scores:
@@ -136,18 +135,14 @@ def registrations(answer: Any) -> list[EventWithHint]:
     for one in found:
         if not isinstance(one, EventWithHint):
             wrong(one, "a list of EventWithHint")
-        _sound_registration(one)
+        event, hint = one.event, one.hint
+        if not isinstance(event, ClusterEvent) or not isinstance(event.resource, str):
+            wrong(event, "a ClusterEvent")
+        if not isinstance(event.action, Action):
+            wrong(event.action, "an Action")
+        if hint is not None and not callable(hint):
+            wrong(hint, "a hint that can be called with (pod, old, new)")
     return found
-
-
-def _sound_registration(one: EventWithHint) -> None:
-    event, hint = one.event, one.hint
-    if not isinstance(event, ClusterEvent) or not isinstance(event.resource, str):
-        wrong(event, "a ClusterEvent")
-    if not isinstance(event.action, Action):
-        wrong(event.action, "an Action")
-    if hint is not None and not callable(hint):
-        wrong(hint, "a hint that can be called with (pod, old, new)")
 
 
 def hint(answer: Any) -> Hint:

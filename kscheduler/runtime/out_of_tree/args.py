@@ -1,4 +1,4 @@
-"""Arguments of plugins from outside, decoded as the plugin's class declares them.
+"""Arguments of out-of-tree plugins, decoded as the plugin's class declares them.
 
     class Args(msgspec.Struct, frozen=True, rename="camel"):
         half_life: float = 60.0
@@ -6,8 +6,8 @@
     class NodeLoad:
         args_type = Args          # a msgspec.Struct, a dataclass or a pydantic model
 
-Without `args_type` a plugin gets what stands in the file, as plain JSON. What is wrong is told with
-the place it has in the file, all of it at once.
+Without `args_type` a plugin gets what stands in the file, as plain JSON. All mistakes are
+reported at once, each with its place in the file.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def decoded(kind: Any, args: object, path: Path) -> Any:
 def check_all(
     config: KubeSchedulerConfiguration, args_types: Mapping[str, Any]
 ) -> Iterator[FieldError]:
-    """What is wrong with the arguments of these plugins, wherever they are configured."""
+    """Mistakes in the arguments of these plugins, wherever they are configured."""
     for i, profile in enumerate(config.profiles):
         for j, entry in enumerate(profile.plugin_config):
             if entry.name in args_types:
@@ -85,7 +85,7 @@ def check_all(
 
 
 def _names(kind: Any) -> set[str]:
-    """How the fields are called in a file."""
+    """Names of the fields in a file."""
     if issubclass(kind, msgspec.Struct):
         return set(kind.__struct_encode_fields__)
     if issubclass(kind, pydantic.BaseModel):
@@ -115,9 +115,9 @@ def _by_msgspec(kind: Any, plain: object, path: Path) -> tuple[Any, list[FieldEr
     try:
         return msgspec.convert(plain, kind), []
     except msgspec.ValidationError as error:
-        # It stops at the first mistake; the fields one by one tell the others.
+        # msgspec stops at the first mistake; converting field by field finds the others.
         by_field = _mistakes_by_field(kind, plain, path)
-        return None, by_field or [_told_by_msgspec(error, plain, path)]
+        return None, by_field or [_msgspec_error(error, plain, path)]
 
 
 def _mistakes_by_field(kind: Any, plain: object, path: Path) -> list[FieldError]:
@@ -133,7 +133,7 @@ def _mistakes_by_field(kind: Any, plain: object, path: Path) -> list[FieldError]
                 deeper = is_args_type(field_type) and _mistakes_by_field(
                     field_type, plain[name], below
                 )
-                found += deeper or [_told_by_msgspec(error, plain[name], below)]
+                found += deeper or [_msgspec_error(error, plain[name], below)]
         elif required:
             found.append(FieldError((path / name).text, "Required value"))
     return found
@@ -160,7 +160,7 @@ def _below(path: Path, steps: tuple[int | str, ...]) -> Path:
     return path
 
 
-def _told_by_msgspec(error: msgspec.ValidationError, plain: object, path: Path) -> FieldError:
+def _msgspec_error(error: msgspec.ValidationError, plain: object, path: Path) -> FieldError:
     found = _AT.match(str(error))
     assert found is not None
     problem, below = found["problem"], found["path"] or ""
@@ -174,7 +174,7 @@ def _told_by_msgspec(error: msgspec.ValidationError, plain: object, path: Path) 
 
 
 def _value_at(plain: Any, below: str) -> object:
-    """What stands at msgspec's `.weights[0]`; nothing, where it names no single place."""
+    """The value at msgspec's `.weights[0]`; None where the path names no single place."""
     for name, position in re.findall(r"\.([^.\[]+)|\[(\d+)\]", below):
         try:
             plain = plain[name] if name else plain[int(position)]

@@ -75,7 +75,7 @@ _NEEDED = _methods_needed()
 
 
 class Guarded:
-    """Has the public methods that the plugin has, and no others: they tell where it runs.
+    """Has the public methods that the plugin has, and no others: they say where it runs.
 
     Each is written here under its name with an underscore, and made public for one plugin if that
     plugin needs it.
@@ -84,7 +84,7 @@ class Guarded:
     def __init__(self, plugin: Any, guard: Guard, views: Views, handle: RuntimeHandle) -> None:
         self.name: str = plugin.name
         self.plugin = plugin
-        self.caches = (views.kept.cache,)
+        self.caches = (views.objects.cache,)
         self.per_node: bool = getattr(plugin, "per_node", False)
         self._guard = guard
         self._views = views
@@ -157,7 +157,7 @@ class Guarded:
     ) -> Hint:
         if self._guard.taken_out:
             return Hint.QUEUE
-        show = self._views.anything
+        show = self._views.item
         args = self._views.pod(pod), show(old), show(new)
         return self._guard.call("QueueingHint", pod.pod, answers.hint, hint, *args)
 

@@ -22,10 +22,9 @@ import msgspec
 
 from kscheduler.api.resources import Resource
 from kscheduler.errors import ConfigError
-from kscheduler.framework.frozen import Kept, thawed
 from kscheduler.framework.handle import Json
 from kscheduler.framework.listers import Lister
-from kscheduler.framework.views import NodesView, PodView, Views, info_of
+from kscheduler.framework.views import FrozenObjects, NodesView, PodView, Views, info_of, thawed
 from kscheduler.metrics import ALPHA, Counter, Gauge, Histogram, Metrics
 from kscheduler.metrics.instruments import Family
 from kscheduler.runtime.handle import RuntimeHandle
@@ -91,12 +90,12 @@ class PluginHandle:
         """
         fields = ",".join(filter(None, (name and f"metadata.name={name}", field_selector)))
         lister = self._handle.out_of_tree.follow(resource, namespace, fields, label_selector)
-        return Followed(lister, self._views.kept)
+        return Followed(lister, self._views.objects)
 
     def event(
         self, pod: PodView, reason: str, note: str, *, kind: str = "Normal", action: str = ""
     ) -> None:
-        """Tell the pod's users; `kind` is Normal or Warning."""
+        """Record an event about the pod for its users; `kind` is Normal or Warning."""
         with self._watchdog.paused():
             recorder = self._handle.recorder
             recorder.event(info_of(pod).pod, kind, reason, action or "Scheduling", note)
@@ -116,7 +115,7 @@ class PluginHandle:
 class Followed(Generic[T_co]):
     """The objects of one collection as they are known just now, kept up to date by a watch."""
 
-    def __init__(self, lister: Lister[Any], frozen: Kept[Any]) -> None:
+    def __init__(self, lister: Lister[Any], frozen: FrozenObjects[Any]) -> None:
         self._lister = lister
         self._frozen = frozen
 
@@ -262,7 +261,7 @@ class PluginClient:
         await self._paused(self._client.delete(resource, name, namespace))
 
     async def bind(self, pod: PodView, node: str) -> None:
-        """What DefaultBinder does: for a Bind plugin that has something to do besides."""
+        """Binds as DefaultBinder does: for a Bind plugin that has something to do besides."""
         await self._paused(self._client.bind(info_of(pod).pod, node))
 
     def _paused(self, call: Awaitable[T]) -> Awaitable[T]:

@@ -1,4 +1,4 @@
-"""How plugins from outside have been doing, for metrics, readiness and whoever takes them out."""
+"""Health of out-of-tree plugins: faults counted, readiness, and taking out a plugin that fails."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kscheduler.metrics import Metrics
 
 log = logs.logger(__name__)
 
-# So many failures in a row at one extension point are worth telling who asks for readiness.
+# Failures in a row at one extension point after which readiness names the plugin.
 KEEPS_FAILING = 3
 
 
 class Fault(StrEnum):
-    """What a plugin did wrong, as the metric's label tells it."""
+    """Kinds of faults, as the metric's label names them."""
 
     EXCEPTION = "exception"
     TIMEOUT = "timeout"
@@ -25,7 +25,7 @@ class Fault(StrEnum):
     MUTATION = "mutation"
 
 
-class PluginFault(KschedulerError):  # noqa: N818 - it is the fault that is told, as it is
+class PluginFault(KschedulerError):  # noqa: N818 - its text is shown as it is
     """A call that did not go as the contract has it; the text says what was wrong."""
 
     def __init__(self, fault: Fault, text: str) -> None:
@@ -35,7 +35,7 @@ class PluginFault(KschedulerError):  # noqa: N818 - it is the fault that is told
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What plugins from outside may cost.
+    """Limits on what out-of-tree plugins may cost.
 
     `call_seconds` bounds a call that cannot wait (0: no bound), `wait_seconds` one that may. After
     `max_failures` in a row at an extension point a plugin is taken out of its profile; 0 is never.
@@ -96,7 +96,7 @@ class PluginHealth:
 
 
 class HealthBoard:
-    """All plugins from outside of one scheduler."""
+    """All out-of-tree plugins of one scheduler."""
 
     def __init__(self) -> None:
         self._plugins: list[PluginHealth] = []
@@ -108,5 +108,5 @@ class HealthBoard:
         return len(self._plugins)
 
     def troubles(self) -> str:
-        """Who keeps failing; the reasons are in the log."""
+        """Plugins that keep failing, one sentence each; the reasons are in the log."""
         return "; ".join(text for one in self._plugins if (text := one.trouble) is not None)

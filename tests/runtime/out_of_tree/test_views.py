@@ -6,9 +6,8 @@ import pytest
 
 from kscheduler.api.core import Node
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.framework.frozen import frozen, thawed
 from kscheduler.framework.node_column import NodeColumn
-from kscheduler.framework.views import Views
+from kscheduler.framework.views import Views, frozen, thawed
 from kscheduler.state.what_if import WhatIf
 
 
