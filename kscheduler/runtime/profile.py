@@ -1,8 +1,8 @@
-"""From configuration to Frameworks: makes each profile's plugins and puts them in their places.
+"""Frameworks of the configured profiles: each with its plugins, in their places.
 
-Which plugin runs where was settled by `config.profiles`; here the plugins come to life. A plugin is
-made once per profile, whatever number of points it extends. Configuration knows all of upstream's
-plugins; one that the registry does not have is left out.
+Which plugin runs where was settled by `config.profiles`; here they are constructed, each once per
+profile, whatever number of points it extends. Configuration knows all of upstream's plugins; one
+that the registry does not have is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def build_frameworks(
     registry: Mapping[str, Factory],
     handle_for: Callable[[str], RuntimeHandle],
 ) -> dict[str, Framework]:
-    """One Framework per profile, by scheduler name; `handle_for` is given that name."""
+    """One Framework per profile, by scheduler name; `handle_for` is given that name.
+
+    ConfigError if a plugin refuses its arguments or its constructor raises anything else.
+    """
     frameworks = {}
     for profile in completed.config.profiles:
         name = profile.scheduler_name
@@ -50,12 +53,14 @@ def build_framework(
     handle = replace(shared, profile_name=profile.scheduler_name, framework=lambda: framework)
     args = {entry.name: entry.args for entry in profile.plugin_config}
     named = dict.fromkeys(name for some in effective.by_point.values() for name in some)
-    plugins = {
-        name: _made(name, registry[name], args.get(name), handle)
-        for name in named
-        if name in registry
-    }
-    # The names say where upstream's plugin runs; ours need not have anything to say everywhere.
+    plugins: dict[str, Plugin] = {}
+    for name in named:
+        if name in registry:
+            try:
+                plugins[name] = registry[name](args.get(name), handle)
+            except Exception as error:
+                raise ConfigError(f'initializing plugin "{name}": {text_of(error)}') from error
+    # Configuration goes by the points of upstream's plugin; ours need not have a method for each.
     plugins_at = {
         point: [
             plugins[name]
@@ -64,7 +69,11 @@ def build_framework(
         ]
         for point, method in METHOD_OF_POINT.items()
     }
-    _count_from_start(effective, handle)
+    # The series of plugins that judge nodes exist before the first pod.
+    evaluations = handle.metrics.plugin_evaluation_total
+    for point in JUDGING_POINTS:
+        for name in effective[point]:
+            evaluations.labels(name, point.label, handle.profile_name)
     framework = Framework(
         handle,
         plugins_at,
@@ -72,17 +81,3 @@ def build_framework(
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
     )
     return framework
-
-
-def _made(name: str, factory: Factory, args: object, handle: RuntimeHandle) -> Plugin:
-    try:
-        return factory(args, handle)
-    except Exception as error:
-        raise ConfigError(f'initializing plugin "{name}": {text_of(error)}') from error
-
-
-def _count_from_start(effective: EffectivePlugins, handle: RuntimeHandle) -> None:
-    evaluations = handle.metrics.plugin_evaluation_total
-    for point in JUDGING_POINTS:
-        for name in effective[point]:
-            evaluations.labels(name, point.label, handle.profile_name)
