@@ -154,11 +154,8 @@ class Family(Generic[Series]):
         except KeyError:
             assert len(values) == len(self.label_names), (self.name, self.label_names, values)
             if self._allowed:
-                values = self._expected(values)
+                values = tuple(map(self._expected_value, values, self._allowed))
             return self._series.setdefault(values, self._new())
-
-    def _expected(self, values: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(self._expected_value, values, self._allowed))
 
     def _expected_value(self, value: str, allowed: frozenset[str] | None) -> str:
         if allowed is None or value in allowed:

@@ -137,11 +137,19 @@ def _rest_config(active: ActiveContext) -> RestConfig:
         server = _server_url(cluster.server)
     except ConfigError as error:
         return RestConfig(cluster.server, problem=str(error))
-    config = RestConfig(server, proxy=cluster.proxy_url, problem=_impersonation_problem(user))
+    impersonation = Impersonation(
+        user.impersonate, user.impersonate_uid, user.impersonate_groups, user.impersonate_extra
+    )
+    problem = ""
+    for name, value in impersonation.headers():
+        if NOT_IN_VALUE.search(value):
+            problem = f"net/http: invalid header field value for {quote(name)}"
+            break
+    config = RestConfig(server, proxy=cluster.proxy_url, problem=problem)
     if not config.secure:
         # Credentials never travel in clear text: clientcmd does not even read them. Whom to act as
         # is none: without it we would have more rights than we were meant to have.
-        return replace(config, identity=Identity(impersonation=_impersonation(user)))
+        return replace(config, identity=Identity(impersonation=impersonation))
     tls = replace(
         tls,
         cert_file="" if user.client_certificate_data else user.client_certificate,
@@ -151,14 +159,18 @@ def _rest_config(active: ActiveContext) -> RestConfig:
     )
     if problem := _user_problem(user) or config.problem:
         return replace(config, tls=tls, problem=problem)
-    return replace(config, tls=tls, identity=_identity(user, cluster, server))
-
-
-def _impersonation_problem(user: User) -> str:
-    for name, value in _impersonation(user).headers():
-        if NOT_IN_VALUE.search(value):
-            return f"net/http: invalid header field value for {quote(name)}"
-    return ""
+    token = user.token
+    if not token and user.token_file:
+        token = files.read(user.token_file).decode(errors="replace")
+    identity = Identity(
+        token=token,
+        token_file=user.token_file,
+        username=user.username,
+        password=user.password,
+        exec=_exec(user.exec, cluster, server) if user.exec else None,
+        impersonation=impersonation,
+    )
+    return replace(config, tls=tls, identity=identity)
 
 
 def _user_problem(user: User) -> str:
@@ -169,26 +181,6 @@ def _user_problem(user: User) -> str:
     if user.token_file and not user.token and not files.read(user.token_file).strip():
         return f"read empty token from file {quote(user.token_file)}"
     return ""
-
-
-def _identity(user: User, cluster: Cluster, server: str) -> Identity:
-    token = user.token
-    if not token and user.token_file:
-        token = files.read(user.token_file).decode(errors="replace")
-    return Identity(
-        token=token,
-        token_file=user.token_file,
-        username=user.username,
-        password=user.password,
-        exec=_exec(user.exec, cluster, server) if user.exec else None,
-        impersonation=_impersonation(user),
-    )
-
-
-def _impersonation(user: User) -> Impersonation:
-    return Impersonation(
-        user.impersonate, user.impersonate_uid, user.impersonate_groups, user.impersonate_extra
-    )
 
 
 def _exec(plugin: ExecEntry, cluster: Cluster, server: str) -> Exec:
