@@ -5,10 +5,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.sandbox.lists import parse_selection
 from kscheduler.sandbox.resources import BY_NAME
 from kscheduler.sandbox.rest.representation import plain
 from kscheduler.sandbox.rest.watch import Watcher
-from kscheduler.sandbox.selection import parse_selection
 from kscheduler.sandbox.store import Store
 from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kscheduler.sandbox.catalog.ages import human_duration
-from kscheduler.sandbox.catalog.pod_status import pod_status
+from kscheduler.sandbox.kinds.printers import human_duration, pod_status
 from kscheduler.sandbox.resources import RESOURCES
 from tests.kit.manifests import pod_manifest
 from tests.sandbox.rest import NODES, PODS, new_node
