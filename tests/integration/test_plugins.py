@@ -208,7 +208,7 @@ async def test_readiness_names_a_plugin_that_keeps_failing(cluster):
     cluster.create(node("n1"), node("n2"))
     async with cluster.scheduler(args=SCORER, profiles=profile(score="Scorer")) as running:
         (check,) = (
-            one for one in running.daemon._checks()["readyz"] if one.name == "outside-plugins"
+            one for one in running.daemon.checks()["readyz"] if one.name == "outside-plugins"
         )
         assert (check.probe(), check.remark()) == (None, "")
         cluster.create(pod("bad", labels={"fault": "raise"}))
