@@ -50,12 +50,14 @@ def build_framework(
     handle = replace(shared, profile_name=profile.scheduler_name, framework=lambda: framework)
     args = {entry.name: entry.args for entry in profile.plugin_config}
     named = dict.fromkeys(name for some in effective.by_point.values() for name in some)
-    plugins = {
-        name: _made(name, registry[name], args.get(name), handle)
-        for name in named
-        if name in registry
-    }
-    # The names say where upstream's plugin runs; ours need not have anything to say everywhere.
+    plugins: dict[str, Plugin] = {}
+    for name in named:
+        if name in registry:
+            try:
+                plugins[name] = registry[name](args.get(name), handle)
+            except Exception as error:
+                raise ConfigError(f'initializing plugin "{name}": {text_of(error)}') from error
+    # A name says where upstream's plugin runs; ours may have nothing to do at some of the points.
     plugins_at = {
         point: [
             plugins[name]
@@ -64,7 +66,11 @@ def build_framework(
         ]
         for point, method in METHOD_OF_POINT.items()
     }
-    _count_from_start(effective, handle)
+    # Upstream exports the series of evaluations from zero, also of plugins that we do not have.
+    evaluations = handle.metrics.plugin_evaluation_total
+    for point in JUDGING_POINTS:
+        for name in effective[point]:
+            evaluations.labels(name, point.label, handle.profile_name)
     framework = Framework(
         handle,
         plugins_at,
@@ -72,17 +78,3 @@ def build_framework(
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
     )
     return framework
-
-
-def _made(name: str, factory: Factory, args: object, handle: RuntimeHandle) -> Plugin:
-    try:
-        return factory(args, handle)
-    except Exception as error:
-        raise ConfigError(f'initializing plugin "{name}": {text_of(error)}') from error
-
-
-def _count_from_start(effective: EffectivePlugins, handle: RuntimeHandle) -> None:
-    evaluations = handle.metrics.plugin_evaluation_total
-    for point in JUDGING_POINTS:
-        for name in effective[point]:
-            evaluations.labels(name, point.label, handle.profile_name)
