@@ -265,7 +265,7 @@ class ForShortTexts:
 
     @property
     def bytes(self) -> int:
-        """At most; usual texts are shorter."""
+        """Upper bound of the bytes; usual texts are shorter."""
         return self.entries * (self.longest + ENTRY_BYTES)
 
     @property

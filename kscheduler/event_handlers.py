@@ -91,7 +91,7 @@ class EventHandlers:
         self._compile = compile_pod
         self._clock = clock
         self._durations = metrics.event_handling_duration_seconds
-        self._wanted = _needed(queue.hints.resources())
+        self._wanted = _needed(queue.hints.registered_actions())
 
     @property
     def nodes(self) -> Subscriber[Node]:

@@ -76,5 +76,5 @@ def private_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Whatever is in there; what cannot be removed stays."""
+    """Remove a folder with whatever is in it; what cannot be removed stays."""
     shutil.rmtree(folder, ignore_errors=True)

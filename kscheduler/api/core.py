@@ -362,7 +362,7 @@ class NodeSpec(ApiStruct):
 
 
 class NodeCondition(ApiStruct):
-    """Only what wakes pods when it changes; heartbeats and messages are not kept."""
+    """A condition's type and status; heartbeats and messages wake no pod and are not kept."""
 
     type: str = ""
     status: str = ""

@@ -48,7 +48,7 @@ class TranslationError(KschedulerError):
 
 
 class Migration(NamedTuple):
-    """How one plugin became a driver."""
+    """The in-tree plugin that one CSI driver has replaced."""
 
     plugin: str
     driver: str
@@ -135,7 +135,7 @@ DRIVER_OF_PLUGIN: Mapping[str, str] = {one.plugin: one.driver for one in MIGRATI
 
 
 def migration_of(volume: PersistentVolume | Volume) -> Migration | None:
-    """Who stored this volume before drivers did; None for all other volumes."""
+    """The migration that a volume falls under; None if it is not of a migrated plugin."""
     source = volume.spec if isinstance(volume, PersistentVolume) else volume
     return next((one for one in MIGRATIONS if getattr(source, one.field) is not None), None)
 
@@ -146,7 +146,7 @@ def inline_handle(volume: Volume, migration: Migration) -> str:
 
 
 def translated(volume: PersistentVolume, migration: Migration) -> PersistentVolume:
-    """The same volume as one of the driver; raises TranslationError."""
+    """A volume of the driver that stands for this one; raises TranslationError."""
     spec = volume.spec
     handle = migration.handle(getattr(spec, migration.field), volume.metadata.labels)
     affinity = spec.node_affinity

@@ -33,7 +33,7 @@ class DecodeError(KschedulerError):
 
 
 def without_nulls(value: Any) -> Any:
-    """The same JSON value with every null member and null element left out."""
+    """A JSON value without its null members and elements."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -78,7 +78,7 @@ def decoder_for(kind: type[T]) -> Callable[[Json], T]:
 
 
 def _tidy(data: Json, kind: inspect.Type) -> Json:
-    """What `kind` has fields for, without nulls; what is of another kind is left to be refused."""
+    """The members that `kind` has fields for, without nulls; other values stay, to be refused."""
     try:
         match kind:
             case inspect.StructType(fields=fields):
@@ -153,7 +153,7 @@ def outline(data: bytes | bytearray | memoryview | str, depth: int = READ_DEPTH)
 
 
 def _places(text: bytes, depth: int) -> tuple[list[int], list[int]]:
-    """Where something begins and ends that has `depth` others around it."""
+    """Begins and ends of the objects and arrays that have `depth` others around them."""
     # Escaped backslashes first: the quote behind two of them ends its string.
     plain = text.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     begins: list[int] = []

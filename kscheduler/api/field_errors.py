@@ -35,7 +35,7 @@ def aggregate(errors: Iterable[str]) -> str:
 
 
 def json_list(values: Sequence[str]) -> str:
-    """As Go encodes a list of strings; one that was never set is null."""
+    """JSON of a list of strings as Go encodes it; one that was never set is null."""
     if not values:
         return "null"
     text = json.dumps(list(values), ensure_ascii=False, separators=(",", ":"))

@@ -51,7 +51,7 @@ def escape_value(value: str) -> str:
 
 
 def _split_terms(text: str) -> Iterator[str]:
-    """At commas, except those behind a backslash, which stay in the term as written."""
+    """Terms between commas, except those behind a backslash, which stay in the term as written."""
     start, escaped = 0, False
     for position, char in enumerate(text):
         if escaped:

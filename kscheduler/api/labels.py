@@ -53,7 +53,7 @@ _MATCHES_ABSENT = (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What one label must be."""
+    """A condition on one label."""
 
     key: str
     operator: Operator

@@ -113,7 +113,7 @@ class WatchEvent(ApiStruct):
 
 
 class PartialObject(ApiObject):
-    """Only the metadata of any object, enough for a BOOKMARK or a deletion."""
+    """An object's metadata and kind, enough for a BOOKMARK or a deletion."""
 
     kind: str = ""
     api_version: str = ""
@@ -126,7 +126,7 @@ class LabelSelectorRequirement(ApiStruct):
 
 
 class LabelSelector(ApiStruct):
-    """As written by users; `labels.compile_selector` makes it answer questions."""
+    """A selector as users write it; `labels.compile_selector` makes it match."""
 
     match_labels: Mapping[str, str] = EMPTY
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
@@ -159,7 +159,7 @@ class StatusDetails(ApiStruct):
 
 
 class Status(ApiStruct):
-    """What the API server answers when there is no object to answer with."""
+    """The answer of the API server where there is no object to answer with."""
 
     kind: str = ""
     api_version: str = ""

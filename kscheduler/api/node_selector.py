@@ -98,7 +98,7 @@ class NodeSelectorMatcher:
 
     @property
     def error(self) -> str | None:
-        """What could not be parsed; upstream reports it for a node no term matched."""
+        """The parse errors of all terms; upstream reports them for a node that no term matched."""
         if self._errors is None:
             self._errors = tuple([error for term in self.terms for error in term.errors])
         return field_errors.aggregate(self._errors) if self._errors else None
@@ -126,7 +126,7 @@ class PreferredTerms:
 
 @dataclass(frozen=True, slots=True)
 class RequiredNodeAffinity:
-    """Where a pod may go by its nodeSelector and its required node affinity, both together."""
+    """A pod's nodeSelector and its required node affinity, both of which must match."""
 
     labels: Selector = EVERYTHING
     affinity: NodeSelectorMatcher | None = None

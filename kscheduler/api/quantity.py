@@ -51,7 +51,7 @@ class QuantityError(KschedulerError, ValueError):
 
 
 class Format(Enum):
-    """How a quantity was written, and therefore how its sum is written back."""
+    """The notation of a quantity, in which its sum is written back."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"

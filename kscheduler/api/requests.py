@@ -1,4 +1,4 @@
-"""What a pod asks for, exactly.
+"""Resource requests of a pod, exactly.
 
 Amounts are exact (nano-units) while they are summed and compared, and are rounded once at the
 end: two containers of 100.5m ask for 201 milli-CPU, not 202.
@@ -32,7 +32,7 @@ RESIZE_DEFERRED = "Deferred"
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """Which parts of a pod are counted.
+    """The parts of a pod that are counted.
 
     `status` takes resources reported by the kubelet into account, as node accounting does.
     `pod_level` and `pod_level_status` follow the gates PodLevelResources and
@@ -136,7 +136,7 @@ def _container_requests(pod: Pod, counting: Counting, defaults: Mapping[str, int
 def _aggregate(
     pod: Pod, resources_of: Callable[[Container], Quantities], defaults: Mapping[str, int]
 ) -> Amounts:
-    """What is needed at the worst moment: all running together, or one init container starting.
+    """The need at the worst moment: all running together, or one init container starting.
 
     A restartable init container (a sidecar) stays from its turn on, so it counts in both.
     """
@@ -163,7 +163,7 @@ def _statuses(pod: Pod) -> tuple[ContainerStatus, ...]:
 
 
 class _Reported:
-    """What the kubelet says its containers were given, falling back on what they ask for."""
+    """Resources that the kubelet reports for containers, falling back on their requests."""
 
     def __init__(self, pod: Pod, *, infeasible: bool) -> None:
         # Reversed, so that the first status of a name wins.
@@ -220,7 +220,7 @@ def _pod_level(amounts: Amounts) -> Amounts:
 
 
 def _claim_amounts(pod: Pod) -> Amounts:
-    """What devices add to cpu, memory and the like, by the claims' status."""
+    """Amounts that devices add to cpu, memory and the like, by the claims' status."""
     total: Amounts = {}
     for claim in pod.status.node_allocatable_resource_claim_statuses:
         for mapping in claim.mapping:

@@ -1,4 +1,4 @@
-"""What kind of resource a name means, and whether the scheduler counts it."""
+"""Names of resources: their kinds, and whether the scheduler counts them."""
 
 from kscheduler.api.validation import LONGEST_LABEL_KEY, label_key_errors
 from kscheduler.caches import ForShortTexts
@@ -32,7 +32,7 @@ def is_prefixed_native(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """In the kubernetes.io namespace, which unprefixed names are by implication."""
+    """Whether a name is in the kubernetes.io namespace, as unprefixed names are by implication."""
     return "/" not in name or is_prefixed_native(name)
 
 

@@ -40,12 +40,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def sharing_of(kind: type[ApiObject]) -> Callable[[Any], Any] | None:
-    """What makes objects of this kind share their parts; None where it would not pay."""
+    """The function that makes objects of this kind share parts; None where it would not pay."""
     return _SHARING.get(kind)
 
 
 def share_pod(pod: Pod) -> Pod:
-    """The same pod, but for volumes without a source that we know, whose names are all distinct."""
+    """A pod equal to this one but for volumes without a known source, built of shared parts."""
     return replace(
         pod,
         metadata=_shared_metadata(pod.metadata),
@@ -55,7 +55,7 @@ def share_pod(pod: Pod) -> Pod:
 
 
 def share_node(node: Node) -> Node:
-    """The same node; its images and conditions are held in common with other nodes."""
+    """A node equal to this one, whose images and conditions are shared with other nodes."""
     status = node.status
     return replace(
         node,

@@ -29,20 +29,19 @@ CHOICES = {
 
 
 def parameters() -> list[click.Parameter]:
-    return [_option(flag) for flag in all_flags()]
+    options: list[click.Parameter] = []
+    for flag in all_flags():
+        names = [f"--{flag.name}", flag.field]
+        if flag.short:
+            names.append(f"-{flag.short}")
+        is_flag = flag.type is BOOL
+        value_type = None if is_flag else completed_type(flag)
+        options.append(click.Option(names, help=flag.help, is_flag=is_flag, type=value_type))
+    return options
 
 
-def _option(flag: Flag) -> click.Option:
-    names = [f"--{flag.name}", flag.field]
-    if flag.short:
-        names.append(f"-{flag.short}")
-    is_flag = flag.type is BOOL
-    return click.Option(
-        names, help=flag.help, is_flag=is_flag, type=None if is_flag else _type(flag)
-    )
-
-
-def _type(flag: Flag) -> "click.ParamType[Any]":
+def completed_type(flag: Flag) -> "click.ParamType[Any]":
+    """The click type whose values the shell should offer."""
     if flag.name in FILES:
         return click.Path()
     if flag.name == "cert-dir":

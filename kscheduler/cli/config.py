@@ -7,7 +7,7 @@ import click
 
 from kscheduler import logs
 from kscheduler.cli.values import MULTIMAP
-from kscheduler.config.annotate import AnnotatedLine, annotated
+from kscheduler.config.annotate import annotated
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.feature_gates import FeatureGates
@@ -125,10 +125,15 @@ def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
     except ConfigError as err:
         click.echo(f"{file}: {err}", err=True)
         ctx.exit(1)
-    if sys.stdout.isatty():
-        _print_coloured(lines)
-    else:
+    if not sys.stdout.isatty():
         click.echo("\n".join(map(str, lines)))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(Text(line.text, style="dim" if line.is_default else "bold"))
 
 
 def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Sequence[str]:
@@ -148,12 +153,3 @@ def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Seque
     except ConfigError as err:
         return [str(err)]
     return []
-
-
-def _print_coloured(lines: Sequence[AnnotatedLine]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, soft_wrap=True)
-    for line in lines:
-        console.print(Text(line.text, style="dim" if line.is_default else "bold"))

@@ -11,8 +11,7 @@ from kscheduler import logs
 from kscheduler.api.field_errors import aggregate
 from kscheduler.cli.command_line import UsageError, parse
 from kscheduler.cli.usage import PROGRAM, help_text, terminal_columns, usage_text
-from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.options import Options
+from kscheduler.config.option_checks import logging_problems
 from kscheduler.errors import KschedulerError
 from kscheduler.gotext.strconv import quote
 from kscheduler.version import KUBERNETES_VERSION, __version__
@@ -35,42 +34,30 @@ def run_daemon(args: Sequence[str], plugins: Mapping[str, Any] | None = None) ->
         got = " ".join(map(quote, extra))
         click.echo(f'Error: "{PROGRAM}" does not take any arguments, got [{got}]', err=True)
         return 1
-    return _start(options, plugins or {})
-
-
-def _start(options: Options, plugins: Mapping[str, Any]) -> int:
     try:
         gates = options.gates()
         if options.version in ("true", "raw"):
-            click.echo(_version(options.version))
+            click.echo(version_text(options.version))
             return 0
-        return _configure_logging(options, gates) or _run(options, gates, plugins)
+        if problems := logging_problems(options, gates):
+            click.echo(aggregate(problems), err=True)
+            return 1
+        logs.configure(options.logging())
+        for name, text in options.texts.items():
+            log.v(1).text_info(f"FLAG: --{name}={quote(text)}")
+        # Modules are no garbage. The app lets the collector run when there is something for it.
+        gc.disable()
+        # Here, so that --help and --version load neither numpy nor a client.
+        from kscheduler import app
+
+        return app.main(options, gates, plugins=plugins or {})
     except KschedulerError as err:
         log.error(err, "command failed")
         return 1
 
 
-def _configure_logging(options: Options, gates: FeatureGates) -> int:
-    from kscheduler.config.option_checks import logging_problems
-
-    if problems := logging_problems(options, gates):
-        click.echo(aggregate(problems), err=True)
-        return 1
-    logs.configure(options.logging())
-    for name, text in options.texts.items():
-        log.v(1).text_info(f"FLAG: --{name}={quote(text)}")
-    return 0
-
-
-def _run(options: Options, gates: FeatureGates, plugins: Mapping[str, Any]) -> int:
-    # Modules are no garbage. The app lets the collector run when there is something for it.
-    gc.disable()
-    from kscheduler import app
-
-    return app.main(options, gates, plugins=plugins)
-
-
-def _version(form: str) -> str:
+def version_text(form: str) -> str:
+    """--version, or --version=raw with Python's facts under Go's labels."""
     if form == "true":
         return f"Kubernetes {KUBERNETES_VERSION}"
     major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]

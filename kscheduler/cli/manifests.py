@@ -16,26 +16,25 @@ Manifest = dict[str, Any]
 
 def read_manifests(paths: Iterable[str]) -> list[Manifest]:
     """All objects in these files, in order; a folder stands for the manifests in it."""
-    return [item for path in paths for file in _files(path) for item in _objects(file)]
-
-
-def _files(path: str) -> list[str]:
-    if path != "-" and Path(path).is_dir():
-        kinds = ("*.yaml", "*.yml", "*.json")
-        return sorted(str(found) for kind in kinds for found in Path(path).glob(kind))
-    return [path]
-
-
-def _objects(path: str) -> Iterator[Manifest]:
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-        documents = list(yaml.safe_load_all(text))
-    except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{path}: not YAML: {error}") from error
-    for document in documents:
-        yield from _flattened(path, document)
+    files: list[str] = []
+    for path in paths:
+        if path != "-" and Path(path).is_dir():
+            kinds = ("*.yaml", "*.yml", "*.json")
+            files += sorted(str(found) for kind in kinds for found in Path(path).glob(kind))
+        else:
+            files.append(path)
+    found: list[Manifest] = []
+    for file in files:
+        try:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+            documents = list(yaml.safe_load_all(text))
+        except OSError as error:
+            raise click.ClickException(f"{file}: {error.strerror}") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise click.ClickException(f"{file}: not YAML: {error}") from error
+        for document in documents:
+            found += _flattened(file, document)
+    return found
 
 
 def _flattened(path: str, document: object) -> Iterator[Manifest]:
@@ -78,28 +77,17 @@ def parts_of(workload: Manifest) -> Iterator[Manifest]:
         name = f"{metadata['name']}-{number}"
         namespace = metadata.get("namespace", "default")
         pod["metadata"] = (pod.get("metadata") or {}) | {"name": name, "namespace": namespace}
-        for claim in _claims_of(workload, name, namespace):
+        # A StatefulSet has claims made for each of its pods, which its pods then mount.
+        for claim_template in spec.get("volumeClaimTemplates") or ():
+            claim = copy.deepcopy(claim_template)
+            claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+            about = claim.get("metadata") or {}
+            volume = about["name"]
+            claim["metadata"] = about | {"name": f"{volume}-{name}", "namespace": namespace}
             yield claim
-            _mount(pod, claim)
+            volumes = pod.setdefault("spec", {}).get("volumes") or []
+            source = {"claimName": claim["metadata"]["name"]}
+            mounted = {"name": volume, "persistentVolumeClaim": source}
+            others = [one for one in volumes if one["name"] != volume]
+            pod["spec"]["volumes"] = [*others, mounted]
         yield pod
-
-
-def _claims_of(workload: Manifest, pod: str, namespace: str) -> Iterator[Manifest]:
-    """A StatefulSet has claims made for each of its pods."""
-    templates = (workload.get("spec") or {}).get("volumeClaimTemplates") or ()
-    for template in templates:
-        claim = copy.deepcopy(template) | {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-        about = claim.get("metadata") or {}
-        claim["metadata"] = about | {"name": f"{about['name']}-{pod}", "namespace": namespace}
-        yield claim
-
-
-def _mount(pod: Manifest, claim: Manifest) -> None:
-    name = claim["metadata"]["name"]
-    volume = {
-        "name": name.removesuffix(f"-{pod['metadata']['name']}"),
-        "persistentVolumeClaim": {"claimName": name},
-    }
-    volumes = pod.setdefault("spec", {}).get("volumes") or []
-    others = [one for one in volumes if one["name"] != volume["name"]]
-    pod["spec"]["volumes"] = [*others, volume]

@@ -22,9 +22,7 @@ from kscheduler.logs.stream import FileStream
 from kscheduler.private_files import private_folder, remove_folder
 
 if TYPE_CHECKING:
-    from kscheduler.cli.sandbox_view import View
     from kscheduler.sandbox import ApiServer
-    from kscheduler.sandbox.kubelets import Kubelets
 
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 MAX_NODES = 20_000
@@ -35,8 +33,8 @@ ECHO_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the command line asked for."""
+class SandboxOptions:
+    """The flags of the command, with the files they name read."""
 
     nodes: int
     node_manifests: Sequence[Manifest]
@@ -158,7 +156,7 @@ def sandbox(
         raise click.UsageError("--once needs a scheduler; leave out --server-only")
     node_manifests, manifests = read_manifests(nodes_files), read_manifests(filenames)
     with _unwound_by_signals(), _folder() as folder, _log_beside_picture(verbosity, folder):
-        wishes = Wishes(
+        options = SandboxOptions(
             nodes=nodes,
             node_manifests=node_manifests,
             manifests=manifests,
@@ -172,7 +170,7 @@ def sandbox(
             once=once,
             timeout=timeout,
         )
-        sys.exit(_run(wishes))
+        sys.exit(run(options))
 
 
 @contextlib.contextmanager
@@ -215,7 +213,7 @@ def _log_beside_picture(verbosity: int, folder: Path) -> Iterator[None]:
         yield
         return
     path = folder / "log"
-    with _told(path):
+    with _reporting(path):
         file = path.open("w")
     with file:
         click.echo(f"log:        {path}")
@@ -227,38 +225,38 @@ def _log_beside_picture(verbosity: int, folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """A file that cannot be written is the user's to see to."""
+def _reporting(path: Path) -> Iterator[None]:
+    """A file that cannot be written is reported by its name."""
     try:
         yield
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror}") from error
 
 
-def _run(wishes: Wishes) -> int:
+def run(options: SandboxOptions) -> int:
+    """Runs the cluster to its end; what ends a group of tasks is reported as if there were none."""
     import uvloop
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_play(wishes))
+            return runner.run(run_cluster(options))
     except ExceptionGroup as group:
-        raise _first(group) from group
+        error: Exception = group
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, KschedulerError):
+            error = click.ClickException(str(error))
+        raise error from group
     finally:
         # All that is left is tidying up: not to be cut short by the echo of a signal.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
 
 
-def _first(group: ExceptionGroup[Exception]) -> Exception:
-    """What ended a group of tasks, as the user should be told."""
-    error: Exception = group
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return click.ClickException(str(error)) if isinstance(error, KschedulerError) else error
-
-
-async def _play(wishes: Wishes) -> int:
+async def run_cluster(options: SandboxOptions) -> int:
+    """API server, kubelets and storage; and on them the workload and the scheduler."""
     from kscheduler.app.signals import stop_on_signals
+    from kscheduler.cli.sandbox_view import introduce
     from kscheduler.sandbox import ApiServer, VolumeControllers, default_storage_class
     from kscheduler.sandbox.kubelets import Kubelets
 
@@ -267,33 +265,34 @@ async def _play(wishes: Wishes) -> int:
         stop.set,
         echo_seconds=ECHO_SECONDS,
         hang_up=True,
-        before_exit=lambda: remove_folder(wishes.folder),
+        before_exit=lambda: remove_folder(options.folder),
     )
     api = ApiServer()
     try:
-        await api.start(port=wishes.port)
+        await api.start(port=options.port)
     except OSError as error:
         why = os.strerror(error.errno or 0)
-        raise click.ClickException(f"port {wishes.port}: {why}") from error
+        raise click.ClickException(f"port {options.port}: {why}") from error
     try:
-        with _told(wishes.kubeconfig):
-            api.write_kubeconfig(wishes.kubeconfig)
+        with _reporting(options.kubeconfig):
+            api.write_kubeconfig(options.kubeconfig)
         kubelets = Kubelets(api.registry)
-        _create_nodes(api, kubelets, wishes)
-        if not any(manifest["kind"] == "StorageClass" for manifest in wishes.manifests):
+        if not options.node_manifests:
+            kubelets.add_nodes(options.nodes)
+        for node in options.node_manifests:
+            _create(api, node)
+        if not any(manifest["kind"] == "StorageClass" for manifest in options.manifests):
             api.objects.create(default_storage_class())
-        storage = VolumeControllers(api.registry)
-        async with _running(kubelets.run(), "kubelets"), _running(storage.run(), "storage"):
-            return await _attend(api, wishes, stop)
+        volumes = VolumeControllers(api.registry)
+        async with _running(kubelets.run(), "kubelets"), _running(volumes.run(), "storage"):
+            introduce(api.url, options.kubeconfig, server_only=options.server_only)
+            async with _running(apply_manifests(api, options), "workload") as applying:
+                if not options.server_only:
+                    return await schedule(api.url, options, stop, applying)
+                await stop.wait()
+                return 0
     finally:
         await api.stop()
-
-
-def _create_nodes(api: ApiServer, kubelets: Kubelets, wishes: Wishes) -> None:
-    if not wishes.node_manifests:
-        kubelets.add_nodes(wishes.nodes)
-    for node in wishes.node_manifests:
-        _create(api, node)
 
 
 def _create(api: ApiServer, manifest: Manifest) -> None:
@@ -313,68 +312,55 @@ def _create(api: ApiServer, manifest: Manifest) -> None:
         raise click.ClickException(f"{title(manifest)}: {error}") from error
 
 
-async def _attend(api: ApiServer, wishes: Wishes, stop: asyncio.Event) -> int:
-    from kscheduler.cli.sandbox_view import introduce
-
-    introduce(api.url, wishes.kubeconfig, server_only=wishes.server_only)
-    async with _running(_apply(api, wishes), "workload") as applying:
-        if wishes.server_only:
-            await stop.wait()
-            return 0
-        return await _schedule(api.url, wishes, stop, applying)
-
-
-async def _apply(api: ApiServer, wishes: Wishes) -> None:
+async def apply_manifests(api: ApiServer, options: SandboxOptions) -> None:
+    """Creates the given objects, or the demo's slowly enough to watch."""
     from kscheduler.cli.demo import workload
 
-    for manifest in wishes.manifests:
+    for manifest in options.manifests:
         _create(api, manifest)
         await asyncio.sleep(0)
-    if wishes.demo:
+    if options.demo:
         nodes = [node["metadata"]["name"] for node in api.objects.list("nodes")]
         for manifest in workload(nodes):
             _create(api, manifest)
-            await asyncio.sleep(0 if wishes.once else DEMO_PAUSE_SECONDS)
+            await asyncio.sleep(0 if options.once else DEMO_PAUSE_SECONDS)
 
 
-async def _schedule(
-    url: str, wishes: Wishes, stop: asyncio.Event, applying: asyncio.Task[None]
+async def schedule(
+    url: str, options: SandboxOptions, stop: asyncio.Event, applying: asyncio.Task[None]
 ) -> int:
-    """The scheduler, started as on any cluster, talking to the sandbox over loopback."""
+    """The scheduler, started as on any cluster, talking to the sandbox over loopback.
+
+    Runs until `stop`, or with --once until nothing moves any more or its time is up.
+    """
     from kscheduler.app import setup
     from kscheduler.cli.command_line import parse
     from kscheduler.cli.sandbox_view import View
 
     flags = [f"--master={url}", "--secure-port=0", "--leader-elect=false"]
-    flags.append(f"--config={wishes.config}" if wishes.config else "--kube-api-qps=-1")
-    flags += (f"--plugin={spec}" for spec in wishes.plugins)
-    options, _ = parse(flags)
-    async with setup(options, options.gates()) as daemon, _running(daemon.run(), "scheduler"):
+    flags.append(f"--config={options.config}" if options.config else "--kube-api-qps=-1")
+    flags += (f"--plugin={spec}" for spec in options.plugins)
+    daemon_options, _ = parse(flags)
+    async with (
+        setup(daemon_options, daemon_options.gates()) as daemon,
+        _running(daemon.run(), "scheduler"),
+    ):
         view = View(daemon.scheduler)
+        in_time = True
         async with view.shown():
-            in_time = await _until_done(view, wishes, stop, applying)
-        code = view.conclude(once=wishes.once)
+            if options.once:
+                try:
+                    async with asyncio.timeout(options.timeout):
+                        await applying
+                        await view.settled(stop)
+                except TimeoutError:
+                    in_time = False
+            else:
+                await stop.wait()
+        code = view.conclude(once=options.once)
         if not in_time:
-            click.echo(f"not finished after {wishes.timeout:g} seconds")
+            click.echo(f"not finished after {options.timeout:g} seconds")
         return code if in_time else 1
-
-
-async def _until_done(
-    view: View, wishes: Wishes, stop: asyncio.Event, applying: asyncio.Task[None]
-) -> bool:
-    """Until told to stop, or with --once until nothing moves any more; False if that took too
-    long.
-    """
-    if not wishes.once:
-        await stop.wait()
-        return True
-    try:
-        async with asyncio.timeout(wishes.timeout):
-            await applying
-            await view.settled(stop)
-    except TimeoutError:
-        return False
-    return True
 
 
 @contextlib.asynccontextmanager

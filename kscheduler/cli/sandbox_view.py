@@ -1,4 +1,4 @@
-"""What people see of a sandbox: a live picture on a terminal, plain lines elsewhere."""
+"""The view of a sandbox: a live picture on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def introduce(url: str, kubeconfig: Path, *, server_only: bool) -> None:
 
 
 class View:
-    """Follows the scheduler's own pod informer: what it shows is what the scheduler knows."""
+    """Pods as the scheduler knows them: a handler of its own pod informer."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -86,8 +86,14 @@ class View:
             vertical_overflow="crop",
         )
         async with asyncio.TaskGroup() as tasks:
+
+            async def refresh() -> None:
+                while True:
+                    await asyncio.sleep(1 / REFRESHES_PER_SECOND)
+                    live.refresh()
+
             with live:
-                refreshing = tasks.create_task(_refresh(live), name="picture")
+                refreshing = tasks.create_task(refresh(), name="picture")
                 try:
                     yield
                 finally:
@@ -144,10 +150,11 @@ class View:
         table = Table(box=None, pad_edge=False, expand=False)
         for column in ("NODE", "ZONE", "PODS", "CPU", "MEMORY"):
             table.add_column(column, justify="right" if column == "PODS" else "left")
-        shares = [_share(nodes.requested[:, c], nodes.allocatable[:, c]) for c in (0, 1)]
+        # Columns 0 and 1 are CPU and memory: [nodes, 2], a part of 1 each.
+        shares = nodes.requested[:, :2] / np.maximum(nodes.allocatable[:, :2], 1)
         for row in rows:
             zone = nodes.node(row).metadata.labels.get("topology.kubernetes.io/zone", "")
-            bars = [_bar(float(share[row])) for share in shares]
+            bars = [_bar(float(share)) for share in shares[row]]
             table.add_row(nodes.name_of(row), zone, str(nodes.pod_count[row]), *bars)
         if nodes.total > len(rows):
             table.add_row(f"… {nodes.total - len(rows)} more nodes", "", "", "", "")
@@ -183,23 +190,17 @@ class View:
         return Panel(text, title="waiting", height=REASONS_SHOWN + 3)
 
 
-async def _refresh(live: Live) -> None:
-    while True:
-        await asyncio.sleep(1 / REFRESHES_PER_SECOND)
-        live.refresh()
-
-
 def _by_name(nodes: Nodes) -> list[int]:
     """Rows as people count: node-2 before node-10."""
     rows: list[int] = nodes.order.tolist()
     if len(rows) > SORTED_NODES:
         return rows
-    return sorted(rows, key=lambda row: _natural(nodes.name_of(row)))
 
+    def natural(row: int) -> list[tuple[int, str]]:
+        parts = re.split(r"(\d+)", nodes.name_of(row))
+        return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return sorted(rows, key=natural)
 
 
 def _refusal(pod: Pod) -> str:
@@ -207,10 +208,6 @@ def _refusal(pod: Pod) -> str:
     if condition is None or condition.status == "True":
         return ""
     return condition.message or condition.reason
-
-
-def _share(used: np.ndarray, capacity: np.ndarray) -> np.ndarray:
-    return used / np.maximum(capacity, 1)
 
 
 def _bar(share: float) -> Text:

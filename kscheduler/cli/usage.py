@@ -3,7 +3,6 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
 
 from kscheduler.cli.flags import GROUPS, Flag
 from kscheduler.config.feature_gates import FeatureGates
@@ -50,27 +49,22 @@ def terminal_columns() -> int:
 
 
 def _table(flags: tuple[Flag, ...], columns: int) -> str:
-    heads = [_head(flag) for flag in flags]
+    """One row per flag: its dashes, name and type, and beside them what it means."""
+    heads = []
+    for flag in flags:
+        dashes = f"  -{flag.short}, --" if flag.short else "      --"
+        heads.append(f"{dashes}{flag.name} {flag.type.word}".rstrip())
     indent = max(map(len, heads)) + 3
-    rows = (
-        head.ljust(indent) + _wrapped(_explanation(flag), indent, columns)
-        for head, flag in zip(heads, flags, strict=True)
-    )
-    return "".join(f"{row}\n" for row in rows)
-
-
-def _head(flag: Flag) -> str:
-    dashes = f"  -{flag.short}, --" if flag.short else "      --"
-    return f"{dashes}{flag.name} {flag.type.word}".rstrip()
-
-
-def _explanation(flag: Flag) -> str:
-    text = flag.help
-    if flag.name == "feature-gates":
-        gates = FeatureGates.defaults().descriptions()
-        text = "\n".join([text, *(f"kube:{gate}" for gate in gates)])
-    default = flag.type.shown_default(flag.default)
-    return f"{text} (default {default})" if default else text
+    rows = []
+    for head, flag in zip(heads, flags, strict=True):
+        text = flag.help
+        if flag.name == "feature-gates":
+            gates = FeatureGates.defaults().descriptions()
+            text = "\n".join([text, *(f"kube:{gate}" for gate in gates)])
+        if default := flag.type.shown_default(flag.default):
+            text = f"{text} (default {default})"
+        rows.append(f"{head.ljust(indent)}{_wrapped(text, indent, columns)}\n")
+    return "".join(rows)
 
 
 def _wrapped(text: str, indent: int, columns: int) -> str:
@@ -81,11 +75,8 @@ def _wrapped(text: str, indent: int, columns: int) -> str:
     if columns - indent < _NARROWEST:
         indent, start = _BLOCK_INDENT, "\n" + " " * _BLOCK_INDENT
     width = max(columns - indent, _NARROWEST)
-    return start + ("\n" + " " * indent).join(_lines(text, width))
-
-
-def _lines(text: str, width: int) -> Iterator[str]:
+    wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    lines: list[str] = []
     for line in text.splitlines():
-        yield from textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [
-            ""
-        ]
+        lines += wrapper.wrap(line) or [""]
+    return start + ("\n" + " " * indent).join(lines)

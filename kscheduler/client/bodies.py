@@ -71,7 +71,7 @@ def _claim_changes(
 
 
 def _written(condition: PodCondition) -> _Json:
-    """As Go writes it: times are there even when they are not set."""
+    """A condition as Go writes it: times are there even when they are not set."""
     times = {
         "lastProbeTime": condition.last_probe_time,
         "lastTransitionTime": condition.last_transition_time,
@@ -86,7 +86,7 @@ def _changed(old: _Json, new: _Json) -> _Json:
 
 
 def volume_body(volume: PersistentVolume) -> bytes:
-    """With its annotations and its claimRef."""
+    """A volume's own JSON, with its annotations and claimRef replaced."""
     members = _with_annotations(PERSISTENT_VOLUMES, volume)
     if volume.spec.claim_ref is not None:
         spec = _members(members["spec"])
@@ -96,7 +96,7 @@ def volume_body(volume: PersistentVolume) -> bytes:
 
 
 def claim_body(claim: PersistentVolumeClaim) -> bytes:
-    """With its annotations."""
+    """A claim's own JSON, with its annotations replaced."""
     return _encode(_with_annotations(PERSISTENT_VOLUME_CLAIMS, claim))
 
 

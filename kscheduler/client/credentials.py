@@ -1,4 +1,4 @@
-"""Who we are, request by request: tokens, and files in which tokens are replaced.
+"""Credentials of requests: tokens, files in which tokens are replaced, and exec plugins.
 
 Mirrors client-go's transport round trippers. An `Identity` says what there is,
 `credentials_for` makes it answer; a certificate in files is the business of `tls`.
@@ -55,7 +55,7 @@ class Exec:
 
 
 class _Issued(NamedTuple):
-    """What one run gave us."""
+    """Credentials that one run of the plugin has issued."""
 
     authorization: str | None
     certificate: tuple[bytes, bytes] | None
@@ -236,7 +236,7 @@ class Identity:
 
 
 class Credentials(Protocol):
-    """What a request carries to prove who sent it."""
+    """A source of the proof that requests carry of who sent them."""
 
     async def authorization(self) -> str | None:
         """The Authorization header for a request sent now."""

@@ -1,5 +1,5 @@
 # ruff: noqa: N818 - the names are the reasons the API itself uses.
-"""What can go wrong between us and the API server.
+"""Errors of calls to the API server.
 
 ApiError
 ├── StatusError             the server answered, and the answer is no
@@ -166,7 +166,7 @@ class TransportError(ApiError):
         self.cause = cause
 
     def after(self, previous: "TransportError") -> "TransportError":
-        """The same failure, telling as well why earlier tries failed."""
+        """This failure with the cause of an earlier try added to its text."""
         if previous.cause == self.cause:
             return self
         told = f"{self.cause} - error from a previous attempt: {previous.cause}"
@@ -324,7 +324,7 @@ def is_too_large_resource_version(error: BaseException) -> bool:
 
 
 def failure(request: str, error: Exception) -> TransportError:
-    """What a failed exchange means; `request` is like `Get "https://…"`."""
+    """The error that a failed exchange stands for; `request` is like `Get "https://…"`."""
     match error:
         case DialError():
             return _dial_failure(request, error)

@@ -53,7 +53,7 @@ MAX_REDIRECTIONS = 10
 
 
 class AddressError(KschedulerError):
-    """Nobody can be asked there."""
+    """A URL to which no request can be sent."""
 
 
 class Address(NamedTuple):
@@ -105,14 +105,10 @@ async def read_body(connection: Connection, enough: Enough, *, most_bytes: int) 
             body = _decoded(connection, came, most_bytes)
             if enough(body):
                 return body
-            if not _is_silence(error):
+            # Silence is no end. A connection that timed out by itself has an error number.
+            if not isinstance(error, TimeoutError) or error.errno is not None:
                 raise
         silence *= 2
-
-
-def _is_silence(error: Exception) -> bool:
-    """Nothing came for a while, which is no end; a connection that timed out has a number."""
-    return isinstance(error, TimeoutError) and error.errno is None
 
 
 def _decoded(connection: Connection, came: bytearray, most_bytes: int) -> bytes:
@@ -264,7 +260,7 @@ class ExtenderHttp:
 
 
 def _redirected(where: Address, response: Response) -> Address | None:
-    """Where to ask the same question again; None if the answer is no such hint."""
+    """The address to repeat the request at; None if the answer is no redirection that keeps it."""
     location = response.text_of(b"location")
     if not location or response.status not in (TEMPORARY_REDIRECT, PERMANENT_REDIRECT):
         return None
@@ -285,7 +281,7 @@ def _server(url: str) -> str:
 
 
 class _Exchange:
-    """How far a question has come, which its failure tells."""
+    """Progress of one request, on which the text of its failure depends."""
 
     def __init__(self, request: str, fence: SecondsLeft | None) -> None:
         self.request = request
@@ -307,7 +303,7 @@ class _Exchange:
         return f"{self.request}: {told} exceeded while awaiting headers)"
 
     def broken(self, error: Exception) -> str:
-        """The same."""
+        """Go's words for any other failure."""
         if self.is_answered and isinstance(error, MalformedResponseError):
             return str(error)
         told = failure(self.request, error)

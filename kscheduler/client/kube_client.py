@@ -66,7 +66,7 @@ Query = Mapping[str, str]
 
 
 def of_answers(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
-    """The same decoder for what a server answered, so that its failures are the server's."""
+    """A decoder like `decode`, whose failures are errors of the server's answer."""
 
     def decoded(answer: bytes) -> T:
         try:

@@ -1,4 +1,4 @@
-"""What transports and informers tell about their work, and how that becomes upstream's metrics."""
+"""Observation of requests and informers: upstream's metrics, and log lines about reachability."""
 
 import threading
 import time
@@ -35,21 +35,21 @@ class Observer(Protocol):
     def finished(self, verb: str, host: str, seconds: float, sent: int, received: int) -> None:
         """A request is over, all tries and pauses included; sizes are of the bodies, in bytes."""
 
-    def held_back(self, verb: str, host: str, seconds: float) -> None:
+    def throttled(self, verb: str, host: str, seconds: float) -> None:
         """Our own rate limit let a try wait this long; often 0."""
 
     def reloaded_authority(self, result: str, reason: str) -> None:
         """The file with the server's authorities was looked at again."""
 
 
-class Unobserved:
-    """Nobody looks."""
+class NoObserver:
+    """An observer that ignores everything."""
 
     def attempted(self, verb: str, host: str, code: str, *, again: bool) -> None: ...
 
     def finished(self, verb: str, host: str, seconds: float, sent: int, received: int) -> None: ...
 
-    def held_back(self, verb: str, host: str, seconds: float) -> None: ...
+    def throttled(self, verb: str, host: str, seconds: float) -> None: ...
 
     def reloaded_authority(self, result: str, reason: str) -> None: ...
 
@@ -67,8 +67,8 @@ class ThreadsafeObserver:
     def finished(self, verb: str, host: str, seconds: float, sent: int, received: int) -> None:
         self._post(self._observer.finished, verb, host, seconds, sent, received)
 
-    def held_back(self, verb: str, host: str, seconds: float) -> None:
-        self._post(self._observer.held_back, verb, host, seconds)
+    def throttled(self, verb: str, host: str, seconds: float) -> None:
+        self._post(self._observer.throttled, verb, host, seconds)
 
     def reloaded_authority(self, result: str, reason: str) -> None:
         self._post(self._observer.reloaded_authority, result, reason)
@@ -96,7 +96,7 @@ class RestClientMetrics:
         metrics.rest_client_request_size_bytes.labels(verb, host).observe(sent)
         metrics.rest_client_response_size_bytes.labels(verb, host).observe(received)
 
-    def held_back(self, verb: str, host: str, seconds: float) -> None:
+    def throttled(self, verb: str, host: str, seconds: float) -> None:
         self._metrics.rest_client_rate_limiter_duration_seconds.labels(verb, host).observe(seconds)
 
     def reloaded_authority(self, result: str, reason: str) -> None:
@@ -111,12 +111,12 @@ class InformerObserver:
         self._name = name
 
     def processing(self, resource: Resource) -> Callable[[float], None]:
-        """What wants to hear how long each change took."""
+        """A callback for the seconds that each change took."""
         latency = self._metrics.informer_processing_latency_seconds
         return latency.labels(*self._labels(resource)).observe
 
-    def following(self, resource: Resource, version: Callable[[], str]) -> None:
-        """`version` is asked for the point up to which the collection is known."""
+    def track_version(self, resource: Resource, version: Callable[[], str]) -> None:
+        """Export the version up to which a collection is known; asked for at each scrape."""
         labels = self._labels(resource)
         self._metrics.informer_queued_items.labels(*labels)
         stored = self._metrics.informer_store_resource_version.labels(*labels)

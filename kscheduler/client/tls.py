@@ -250,7 +250,7 @@ class Block(NamedTuple):
 
 
 def pem_blocks(data: bytes) -> Iterator[Block]:
-    """What stands between dashes; blocks that are not base64 do not count, nor does other text."""
+    """Blocks of a PEM text; those that are not base64 are skipped, and so is other text."""
     for label, body in _BLOCK.findall(data):
         headers = _HEADERS.match(body)
         text = b"".join(body[headers.end() if headers else 0 :].split())

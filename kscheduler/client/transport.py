@@ -25,7 +25,6 @@ from kscheduler.client.errors import (
     ConnectionReset,
     CredentialsError,
     DeadlineExceeded,
-    StatusError,
     TransportError,
     Withheld,
     failure,
@@ -36,7 +35,7 @@ from kscheduler.client.http.connection import Connection
 from kscheduler.client.http.dial import Route
 from kscheduler.client.http.pool import ConnectionPool
 from kscheduler.client.http.response import Response
-from kscheduler.client.observation import Observer, Reachability, Unobserved
+from kscheduler.client.observation import NoObserver, Observer, Reachability
 from kscheduler.client.throttle import bucket_for
 from kscheduler.client.tls import TlsContexts
 from kscheduler.errors import ConfigError
@@ -64,7 +63,7 @@ _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "38
 
 
 def user_agent(suffix: str, *, commit: str = "unknown") -> str:
-    """As upstream names its clients; `suffix` is `scheduler` or `leader-election`."""
+    """The User-Agent, formed as upstream's; `suffix` is `scheduler` or `leader-election`."""
     machine = platform.machine()
     system = f"{sys.platform}/{_GO_NAMES.get(machine, machine)}"
     return f"kscheduler/{__version__} ({system}) kubernetes/{commit}/{suffix}"
@@ -90,7 +89,7 @@ class _Call:
 
     @property
     def request(self) -> str:
-        """How Go names it in errors."""
+        """The request as Go names it in errors."""
         return f'{self.method.capitalize()} "{self.url}"'
 
     def check(self) -> None:
@@ -132,7 +131,7 @@ class Transport:
     ) -> None:
         self.host = config.host
         self._server = config.server
-        self._observer = observer or Unobserved()
+        self._observer = observer or NoObserver()
         self._tls = None
         if config.secure:
             self._tls = TlsContexts(config.tls, self._observer.reloaded_authority)
@@ -242,7 +241,7 @@ class Transport:
             self._streams.release(connection)
 
     async def _answered(self, call: _Call, idle_seconds: float | None = None) -> Connection:
-        """Where the first good answer begins, those having been waited out that said "later"."""
+        """A connection on which a good answer begins; those that ask for a retry are waited out."""
         previous: TransportError | None = None
         for attempt in range(MAX_RETRIES + 1):
             last = attempt == MAX_RETRIES
@@ -264,10 +263,18 @@ class Transport:
                 if 200 <= response.status <= 206:
                     return connection
                 body = await self._read_all(call, connection, idle_seconds)
-                wanted = _retry_after(response)
-                if last or wanted is None:
-                    raise _refused(call, response, body)
-                pause = wanted
+                seconds = _retry_seconds(response)
+                may_retry = response.status == 429 or response.status >= 500
+                if last or seconds is None or not may_retry:
+                    raise from_response(
+                        response.status,
+                        body,
+                        method=call.method,
+                        subject=call.subject,
+                        text=response.text_of(b"content-type").startswith("text/"),
+                        retry_after=seconds,
+                    )
+                pause = seconds
             log.v(4).info(
                 "Got a Retry-After response", delay=f"{pause}s", attempt=attempt + 1, url=call.url
             )
@@ -348,7 +355,7 @@ class Transport:
                 verb=call.method,
                 URL=call.url,
             )
-        self._observer.held_back(call.method, self.host, wait)
+        self._observer.throttled(call.method, self.host, wait)
 
     def _target(self, path: str, query: Mapping[str, str] | None) -> str:
         parameters = dict(query or ())
@@ -362,24 +369,6 @@ def _lines(*headers: tuple[str, str]) -> str:
         if NOT_IN_VALUE.search(value):
             raise ValueError(f"net/http: invalid header field value for {quote(name)}")
     return "".join(f"{name}: {value}\r\n" for name, value in headers)
-
-
-def _refused(call: _Call, response: Response, body: bytes) -> StatusError:
-    return from_response(
-        response.status,
-        body,
-        method=call.method,
-        subject=call.subject,
-        text=response.text_of(b"content-type").startswith("text/"),
-        retry_after=_retry_seconds(response),
-    )
-
-
-def _retry_after(response: Response) -> int | None:
-    """Seconds to wait before trying again, if the server asks for that."""
-    if response.status == 429 or response.status >= 500:
-        return _retry_seconds(response)
-    return None
 
 
 def _retry_seconds(response: Response) -> int | None:

@@ -74,14 +74,12 @@ def _source(item: object, index: int, sources: Sequence[object]) -> object:
         if key in item:
             named = (s for s in sources if isinstance(s, Mapping) and s.get(key) == item[key])
             match = next(named, None)
-            return match if match is not None else _unnamed(sources, index, key)
+            if match is not None:
+                return match
+            # The name itself may have been filled in: a single profile without schedulerName.
+            unnamed = sources[index] if index < len(sources) else None
+            return unnamed if isinstance(unnamed, Mapping) and not unnamed.get(key) else None
     return sources[index] if index < len(sources) else None
-
-
-def _unnamed(sources: Sequence[object], index: int, key: str) -> object:
-    """An entry whose name was itself filled in: a single profile without schedulerName."""
-    source = sources[index] if index < len(sources) else None
-    return source if isinstance(source, Mapping) and not source.get(key) else None
 
 
 def _is_default(value: object, given: object) -> bool:

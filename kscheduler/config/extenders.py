@@ -1,4 +1,4 @@
-"""What building the extenders does to a configuration, and which ones cannot be built.
+"""Extenders as configuration builds them: what that changes, and which cannot be built.
 
 Mirrors buildExtenders in pkg/scheduler/scheduler.go and the TLS checks of client-go's transport.
 Differs: a certificate that is not one is refused in one general phrase.
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from kscheduler.config.defaults import changed
 from kscheduler.config.model import (
-    Extender,
     ExtenderTLSConfig,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -28,12 +27,13 @@ PEM_BLOCK = re.compile(
 
 
 def with_built_extenders(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """Timeouts filled in, and resources that extenders look after ignored by NodeResourcesFit."""
+    """Timeouts filled in, and resources that extenders manage ignored by NodeResourcesFit."""
     try:
-        extenders = tuple(_built(extender) for extender in config.extenders)
+        for extender in config.extenders:
+            _check_tls(extender.tls_config or ExtenderTLSConfig(), https=extender.enable_https)
         ignored = tuple(
             resource.name
-            for extender in extenders
+            for extender in config.extenders
             for resource in extender.managed_resources
             if resource.ignored_by_scheduler
         )
@@ -42,16 +42,15 @@ def with_built_extenders(config: KubeSchedulerConfiguration) -> KubeSchedulerCon
             profiles = tuple(_ignoring(profile, ignored) for profile in profiles)
     except ConfigError as error:
         raise ConfigError(f"couldn't build extenders: {error}") from error
+    extenders = tuple(
+        changed(extender, http_timeout=extender.http_timeout or DEFAULT_TIMEOUT)
+        for extender in config.extenders
+    )
     return changed(config, extenders=extenders, profiles=profiles)
 
 
-def _built(extender: Extender) -> Extender:
-    _check_tls(extender.tls_config or ExtenderTLSConfig(), https=extender.enable_https)
-    return changed(extender, http_timeout=extender.http_timeout or DEFAULT_TIMEOUT)
-
-
 def _ignoring(profile: KubeSchedulerProfile, resources: tuple[str, ...]) -> KubeSchedulerProfile:
-    """The extenders' word replaces what the file says about ignored resources."""
+    """The profile with these resources ignored, in place of those that its file names."""
     entries = list(profile.plugin_config)
     for i, entry in enumerate(entries):
         if entry.name == "NodeResourcesFit":

@@ -97,8 +97,13 @@ def complete(config: KubeSchedulerConfiguration, catalog: Catalog, *, gates: Gat
         _check_beside_others(profile, effective, config.profiles[0], plugins)
         plugins[profile.scheduler_name] = effective
         if gates.enabled("OpportunisticBatching"):
-            _tell_unbatchable(effective, catalog.unsignable, extended=bool(config.extenders))
-        _warn_of_missing_gang_scheduling(profile, gates)
+            _log_disabled_signatures(effective, catalog.unsignable, extended=bool(config.extenders))
+        if gates.enabled("GenericWorkload") and "GangScheduling" not in _needed(profile):
+            log.error(
+                None,
+                "GenericWorkload is enabled, but GangScheduling plugin is not set. "
+                "Gang scheduling using PodGroups may not work as expected.",
+            )
     if not plugins:
         raise ConfigError("at least one profile is required")
     profiles = tuple(_as_built(profile, catalog.points_of) for profile in config.profiles)
@@ -116,7 +121,14 @@ def expand(profile: KubeSchedulerProfile, points_of: PointsOf) -> EffectivePlugi
             chosen: PluginSet = getattr(profile.plugins, point.attr)
             if "*" not in _names(chosen.disabled):
                 by_point[point] = _spread(chosen, multi_point, point, points_of)
-    _check_counts(by_point, profile.scheduler_name)
+    where = f"for profile with scheduler name {quote(profile.scheduler_name)}"
+    sorters = len(by_point[Point.QUEUE_SORT])
+    if sorters != 1:
+        raise ConfigError(f"only one queue sort plugin required {where}, but got {sorters}")
+    if not by_point[Point.BIND]:
+        raise ConfigError(f"at least one bind plugin is needed {where}")
+    if len(by_point[Point.PLACEMENT_GENERATE]) > 1:
+        raise ConfigError(f"at most one placement generate plugin is allowed {where}")
     return EffectivePlugins(
         profile.scheduler_name,
         by_point,
@@ -181,17 +193,6 @@ def _spread(
     first = [name for name in specific if name in overriding]
     last = [name for name in specific if name not in overriding]
     return (*first, *spread, *last)
-
-
-def _check_counts(by_point: Mapping[Point, tuple[str, ...]], profile: str) -> None:
-    where = f"for profile with scheduler name {quote(profile)}"
-    sorters = len(by_point[Point.QUEUE_SORT])
-    if sorters != 1:
-        raise ConfigError(f"only one queue sort plugin required {where}, but got {sorters}")
-    if not by_point[Point.BIND]:
-        raise ConfigError(f"at least one bind plugin is needed {where}")
-    if len(by_point[Point.PLACEMENT_GENERATE]) > 1:
-        raise ConfigError(f"at most one placement generate plugin is allowed {where}")
 
 
 def _weights(plugins: tuple[Plugin, ...], point: Point, points_of: PointsOf) -> dict[str, int]:
@@ -282,6 +283,7 @@ def _uninitialized(reason: str) -> ConfigError:
 
 
 def _as_built(profile: KubeSchedulerProfile, points_of: PointsOf) -> KubeSchedulerProfile:
+    """The profile without arguments of plugins that do not run, and those that do by name."""
     needed = _needed(profile) & points_of.keys()
     entries: Iterator[PluginConfig] = (
         entry for entry in profile.plugin_config if entry.name in needed and entry.args is not None
@@ -289,19 +291,13 @@ def _as_built(profile: KubeSchedulerProfile, points_of: PointsOf) -> KubeSchedul
     return changed(profile, plugin_config=tuple(sorted(entries, key=lambda entry: entry.name)))
 
 
-def _warn_of_missing_gang_scheduling(profile: KubeSchedulerProfile, gates: Gates) -> None:
-    if gates.enabled("GenericWorkload") and "GangScheduling" not in _needed(profile):
-        log.error(
-            None,
-            "GenericWorkload is enabled, but GangScheduling plugin is not set. "
-            "Gang scheduling using PodGroups may not work as expected.",
-        )
-
-
-def _tell_unbatchable(
+def _log_disabled_signatures(
     effective: EffectivePlugins, unsignable: frozenset[str], *, extended: bool
 ) -> None:
-    """Equal pods share a decision only where every plugin can say what makes them equal."""
+    """Says why pods of a profile share no decisions: some plugin there cannot sign them.
+
+    With extenders upstream logs both lines, the second with no plugins.
+    """
     profile = effective.scheduler_name
     if extended:
         log.info(

@@ -1,4 +1,4 @@
-"""The rules of a configuration, all checked, in kube-scheduler's order and words.
+"""Rules of a configuration, all checked, in kube-scheduler's order and words.
 
 Mirrors pkg/scheduler/apis/config/validation/validation.go. Differs: errors about removed plugins
 come in the order of the extension points, which upstream leaves to chance.
@@ -21,12 +21,10 @@ from kscheduler.config.field_errors import (
     required,
 )
 from kscheduler.config.model import (
-    ClientConnectionConfiguration,
     Extender,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     LeaderElectionConfiguration,
-    PluginConfig,
     Plugins,
 )
 from kscheduler.config.plugin_args import Gates
@@ -47,26 +45,27 @@ def validate(
 
 
 def _errors(config: KubeSchedulerConfiguration, catalog: Catalog, gates: Gates) -> Errors:
-    yield from _client_errors(config.client_connection, ROOT / "clientConnection")
-    yield from _election_errors(config.leader_election, ROOT / "leaderElection")
+    client = config.client_connection
+    if client.burst < 0:
+        yield invalid(ROOT / "clientConnection" / "burst", client.burst, "must be non-negative")
+    if config.leader_election.leader_elect:
+        yield from _election_errors(config.leader_election, ROOT / "leaderElection")
     if config.parallelism <= 0:
         detail = "should be an integer value greater than zero"
         yield invalid(ROOT / "parallelism", config.parallelism, detail)
     yield from _profiles_errors(config, catalog, gates)
     percentage = config.percentage_of_nodes_to_score
     yield from _percentage_errors(percentage, ROOT / "percentageOfNodesToScore")
-    yield from _backoff_errors(config)
+    initial, longest = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
+    if initial <= 0:
+        yield invalid(ROOT / "podInitialBackoffSeconds", initial, "must be greater than 0")
+    if longest < initial:
+        detail = "must be greater than or equal to PodInitialBackoffSeconds"
+        yield invalid(ROOT / "podMaxBackoffSeconds", longest, detail)
     yield from _extenders_errors(config.extenders, ROOT / "extenders")
 
 
-def _client_errors(client: ClientConnectionConfiguration, path: Path) -> Errors:
-    if client.burst < 0:
-        yield invalid(path / "burst", client.burst, "must be non-negative")
-
-
 def _election_errors(election: LeaderElectionConfiguration, path: Path) -> Errors:
-    if not election.leader_elect:
-        return
     spans = {
         "leaseDuration": election.lease_duration,
         "renewDeadline": election.renew_deadline,
@@ -88,15 +87,6 @@ def _election_errors(election: LeaderElectionConfiguration, path: Path) -> Error
     if election.resource_lock != "leases":
         detail = 'resourceLock value must be "leases"'
         yield invalid(path / "resourceLock", election.resource_lock, detail)
-
-
-def _backoff_errors(config: KubeSchedulerConfiguration) -> Errors:
-    initial, longest = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
-    if initial <= 0:
-        yield invalid(ROOT / "podInitialBackoffSeconds", initial, "must be greater than 0")
-    if longest < initial:
-        detail = "must be greater than or equal to PodInitialBackoffSeconds"
-        yield invalid(ROOT / "podMaxBackoffSeconds", longest, detail)
 
 
 def _percentage_errors(percentage: int | None, path: Path) -> Errors:
@@ -126,27 +116,29 @@ def _profile_errors(
         yield required(path / "schedulerName")
     percentage = profile.percentage_of_nodes_to_score
     yield from _percentage_errors(percentage, path / "percentageOfNodesToScore")
-    yield from _removed_plugin_errors(profile.plugins, path / "plugins", api_version)
+    for attr, info in Plugins.model_fields.items():
+        if attr in UNGUARDED_POINTS:
+            continue
+        for i, plugin in enumerate(getattr(profile.plugins, attr).enabled):
+            if plugin.name in REMOVED_PLUGINS:
+                where = (path / "plugins" / str(info.alias) / "enabled")[i]
+                yield _removed(plugin.name, where, api_version)
     seen: set[str] = set()
     for i, entry in enumerate(profile.plugin_config):
         where = (path / "pluginConfig")[i]
         if entry.name in seen:
             yield duplicate(where, entry.name)
         seen.add(entry.name)
+        args_type = catalog.args_of(entry.name)
         if entry.name in REMOVED_PLUGINS:
             yield _removed(entry.name, where, api_version)
-        else:
-            yield from _plugin_config_errors(entry, where / "args", catalog, gates)
-
-
-def _removed_plugin_errors(plugins: Plugins, path: Path, api_version: str) -> Errors:
-    for attr, info in Plugins.model_fields.items():
-        if attr in UNGUARDED_POINTS:
+        elif args_type is None or not args_type.validated_with_file:
             continue
-        for i, plugin in enumerate(getattr(plugins, attr).enabled):
-            if plugin.name in REMOVED_PLUGINS:
-                where = (path / str(info.alias) / "enabled")[i]
-                yield _removed(plugin.name, where, api_version)
+        elif isinstance(entry.args, args_type):
+            yield from entry.args.errors(where / "args", gates)
+        else:
+            shown = internal_json(entry.args)
+            yield invalid(where / "args", shown, "has to match plugin args")
 
 
 def _removed(name: str, path: Path, api_version: str) -> FieldError:
@@ -154,19 +146,8 @@ def _removed(name: str, path: Path, api_version: str) -> FieldError:
     return invalid(path, name, f'was invalid in version "v1" {version}')
 
 
-def _plugin_config_errors(
-    entry: PluginConfig, path: Path, catalog: Catalog, gates: Gates
-) -> Errors:
-    args_type = catalog.args_of(entry.name)
-    if args_type is None or not args_type.validated_with_file:
-        return
-    if isinstance(entry.args, args_type):
-        yield from entry.args.errors(path, gates)
-    else:
-        yield invalid(path, internal_json(entry.args), "has to match plugin args")
-
-
 def _queue_sort_errors(profiles: tuple[KubeSchedulerProfile, ...], path: Path) -> Errors:
+    """All profiles feed one queue, and so must agree on its order, arguments included."""
     first = profiles[0].plugins.queue_sort
     name = first.enabled[0].name if first.enabled else ""
     if len(first.enabled) > 1:
@@ -193,7 +174,10 @@ def _extenders_errors(extenders: tuple[Extender, ...], path: Path) -> Errors:
             yield invalid(path[i] / "weight", extender.weight, detail)
         for j, resource in enumerate(extender.managed_resources):
             where = (path[i] / "managedResources")[j] / "name"
-            yield from _resource_name_errors(resource.name, where)
+            complaints = label_key_errors(resource.name)
+            yield from (invalid(where, Named(resource.name), detail) for detail in complaints)
+            if not complaints and not is_extended(resource.name):
+                yield invalid(where, resource.name, "is an invalid extended resource name")
             if resource.name in seen:
                 yield invalid(where, resource.name, "duplicate extender managed resource name")
             seen.add(resource.name)
@@ -201,10 +185,3 @@ def _extenders_errors(extenders: tuple[Extender, ...], path: Path) -> Errors:
     if binders > 1:
         found = f"found {binders} extenders implementing bind"
         yield invalid(path, found, "only one extender can implement bind")
-
-
-def _resource_name_errors(name: str, path: Path) -> Errors:
-    complaints = label_key_errors(name)
-    yield from (invalid(path, Named(name), complaint) for complaint in complaints)
-    if not complaints and not is_extended(name):
-        yield invalid(path, name, "is an invalid extended resource name")

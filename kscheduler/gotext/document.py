@@ -21,7 +21,7 @@ META_TYPE = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a document says it is."""
+    """Group, version and kind of a document."""
 
     group: str
     version: str

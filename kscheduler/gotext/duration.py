@@ -58,7 +58,7 @@ class Duration(int):
     def __get_pydantic_core_schema__(
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """How models of configuration take it: a Duration, or its text."""
+        """Validation in models of configuration: a Duration, or its text."""
         # Imported by whoever has a model; the client has none.
         from pydantic_core import core_schema
 
@@ -95,7 +95,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """As Go prints it: `15m0s`, `1.5s`, `100ms`, `0s`."""
+    """Go's text of a duration: `15m0s`, `1.5s`, `100ms`, `0s`."""
     sign = "-" if nanoseconds < 0 else ""
     size = abs(nanoseconds)
     if size == 0:

@@ -112,7 +112,7 @@ class _Composer:
 
 
 def _place(error: yaml.MarkedYAMLError) -> str:
-    """Where go-yaml says the error is: only scanner errors are counted from one."""
+    """The line that go-yaml names in an error: only scanner errors are counted from one."""
     problem = error.problem_mark.line if error.problem_mark else 0
     if problem:
         return f"line {problem + isinstance(error, yaml.scanner.ScannerError)}: "

@@ -49,7 +49,7 @@ UNHANDLED = "UnhandledError"
 
 
 class Sink(Protocol):
-    """Where finished lines go."""
+    """A destination of finished lines."""
 
     def write(self, line: bytes, /) -> object: ...
     def flush(self) -> object: ...
@@ -57,7 +57,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Logging:
-    """What --logging-format, -v, --vmodule and the --log-* flags decide."""
+    """Values of --logging-format, -v, --vmodule and the --log-* flags."""
 
     format: str = "text"
     verbosity: int = 0
@@ -176,7 +176,7 @@ class Logger:
 
 
 class _LibraryLines(logging.Handler):
-    """What libraries say through Python's own logging, in our format and stream."""
+    """Lines of libraries that use Python's own logging, in our format and stream."""
 
     def emit(self, record: logging.LogRecord) -> None:
         severity = "E" if record.levelno >= logging.ERROR else "W"
@@ -197,7 +197,7 @@ class _Named(Protocol):
 
 
 def ref(obj: _Named | None) -> ObjectRef:
-    """How log lines name an object: namespace/name."""
+    """The object as log lines name it: namespace/name."""
     return (
         ObjectRef("", "") if obj is None else ObjectRef(obj.metadata.namespace, obj.metadata.name)
     )

@@ -1,4 +1,4 @@
-"""What the scheduler counts and measures, under kube-scheduler's names, labels and buckets.
+"""Metrics of the scheduler, under kube-scheduler's names, labels and buckets.
 
 A `Metrics` is made once per scheduler and passed to whoever measures, so that two schedulers in
 one process do not collide. An attribute is called like the exported family without its `scheduler_`
@@ -17,16 +17,19 @@ from __future__ import annotations
 from prometheus_client import GCCollector, PlatformCollector
 
 from kscheduler.metrics.access import AccessMetrics, ServerLibraryMetrics, WorkQueueMetrics
-from kscheduler.metrics.attempts import AttemptMetrics, BatchMetrics, PreemptionMetrics
-from kscheduler.metrics.caches import CacheMetrics
-from kscheduler.metrics.claims import ClaimMetrics
 from kscheduler.metrics.client import InformerMetrics, RequestMetrics
-from kscheduler.metrics.component import ComponentMetrics
-from kscheduler.metrics.groups import GroupMetrics
 from kscheduler.metrics.instruments import Counter, Family, Gauge, Histogram, exponential
-from kscheduler.metrics.process import ProcessMetrics
+from kscheduler.metrics.process import CacheMetrics, ComponentMetrics, ProcessMetrics
 from kscheduler.metrics.registry import ALPHA, BETA, EVERYTHING, STABLE, Selection
-from kscheduler.metrics.waiting import QUEUES, WaitingMetrics
+from kscheduler.metrics.scheduler import (
+    QUEUES,
+    AttemptMetrics,
+    BatchMetrics,
+    ClaimMetrics,
+    GroupMetrics,
+    PreemptionMetrics,
+    WaitingMetrics,
+)
 
 __all__ = [
     "ALPHA",
@@ -69,11 +72,11 @@ class Metrics(
 
     def forget_state(self) -> None:
         """No pod waits and no node is known any more: the scheduler these told of is gone."""
-        for told in (
+        for gauges in (
             self.pending_pods,
             self.queued_entities,
             self.unschedulable_pods,
             self.inflight_events,
             self.cache_size,
         ):
-            told.reset()
+            gauges.reset()

@@ -6,9 +6,9 @@ registers them wherever it is used; they stay 0 there as well.
 
 from __future__ import annotations
 
-from kscheduler.metrics.attempts import ATTEMPT_SECONDS as ACCESS_SECONDS
 from kscheduler.metrics.instruments import exponential
 from kscheduler.metrics.registry import ALPHA, BETA, EVERYTHING, INTERNAL, Registry, Selection
+from kscheduler.metrics.scheduler import ATTEMPT_SECONDS as ACCESS_SECONDS
 
 WORK_SECONDS = exponential(10e-9, 10, 10)
 TOKEN_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)

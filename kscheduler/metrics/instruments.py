@@ -143,7 +143,7 @@ class Family(Generic[Series]):
     def restrict(
         self, allowed: Mapping[str, frozenset[str]], unexpected: Callable[[], None]
     ) -> None:
-        """From now on these labels take these values only; `unexpected` hears of others."""
+        """Allow these labels these values only; `unexpected` is called for others."""
         self._allowed = tuple(allowed.get(label) for label in self.label_names)
         self._unexpected = unexpected
 
@@ -154,11 +154,8 @@ class Family(Generic[Series]):
         except KeyError:
             assert len(values) == len(self.label_names), (self.name, self.label_names, values)
             if self._allowed:
-                values = self._expected(values)
+                values = tuple(map(self._expected_value, values, self._allowed))
             return self._series.setdefault(values, self._new())
-
-    def _expected(self, values: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(self._expected_value, values, self._allowed))
 
     def _expected_value(self, value: str, allowed: frozenset[str] | None) -> str:
         if allowed is None or value in allowed:

@@ -27,7 +27,7 @@ STABLE = "STABLE"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What --disabled-metrics, --show-hidden-metrics-for-version and --allow-metric-labels say.
+    """Values of --disabled-metrics, --show-hidden-metrics-for-version and --allow-metric-labels.
 
     `allowed_values` is by family and label; all other values of such a label count as one.
     """

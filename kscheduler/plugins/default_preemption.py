@@ -44,7 +44,7 @@ SUCCESS = Status(Code.SUCCESS)
 
 
 class DefaultPreemptionArgs(PluginArgs):
-    """How many nodes are tried as places to make room: a share of all, but not below a number."""
+    """The number of candidate nodes to look for: a share of all, but not below a number."""
 
     wrong_type: ClassVar[str] = "got args of type {got}, want *{want}"
 

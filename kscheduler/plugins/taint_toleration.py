@@ -50,7 +50,7 @@ TaintSets = Sequence[tuple[Taint, ...]]
 
 
 class Verdicts:
-    """What one list of tolerations makes of each distinct list of taints, by the list's number."""
+    """Verdicts on each distinct list of taints, by its number, for one list of tolerations."""
 
     __slots__ = ("_taint_sets", "any_discourages", "any_forbids", "discouraging", "forbidding")
 
@@ -98,7 +98,7 @@ class TaintToleration:
         return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        """How many taints of a node the pod would rather avoid."""
+        """The number of PreferNoSchedule taints of each node that the pod does not tolerate."""
         verdicts = cycle.get(Verdicts)
         if verdicts is None:
             raise KschedulerError(NOT_PREPARED)

@@ -55,11 +55,11 @@ READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 @dataclass(slots=True)
 class ExclusiveClaims:
-    """The pod's claims that nobody else may use, and how often others do."""
+    """The pod's ReadWriteOncePod claims, and how many uses by other pods there are."""
 
     names: frozenset[str]
     in_use: int
-    # Where every row is in a world of its own: how much more they are used in that.
+    # By row, uses more or less because of pods tracked on that row; None unless they are.
     own: NDArray[np.intp] | None = None
 
     def clone(self) -> ExclusiveClaims:

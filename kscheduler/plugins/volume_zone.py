@@ -44,7 +44,7 @@ from kscheduler.state.pod_info import PodInfo
 
 REASON = "node(s) had no available volume zone"
 
-# Labels of a volume that say where it is, and what a node may say instead.
+# Labels of a volume that say where it is, and the label that a node may have instead.
 TOPOLOGY: Mapping[str, str] = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 
 
@@ -55,7 +55,9 @@ class Place(NamedTuple):
     values: frozenset[str]
 
 
-class VolumePlaces(NamedTuple):
+class PreFilterState(NamedTuple):
+    """Labels that the pod's volumes require of a node."""
+
     places: tuple[Place, ...]
 
 
@@ -81,17 +83,17 @@ class VolumeZone:
         cycle.put(found)
         return None
 
-    def _places_of(self, pod: PodInfo) -> VolumePlaces | Status:
+    def _places_of(self, pod: PodInfo) -> PreFilterState | Status:
         places: list[Place] = []
         for key in pod.claims:
             found = self._places_of_claim(key)
             if isinstance(found, Status):
                 return found
             places += found
-        return VolumePlaces(tuple(places))
+        return PreFilterState(tuple(places))
 
     def _places_of_claim(self, key: str) -> tuple[Place, ...] | Status:
-        """None at all for a claim that gets its volume together with the pod's node."""
+        """Nothing for a claim that gets its volume together with the pod's node."""
         name = key.partition("/")[2]
         if not name:
             return rejected_for_good("PersistentVolumeClaim had no name")
@@ -99,38 +101,45 @@ class VolumeZone:
         if claim is None:
             return rejected_for_good(f"persistentvolumeclaim {quote(name)} not found")
         if not claim.spec.volume_name:
-            return self._unbound(claim) or ()
+            class_name = class_of_claim(claim)
+            if not class_name:
+                return rejected_for_good(
+                    "PersistentVolumeClaim had no pv name and storageClass name"
+                )
+            of_class = self._classes.get(class_name)
+            if of_class is None:
+                return rejected_for_good(
+                    f"storageclass.storage.k8s.io {quote(class_name)} not found"
+                )
+            mode = of_class.volume_binding_mode
+            if mode is None:
+                return rejected_for_good(
+                    f"VolumeBindingMode not set for StorageClass {quote(class_name)}"
+                )
+            if mode == WAIT_FOR_FIRST_CONSUMER:
+                return ()
+            return rejected_for_good("PersistentVolume had no name")
         volume = self._volumes.get(claim.spec.volume_name)
         if volume is None:
             return rejected_for_good(f"persistentvolume {quote(claim.spec.volume_name)} not found")
         return places_of(volume)
 
-    def _unbound(self, claim: PersistentVolumeClaim) -> Status | None:
-        name = class_of_claim(claim)
-        if not name:
-            return rejected_for_good("PersistentVolumeClaim had no pv name and storageClass name")
-        of_class = self._classes.get(name)
-        if of_class is None:
-            return rejected_for_good(f"storageclass.storage.k8s.io {quote(name)} not found")
-        if of_class.volume_binding_mode is None:
-            return rejected_for_good(f"VolumeBindingMode not set for StorageClass {quote(name)}")
-        if of_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
-            return None
-        return rejected_for_good("PersistentVolume had no name")
-
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
-        found = cycle.get(VolumePlaces) or self._places_of(pod)
+        found = cycle.get(PreFilterState) or self._places_of(pod)
         if isinstance(found, Status):
             yield Rejection(nodes.valid, found.code, found.message)
             return
-        # A node that tells nothing about where it is may be anywhere.
         elsewhere = np.zeros(len(nodes), np.bool_)
-        for place in dict.fromkeys(found.places):
-            elsewhere |= ~_is_at(place, nodes)
-        told = np.zeros(len(nodes), np.bool_)
+        for key, values in dict.fromkeys(found.places):
+            here = _has_value(key, values, nodes)
+            if TOPOLOGY[key] != key:
+                here |= (nodes.label(key) < 0) & _has_value(TOPOLOGY[key], values, nodes)
+            elsewhere |= ~here
+        # A node without any of these labels may be anywhere, and passes.
+        labelled = np.zeros(len(nodes), np.bool_)
         for key in TOPOLOGY:
-            told |= nodes.label(key) >= 0
-        yield unresolvable(elsewhere & told, REASON)
+            labelled |= nodes.label(key) >= 0
+        yield unresolvable(elsewhere & labelled, REASON)
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         changed = Action.ADD | Action.UPDATE
@@ -146,7 +155,9 @@ class VolumeZone:
 
 
 def places_of(volume: PersistentVolume) -> tuple[Place, ...]:
-    """Several zones are joined by `__`; a list with a hole in it is not understood."""
+    """Labels that one volume requires. Several zones are joined by `__`; a list with an empty name
+    in it is ignored.
+    """
     labels = volume.metadata.labels
     places = []
     for key in TOPOLOGY:
@@ -155,14 +166,6 @@ def places_of(volume: PersistentVolume) -> tuple[Place, ...]:
             if "" not in values:
                 places.append(Place(key, values))
     return tuple(places)
-
-
-def _is_at(place: Place, nodes: Nodes) -> Mask:
-    at = _has_value(place.key, place.values, nodes)
-    instead = TOPOLOGY[place.key]
-    if instead != place.key:
-        at |= (nodes.label(place.key) < 0) & _has_value(instead, place.values, nodes)
-    return at
 
 
 def _has_value(key: str, values: frozenset[str], nodes: Nodes) -> Mask:

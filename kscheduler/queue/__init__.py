@@ -1,8 +1,8 @@
-"""Which pod is tried next, and when a pod that failed is worth another try.
+"""The scheduling queue: which pod is tried next, and when one that failed is worth another try.
 
 In flow pods from the event handlers (add, update, delete), failures from the cycle, and cluster
-events (`move_all`). Out flow pods, one at a time (`pop`), and what is known of pods promised to a
-node that must first be emptied (`nominator`).
+events (`move_all_to_active_or_backoff_queue`). Out flow pods, one at a time (`pop`), and the pods
+that are nominated to a node which must first be emptied (`nominator`).
 
     add ──► active ──pop──► in flight ──done──► bound
               ▲  ▲               │ failed
@@ -12,10 +12,15 @@ node that must first be emptied (`nominator`).
 
 Invariant: a pod is in exactly one of active, backoff, unschedulable and in flight, and every
 cluster event reaches every pod it may help: the waiting ones at once (in slices where they are
-many, see `moves`), those in flight when they come back.
+many), those in flight when they come back.
 
-Everything is synchronous and told the time. Upstream walks all waiting pods for each event; here
-they are indexed by the plugins that rejected them, so an event costs only the pods it may concern.
+Everything is synchronous, and the time is an argument. Upstream walks all waiting pods for each
+event; here they are indexed by the plugins that rejected them, so an event costs only the pods it
+may concern.
+
+Open `scheduling_queue.py` first. Its parts: `sub_queues.py` (where pods wait), `backoff_queue.py`
+and `heap.py`; `in_flight.py`; `queueing_hints.py` and `events.py` (which event may help which pod),
+`move_requests.py` (many pods at once); `nominator.py`.
 """
 
 from kscheduler.queue.backoff_queue import Backoff

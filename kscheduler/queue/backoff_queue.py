@@ -1,7 +1,7 @@
-"""Pods that must wait a little before the next attempt: twice as long after each failure.
+"""The backoff queue: pods that wait before their next attempt, twice as long after each failure.
 
-Mirrors pkg/scheduler/backend/queue/backoff_queue.go. Waits end at whole seconds, so that pods of
-the same second leave together, the most important first.
+Mirrors pkg/scheduler/backend/queue/backoff_queue.go. With windows, the default, waits
+end at whole seconds, so that pods of the same second leave together, the most important first.
 """
 
 import math
@@ -29,7 +29,10 @@ def backoff_nanoseconds(count: int, initial: int, maximum: int, *, pods: int = 1
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long pods wait. With `windows`, whole seconds; without, to the nanosecond."""
+    """How long pods wait: with `windows` until whole seconds, without to the nanosecond.
+
+    `windows` is the gate SchedulerPopFromBackoffQ.
+    """
 
     initial_seconds: float = 1
     max_seconds: float = 10
@@ -37,22 +40,19 @@ class Backoff:
 
     def expiry(self, queued: QueuedPodInfo) -> float:
         """When the wait ends; remembered in the pod until its next failure."""
-        usual = self._usual_expiry(queued)
-        return max(usual, queued.not_before) if queued.not_before else usual
-
-    def _usual_expiry(self, queued: QueuedPodInfo) -> float:
+        expiry = LONG_AGO
         count = queued.consecutive_errors_count or queued.unschedulable_count
-        if not self.max_seconds or not count:
-            return LONG_AGO
-        if queued.backoff_expiration is None:
-            wait = backoff_nanoseconds(
-                count, int(self.initial_seconds * NANOSECONDS), int(self.max_seconds * NANOSECONDS)
-            )
-            queued.backoff_expiration = self._aligned(queued.timestamp + wait / NANOSECONDS)
-        return queued.backoff_expiration
+        if self.max_seconds and count:
+            if queued.backoff_expiration is None:
+                initial = int(self.initial_seconds * NANOSECONDS)
+                maximum = int(self.max_seconds * NANOSECONDS)
+                wait = backoff_nanoseconds(count, initial, maximum) / NANOSECONDS
+                queued.backoff_expiration = self._aligned(queued.timestamp + wait)
+            expiry = queued.backoff_expiration
+        return max(expiry, queued.not_before) if queued.not_before else expiry
 
-    def waiting(self, queued: QueuedPodInfo, now: float) -> bool:
-        """A wait that ends within the present second is not over before that second is."""
+    def is_backing_off(self, queued: QueuedPodInfo, now: float) -> bool:
+        """Whether the pod waits; a wait that ends within the present second is over after it."""
         return self.expiry(queued) >= self._aligned(now)
 
     def _aligned(self, time: float) -> float:
@@ -62,9 +62,9 @@ class Backoff:
 class BackoffQueue:
     """Two heaps: pods that plugins rejected, and pods whose attempt ended in an error.
 
-    Only the rejected may leave before their time, when nobody else wants to be tried: after an
-    error it is rarely the pod that needs the rest. Pods on which deciding takes too long are with
-    those of the errors.
+    Only the rejected may leave before their time, when no pod is active: after an error it is
+    rarely the pod that needs the rest. Pods on which deciding takes too long are with those of the
+    errors.
     """
 
     def __init__(self, backoff: Backoff, sort_key: Callable[[QueuedPodInfo], Any]) -> None:
@@ -109,6 +109,6 @@ class BackoffQueue:
     def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
         """Every pod whose wait is over, taken out one at a time."""
         for heap in (self._rejected, self._failed):
-            while (head := heap.peek()) is not None and not self._backoff.waiting(head, now):
+            while (head := heap.peek()) is not None and not self._backoff.is_backing_off(head, now):
                 heap.pop()
                 yield head

@@ -1,19 +1,18 @@
-"""Pods between pop and done, and what happened in the cluster meanwhile.
+"""Pods in flight, between pop and done, and the events of that time.
 
-One order holds both: a pod that comes back rejected must hear of every event since it was popped,
-and of none before. An event is kept until every pod still in flight is younger than it.
+Both are numbered in one order: a pod that comes back rejected must hear of every event since it was
+popped, and of none before. An event is kept until every pod still in flight is younger than it.
 
-At most `MAX_EVENTS` are kept. One more drops the oldest, and each pod that was in flight when it
-happened is told so on its return (`missed_events`): it is tried again after its backoff, because
-nobody can tell any more whether the event would have helped. A wake-up may come without need; none
-is lost.
+Mirrors the in-flight lists of pkg/scheduler/backend/queue/active_queue.go. Differs: at most
+`MAX_EVENTS` are kept. One more drops the oldest, and a pod that was in flight when it happened has
+then `missed_events`: it is tried again after its backoff, because nobody can tell any more whether
+the event would have helped. A wake-up may come without need; none is lost.
 """
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count, takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from kscheduler.framework.cluster_event import ClusterEvent
 from kscheduler.queue.metrics import QueueMetrics
@@ -22,8 +21,7 @@ MAX_EVENTS = 20_000
 POD_POPPED = "PodPopped"
 
 
-@dataclass(frozen=True, slots=True)
-class InFlightEvent:
+class InFlightEvent(NamedTuple):
     """A cluster event with the object before and after it."""
 
     event: ClusterEvent
@@ -34,11 +32,11 @@ class InFlightEvent:
 class InFlight:
     """Pods by uid, and the events that some of them still have to hear of."""
 
-    def __init__(self, recorder: QueueMetrics, *, max_events: int = MAX_EVENTS) -> None:
-        self._recorder = recorder
+    def __init__(self, metrics: QueueMetrics, *, max_events: int = MAX_EVENTS) -> None:
+        self._metrics = metrics
         self._max_events = max_events
-        self._sub_queues = count(1)
-        # Oldest first in both; the numbers are places in their common order.
+        # Numbers of the common order; oldest first in both collections.
+        self._numbers = count(1)
         self._pods: OrderedDict[str, int] = OrderedDict()
         self._events: deque[tuple[int, InFlightEvent]] = deque()
         self._last_dropped = 0
@@ -57,24 +55,24 @@ class InFlight:
         return len(self._events)
 
     def start(self, uid: str) -> None:
-        self._pods[uid] = next(self._sub_queues)
-        self._recorder.in_flight(POD_POPPED, 1)
+        self._pods[uid] = next(self._numbers)
+        self._metrics.in_flight(POD_POPPED, 1)
 
-    def record(self, happening: InFlightEvent) -> None:
+    def record(self, happened: InFlightEvent) -> None:
         """Keeps the event for the pods in flight, if there are any."""
         if not self._pods:
             return
         if len(self._events) >= self._max_events:
             self._last_dropped = self._drop_oldest()
-            self._recorder.in_flight_event_dropped()
-        self._events.append((next(self._sub_queues), happening))
-        self._recorder.in_flight(happening.event.label, 1)
+            self._metrics.in_flight_event_dropped()
+        self._events.append((next(self._numbers), happened))
+        self._metrics.in_flight(happened.event.label, 1)
 
     def events_since(self, uid: str) -> Sequence[InFlightEvent]:
-        """What happened since the pod was popped, in order."""
+        """The events since the pod was popped, in order."""
         start = self._pods[uid]
         newest_first = takewhile(lambda entry: entry[0] > start, reversed(self._events))
-        return [happening for _, happening in newest_first][::-1]
+        return [happened for _, happened in newest_first][::-1]
 
     def missed_events(self, uid: str) -> bool:
         """Whether an event was dropped that the pod should have heard of."""
@@ -84,18 +82,18 @@ class InFlight:
         """The attempt is over; for a pod not in flight nothing happens."""
         if self._pods.pop(uid, None) is None:
             return
-        self._recorder.in_flight(POD_POPPED, -1)
+        self._metrics.in_flight(POD_POPPED, -1)
         oldest = next(iter(self._pods.values()), None)
         while self._events and (oldest is None or self._events[0][0] < oldest):
             self._drop_oldest()
 
     def entries(self) -> list[str | InFlightEvent]:
         """Pods (by uid) and events in their common order."""
-        placed: list[tuple[int, str | InFlightEvent]] = [*self._events]
-        placed += ((place, uid) for uid, place in self._pods.items())
-        return [entry for _, entry in sorted(placed, key=lambda entry: entry[0])]
+        numbered: list[tuple[int, str | InFlightEvent]] = [*self._events]
+        numbered += ((number, uid) for uid, number in self._pods.items())
+        return [entry for _, entry in sorted(numbered, key=lambda entry: entry[0])]
 
     def _drop_oldest(self) -> int:
-        place, happening = self._events.popleft()
-        self._recorder.in_flight(happening.event.label, -1)
-        return place
+        number, happened = self._events.popleft()
+        self._metrics.in_flight(happened.event.label, -1)
+        return number

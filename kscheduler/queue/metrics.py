@@ -1,4 +1,4 @@
-"""What the queue tells the metrics."""
+"""The queue's metrics, by the events and queues they are labelled with."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from kscheduler.queue.queueing_hints import QueueingStrategy
 
 POD = "pod"
 
-_PLACE_OF_VERDICT = {
+_QUEUE_OF_STRATEGY = {
     QueueingStrategy.SKIP: "unschedulable",
     QueueingStrategy.AFTER_BACKOFF: "backoff",
     QueueingStrategy.IMMEDIATELY: "active",
@@ -26,15 +26,15 @@ class QueueMetrics:
         self._sizes: dict[str, int] = {}
         self._dropped = metrics.kscheduler_inflight_events_dropped_total
 
-    def incoming(self, place: str, event: str, verdict: QueueingStrategy | None) -> None:
-        """A pod entered a place.
+    def incoming(self, queue: str, event: str, strategy: QueueingStrategy | None) -> None:
+        """Counts a pod that entered a queue.
 
-        As upstream, it is no new entity there if the place is the one its verdict speaks of: a
-        rejected pod that parks was never counted as having left.
+        As upstream, it is no new entity there if the queue is the one its strategy speaks of: a
+        rejected pod that becomes unschedulable was never counted as having left.
         """
-        self._incoming_pods.labels(place, event).inc()
-        if verdict is None or place != _PLACE_OF_VERDICT[verdict]:
-            self._incoming_entities.labels(place, event, POD).inc()
+        self._incoming_pods.labels(queue, event).inc()
+        if strategy is None or queue != _QUEUE_OF_STRATEGY[strategy]:
+            self._incoming_entities.labels(queue, event, POD).inc()
 
     def rejected(self, plugins: Iterable[str], profile: str) -> None:
         for plugin in plugins:
@@ -44,18 +44,19 @@ class QueueMetrics:
         for plugin in plugins:
             self._rejected.labels(plugin, profile).dec()
 
-    def waiting(self, *, active: int, backoff: int, unschedulable: int, gated: int) -> None:
-        """How many pods wait where."""
-        self._resize("active", active)
-        self._resize("backoff", backoff)
-        self._resize("unschedulable", unschedulable)
-        self._resize("gated", gated)
-
-    def _resize(self, place: str, size: int) -> None:
-        if size != self._sizes.get(place, 0):
-            self._sizes[place] = size
-            self._pending.labels(place).set(size)
-            self._entities.labels(place, POD).set(size)
+    def set_sizes(self, *, active: int, backoff: int, unschedulable: int, gated: int) -> None:
+        """Sets the gauges of those queues whose number of pods has changed."""
+        sizes = (
+            ("active", active),
+            ("backoff", backoff),
+            ("unschedulable", unschedulable),
+            ("gated", gated),
+        )
+        for queue, size in sizes:
+            if size != self._sizes.get(queue, 0):
+                self._sizes[queue] = size
+                self._pending.labels(queue).set(size)
+                self._entities.labels(queue, POD).set(size)
 
     def in_flight(self, label: str, change: int) -> None:
         self._in_flight.labels(label).inc(change)

@@ -1,7 +1,7 @@
-"""Pods promised to a node that is still being emptied for them.
+"""The nominator: pods that are nominated to run on a node which is still being emptied for them.
 
-Mirrors pkg/scheduler/backend/queue/nominator.go. The promise is kept here because the scheduler
-knows of it before the pod's status says so.
+Mirrors pkg/scheduler/backend/queue/nominator.go. Nominations are kept here because the scheduler
+knows of them before the pod's status says so.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ log = logs.logger(__name__)
 
 
 class PodLister(Protocol):
-    """Pods as the API server last told of them, by namespace/name."""
+    """Pods as the informer delivered them last, by namespace/name."""
 
     def get(self, key: str, /) -> Pod | None: ...
 
 
 class Nominator:
-    """At most one node per pod; per node the pods in the order of their nomination."""
+    """Nominated pods: at most one node per pod; per node in the order of their nomination.
+
+    `queued` finds a waiting pod by key, in whichever queue it is.
+    """
 
     def __init__(self, queued: Callable[[str], PodInfo | None], pods: PodLister | None) -> None:
         self._queued = queued
@@ -37,14 +40,14 @@ class Nominator:
 
     @property
     def nodes(self) -> Collection[str]:
-        """The nodes that have a pod promised to them."""
+        """The nodes that some pod is nominated to."""
         return self._by_node.keys()
 
     def node_of(self, uid: str) -> str | None:
         return self._node_of.get(uid)
 
     def add(self, pod: PodInfo, node: str | None = None) -> None:
-        """Promises the pod to a node: None stands for what its status says, "" ends any promise."""
+        """Nominates the pod to a node: None stands for what its status says, "" for no node."""
         self.remove(pod.uid)
         chosen = pod.pod.status.nominated_node_name if node is None else node
         if chosen and self._still_pending(pod.pod):
@@ -53,7 +56,7 @@ class Nominator:
             self.changes.add(chosen)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
-        """The new status decides, unless neither says anything: then a promise made here stands."""
+        """The new status decides, unless neither names a node: then the nomination here stands."""
         kept = None
         if not (old.pod.status.nominated_node_name or new.pod.status.nominated_node_name):
             kept = self._node_of.get(old.uid)
@@ -69,16 +72,18 @@ class Nominator:
             del self._by_node[node]
         self.changes.add(node)
 
-    def moved(self, uid: str) -> None:
-        """The pod has come to the queue or left it."""
+    def pod_moved(self, uid: str) -> None:
+        """The pod has come to a queue or left it: `pods_for_node` knows more of it, or less."""
         node = self._node_of.get(uid)
         if node is not None:
             self.changes.add(node)
 
     def pods_for_node(self, node: str) -> list[PodInfo]:
-        """A pod found in no queue, such as one being tried, has neither requests nor priority."""
-        promised = self._by_node.get(node, {})
-        return [self._queued(_key(meta)) or _stub(meta) for meta in promised.values()]
+        """The pods nominated to the node. As upstream, one that is in no queue, such as one in
+        flight, is a stub without requests or priority.
+        """
+        nominated = self._by_node.get(node, {}).values()
+        return [self._queued(f"{meta.namespace}/{meta.name}") or _stub(meta) for meta in nominated]
 
     def _still_pending(self, pod: Pod) -> bool:
         if self._pods is None:
@@ -98,10 +103,6 @@ class Nominator:
             )
             return False
         return True
-
-
-def _key(meta: ObjectMeta) -> str:
-    return f"{meta.namespace}/{meta.name}"
 
 
 def _stub(meta: ObjectMeta) -> PodInfo:

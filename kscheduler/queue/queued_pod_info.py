@@ -1,4 +1,4 @@
-"""A pod on its way through the queue: what happened to it so far."""
+"""QueuedPodInfo: a pod on its way through the queue, with the history of its attempts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_SHARED_SETS = 1024
 
 @lru_cache(maxsize=MAX_SHARED_SETS)
 def shared_names(names: frozenset[str]) -> frozenset[str]:
-    """The first set equal to this one."""
+    """One set for all equal ones: the first that was given."""
     return names
 
 
@@ -36,8 +36,8 @@ class QueuedPodInfo:
     backoff_expiration: float | None = None
     # No attempt before this, whatever happens: deciding on the pod takes too long.
     not_before: float = 0.0
-    # Who rejected it last time. The next attempt keeps them until it fails in turn. Frozen, so that
-    # thousands of pods with the same rejectors can share one set (see `shared_names`).
+    # The plugins that rejected it last time, kept until the next attempt fails in turn. Frozen, so
+    # that thousands of pods with the same rejectors can share one set (see `shared_names`).
     unschedulable_plugins: Set[str] = frozenset()
     pending_plugins: Set[str] = frozenset()
     # The PreEnqueue plugin that keeps it out of the active queue.

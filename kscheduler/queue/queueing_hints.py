@@ -1,13 +1,13 @@
-"""Would this event help that pod? Asked of the plugins that rejected it, in its own profile.
+"""Queueing hints: would this event help that pod? Asked of the plugins that rejected it.
 
-Mirrors isPodWorthRequeuing of pkg/scheduler/backend/queue/scheduling_queue.go. Which hints an event
-concerns is worked out once per event and kept; there are few different events.
+Mirrors isPodWorthRequeuing of pkg/scheduler/backend/queue/scheduling_queue.go. The hints that an
+event concerns are worked out once per event and kept; there are few different events.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -34,7 +34,7 @@ HINT_FAILED = "Error"
 
 
 class QueueingStrategy(IntEnum):
-    """What to do with a waiting pod; the greater wins."""
+    """When to requeue an unschedulable pod; of several the greatest wins."""
 
     SKIP = 0
     AFTER_BACKOFF = 1
@@ -49,6 +49,8 @@ class Rejector(NamedTuple):
 
 
 class _RegisteredHint(NamedTuple):
+    """A plugin's QueueingHintFn for one event."""
+
     plugin: str
     hint: Callable[[Any, Any, Any], Hint]
 
@@ -59,7 +61,7 @@ def _always(pod: Any, old: Any, new: Any) -> Hint:
 
 @dataclass(frozen=True)
 class InterestedPlugins:
-    """Who wants to hear of one event."""
+    """The plugins that are registered for one event."""
 
     label: str
     by_profile: Mapping[str, tuple[_RegisteredHint, ...]]
@@ -68,9 +70,9 @@ class InterestedPlugins:
     def rejectors(self) -> tuple[Rejector, ...]:
         """Pods rejected by none of these cannot be helped by the event."""
         pairs = (
-            Rejector(profile, asked.plugin)
+            Rejector(profile, hint.plugin)
             for profile, hints in self.by_profile.items()
-            for asked in hints
+            for hint in hints
         )
         return tuple(dict.fromkeys(pairs))
 
@@ -81,7 +83,7 @@ class InterestedPlugins:
 
 
 class QueueingHints:
-    """The registrations of every profile, and the verdicts they add up to."""
+    """The registrations of every profile, and the strategies they add up to."""
 
     def __init__(self, registrations: Mapping[str, Registrations], observe: ObserveHint) -> None:
         self._observe = observe
@@ -94,25 +96,22 @@ class QueueingHints:
             ]
             for profile, by_plugin in registrations.items()
         }
-        self._interests: dict[ClusterEvent, InterestedPlugins] = {}
+        self._interested: dict[ClusterEvent, InterestedPlugins] = {}
 
-    def knows(self, profile: str) -> bool:
-        return profile in self._registered
-
-    def interest(self, event: ClusterEvent) -> InterestedPlugins:
-        found = self._interests.get(event)
+    def interested_in(self, event: ClusterEvent) -> InterestedPlugins:
+        found = self._interested.get(event)
         if found is None:
             by_profile = {
-                profile: tuple(asked for wanted, asked in registered if wanted.matches(event))
+                profile: tuple(hint for wanted, hint in registered if wanted.matches(event))
                 for profile, registered in self._registered.items()
             }
-            found = self._interests[event] = InterestedPlugins(event.label, by_profile)
+            found = self._interested[event] = InterestedPlugins(event.label, by_profile)
         return found
 
     def is_event_of_interest(self, event: ClusterEvent) -> bool:
-        return event.is_wildcard or bool(self.interest(event).rejectors)
+        return event.is_wildcard or bool(self.interested_in(event).rejectors)
 
-    def resources(self) -> dict[str, Action]:
+    def registered_actions(self) -> dict[str, Action]:
         """The union of registered actions by resource."""
         union: dict[str, Action] = {}
         for registered in self._registered.values():
@@ -125,11 +124,12 @@ class QueueingHints:
     ) -> QueueingStrategy:
         rejectors = queued.rejectors
         if not rejectors:
+            # The attempt failed by an error: any event may be worth another.
             return QueueingStrategy.AFTER_BACKOFF
         if event.is_wildcard:
-            elsewhere = new is not None and new.uid != queued.uid
-            return QueueingStrategy.SKIP if elsewhere else QueueingStrategy.AFTER_BACKOFF
-        if not self.knows(queued.profile):
+            is_about_another = new is not None and new.uid != queued.uid
+            return QueueingStrategy.SKIP if is_about_another else QueueingStrategy.AFTER_BACKOFF
+        if queued.profile not in self._registered:
             log.unhandled(
                 None,
                 "No QueueingHintMap is registered for this profile",
@@ -137,32 +137,24 @@ class QueueingHints:
                 pod=logs.ref(queued.pod.pod),
             )
             return QueueingStrategy.AFTER_BACKOFF
-        return self._ask(queued, rejectors, self.interest(event), old, new)
-
-    def _ask(
-        self,
-        queued: QueuedPodInfo,
-        rejectors: Set[str],
-        interest: InterestedPlugins,
-        old: Any,
-        new: Any,
-    ) -> QueueingStrategy:
-        verdict = QueueingStrategy.SKIP
-        for asked in interest.by_profile[queued.profile]:
-            if asked.plugin in rejectors and self._helps(asked, queued, interest.label, old, new):
-                if asked.plugin in queued.pending_plugins:
+        interested, pending = self.interested_in(event), queued.pending_plugins
+        strategy = QueueingStrategy.SKIP
+        for hint in interested.by_profile[queued.profile]:
+            if hint.plugin in rejectors and self._helps(hint, queued, interested.label, old, new):
+                if hint.plugin in pending:
                     return QueueingStrategy.IMMEDIATELY
-                if not queued.pending_plugins:
+                if not pending:
                     return QueueingStrategy.AFTER_BACKOFF
-                verdict = QueueingStrategy.AFTER_BACKOFF
-        return verdict
+                # A hint of a pending plugin may yet improve on this.
+                strategy = QueueingStrategy.AFTER_BACKOFF
+        return strategy
 
     def _helps(
-        self, asked: _RegisteredHint, queued: QueuedPodInfo, label: str, old: Any, new: Any
+        self, registered: _RegisteredHint, queued: QueuedPodInfo, label: str, old: Any, new: Any
     ) -> bool:
         start = time.perf_counter()
         try:
-            hint = asked.hint(queued.pod, old, new)
+            hint = registered.hint(queued.pod, old, new)
             answer = hint.value
         except Exception as error:
             # A hint that fails must not strand the pod.
@@ -171,14 +163,15 @@ class QueueingHints:
                 error,
                 "QueueingHintFn returns error",
                 event=label,
-                plugin=asked.plugin,
+                plugin=registered.plugin,
                 pod=logs.ref(queued.pod.pod),
             )
-        self._observe(asked.plugin, label, answer, time.perf_counter() - start)
+        self._observe(registered.plugin, label, answer, time.perf_counter() - start)
         return hint is Hint.QUEUE
 
 
 def _unrolled(event: ClusterEvent) -> Iterator[ClusterEvent]:
+    """The events of all kinds of pods, for one of pods in general."""
     if event.resource != POD:
         yield event
         return

@@ -1,8 +1,9 @@
-"""The scheduling queue: pods in, pods out, events that wake the waiting.
+"""The scheduling queue: pods in, pods out, and cluster events that requeue waiting pods.
 
-Mirrors pkg/scheduler/backend/queue/scheduling_queue.go without pod groups. Differs: a pod that is
-added twice, or replaced by another of its name, leaves the place where it was; the events kept for
-pods in flight are bounded (see `in_flight`).
+Mirrors pkg/scheduler/backend/queue/scheduling_queue.go (PriorityQueue) without pod groups. Differs:
+a pod that is added twice, or replaced by another of its name, leaves the queue where it was; the
+events kept for pods in flight are bounded (see `in_flight`); an event is put to the pods that it
+may concern, many of them in slices (see `move_requests`).
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ log = logs.logger(__name__)
 DEFAULT_BACKOFF = Backoff()
 MAX_UNSCHEDULABLE_SECONDS = 300.0
 
-# What metrics call the event that brings a pod back untried.
+# The label in metrics of the event that brings a pod back untried.
 POSTPONED = "SlowScheduling"
 
 PreCheck = Callable[[PodInfo], bool]
 
-_PLACE_IN_WORDS = {
+_QUEUE_IN_WORDS = {
     QueueName.UNSCHEDULABLE: "unschedulable queue",
     QueueName.ACTIVE: "the active queue",
     QueueName.BACKOFF: "the backoff queue",
@@ -60,7 +61,7 @@ class Identified(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Who waits where, for people who look."""
+    """The waiting pods by queue, for the debugger and the sandbox's view."""
 
     active: Sequence[QueuedPodInfo]
     backoff: Sequence[QueuedPodInfo]
@@ -79,16 +80,18 @@ class Pending:
 
 
 class SchedulingQueue:
-    """Pods by namespace/name while they wait, by uid while they are tried.
+    """Pods by namespace/name while they wait, by uid while they are in flight.
 
-    `profiles` is in the order of the configuration: the first one's sort key orders all pods.
-    Whoever pops may set `on_ready`; it is called when there is someone to pop. `later` and `hold`
-    let moves of many pods be made in slices, see `MoveRequests`.
+    `profiles` is in the order of the configuration: the first one's sort key orders all pods. The
+    caller of `pop` may set `on_ready`, which is called when there is a pod to pop. `later` and
+    `hold` let moves of many pods be made in slices, see `MoveRequests`.
 
     While `is_reporting`, no pod is popped before its backoff ends. Upstream's loop waits for the
     write of each failure before it pops again; ours does not, and without this rule a crowd of
-    pods that an event has woken would be tried, in vain, as fast as the loop can. `reported` must
+    pods that an event has moved would be tried, in vain, as fast as the loop can. `reported` must
     be called when reporting ends.
+
+    Nothing here waits or reads a clock: `now` is seconds since the epoch.
     """
 
     def __init__(
@@ -106,12 +109,12 @@ class SchedulingQueue:
     ) -> None:
         self._profiles = profiles
         self._max_unschedulable_seconds = max_unschedulable_seconds
-        self._recorder = QueueMetrics(metrics)
-        self._sub_queues = SubQueues(profiles, backoff, self._recorder, is_reporting)
+        self._metrics = QueueMetrics(metrics)
+        self._sub_queues = SubQueues(profiles, backoff, self._metrics, is_reporting)
         self.hints = QueueingHints(
-            {name: profile.events for name, profile in profiles.items()}, self._recorder.hint
+            {name: profile.events for name, profile in profiles.items()}, self._metrics.hint
         )
-        self.in_flight = InFlight(self._recorder, max_events=max_in_flight_events)
+        self.in_flight = InFlight(self._metrics, max_events=max_in_flight_events)
         self.nominator = nominator or Nominator(self.pod_info, None)
         self._moves = MoveRequests(self._after_change, later, hold)
         self.scheduling_cycle = 0
@@ -119,11 +122,11 @@ class SchedulingQueue:
 
     @property
     def ready(self) -> bool:
-        """Whether there is someone to pop."""
+        """Whether there is a pod to pop."""
         return self._sub_queues.has_next
 
     def get(self, key: str) -> QueuedPodInfo | None:
-        """A waiting pod; one that is being tried is not found."""
+        """A waiting pod; one that is in flight is not found."""
         return self._sub_queues.get(key)
 
     def pod_info(self, key: str) -> PodInfo | None:
@@ -138,7 +141,7 @@ class SchedulingQueue:
     def add(self, pod: PodInfo, now: float) -> None:
         self._stop_waiting(self._sub_queues.remove(pod.key))
         queued = QueuedPodInfo(pod, timestamp=now, signature=self._signature(pod))
-        # Before the pod can be popped, and for gated pods as well.
+        # Nominated before it can be popped, and gated pods as well.
         self.nominator.add(pod)
         self._sub_queues.move_to_active_queue(queued, UNSCHEDULED_POD_ADD, now)
         self._after_change()
@@ -146,9 +149,10 @@ class SchedulingQueue:
     def update(self, old: PodInfo, new: PodInfo, now: float) -> None:
         events = pod_scheduling_properties_change(old, new, TARGET_POD)
         if new.uid in self.in_flight:
-            # Should the attempt fail, the latest version is queued, and this may be what helps it.
+            # Should the attempt fail, the failure handler queues the latest version, and this
+            # update may be what helps it.
             for event in events:
-                self._record_in_flight_event(event, old, new)
+                self.in_flight.record(InFlightEvent(event, old, new))
             return
         queued = self._sub_queues.get(new.key)
         if queued is None or queued.uid != new.uid:
@@ -165,7 +169,7 @@ class SchedulingQueue:
         self._after_change()
 
     def delete(self, pod: Identified) -> None:
-        """Forgets the pod; if it is being tried, the attempt goes on."""
+        """Forgets the pod; if it is in flight, the attempt goes on."""
         self.nominator.remove(pod.uid)
         queued = self._sub_queues.get(pod.key)
         if queued is not None and queued.uid == pod.uid:
@@ -174,7 +178,7 @@ class SchedulingQueue:
 
     def pop(self) -> QueuedPodInfo | None:
         """The pod to try next; `done` or `add_unschedulable_if_not_present` must follow."""
-        while (queued := self._sub_queues.next()) is not None:
+        while (queued := self._sub_queues.pop()) is not None:
             queued.attempts += 1
             queued.not_before = 0.0
             self._stop_waiting(queued)
@@ -201,9 +205,9 @@ class SchedulingQueue:
         """Takes back a pod that was popped and is not tried before `until`: that was no attempt."""
         queued.attempts -= 1
         queued.not_before = until
-        self._recorder.rejected(queued.rejectors, queued.profile)
+        self._metrics.rejected(queued.rejectors, queued.profile)
         self._sub_queues.requeue(queued, QueueingStrategy.AFTER_BACKOFF, POSTPONED, now)
-        self.nominator.moved(queued.uid)
+        self.nominator.pod_moved(queued.uid)
         self.in_flight.done(queued.uid)
         self._after_change()
 
@@ -213,17 +217,26 @@ class SchedulingQueue:
     def add_unschedulable_if_not_present(self, queued: QueuedPodInfo, now: float) -> None:
         """Takes back a pod whose attempt failed; whatever happens, the attempt is over."""
         try:
-            place = self._sub_queues.queue_of(queued.key)
-            if place is not None:
-                where = _PLACE_IN_WORDS[place]
+            present_in = self._sub_queues.queue_of(queued.key)
+            if present_in is not None:
+                where = _QUEUE_IN_WORDS[present_in]
                 log.unhandled(f"Pod {queued.key} is already present in {where}", "Error occurred")
                 return
             queued.returned(now)
-            self._recorder.rejected(queued.rejectors, queued.profile)
-            verdict = self._strategy_for_in_flight_pod(queued)
-            place = self._sub_queues.requeue(queued, verdict, SCHEDULE_ATTEMPT_FAILURE, now)
-            self.nominator.moved(queued.uid)
-            self._log_return(queued, verdict, place)
+            self._metrics.rejected(queued.rejectors, queued.profile)
+            strategy = self._strategy_for_in_flight_pod(queued)
+            queue = self._sub_queues.requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
+            self.nominator.pod_moved(queued.uid)
+            if v := log.v(3):
+                v.info(
+                    "Pod moved to an internal scheduling queue",
+                    pod=logs.ref(queued.pod.pod),
+                    event=SCHEDULE_ATTEMPT_FAILURE,
+                    queue=queue.value,
+                    schedulingCycle=self.scheduling_cycle,
+                    hint=int(strategy),
+                    **{"unschedulable plugins": {name: {} for name in sorted(queued.rejectors)}},
+                )
         finally:
             self.in_flight.done(queued.uid)
         self._after_change()
@@ -236,23 +249,23 @@ class SchedulingQueue:
         now: float,
         pre_check: PreCheck | None = None,
     ) -> None:
-        """Wakes the waiting pods that the event may help, and remembers it for those in flight.
+        """Requeues the unschedulable pods that the event may help, and records it for those in
+        flight. `pre_check` tells which pods it is put to at all.
 
-        Pods come as PodInfo, everything else as it was received.
+        `old` and `new` are the object before and after: pods as PodInfo, all else as received.
         """
         if not self.hints.is_event_of_interest(event):
             log.v(6).info(
                 "receive an event that isn't interested by any enabled plugins", event=event.label
             )
             return
+        unschedulable = self._sub_queues.unschedulable
         if event.is_wildcard:
-            self._move(list(self._sub_queues.unschedulable), event, old, new, now, pre_check)
+            pods = list(unschedulable)
         else:
-            # Of many pods that wait for their victims to go each is looked at when any goes.
-            waiting = self._sub_queues.unschedulable.rejected_by(
-                self.hints.interest(event).rejectors
-            )
-            self._move(waiting, event, old, new, now, pre_check)
+            # This finds also every pod that waits for its victims to go, whichever victim went.
+            pods = unschedulable.rejected_by(self.hints.interested_in(event).rejectors)
+        self._move(pods, event, old, new, now, pre_check)
 
     def activate(self, pods: Iterable[Identified], now: float) -> None:
         """Lets these pods be tried at once, backing off or not."""
@@ -264,7 +277,7 @@ class SchedulingQueue:
                     queued, FORCE_ACTIVATE.label, now, from_backoff=True
                 )
             elif pod.uid in self.in_flight:
-                self._record_in_flight_event(FORCE_ACTIVATE, None, pod)
+                self.in_flight.record(InFlightEvent(FORCE_ACTIVATE, None, pod))
         self._after_change()
 
     def flush_backoff_completed(self, now: float) -> None:
@@ -302,13 +315,17 @@ class SchedulingQueue:
         now: float,
         pre_check: PreCheck | None = None,
     ) -> None:
-        """Puts the event to these pods of the unschedulable ones, the first of them at once."""
-        places, is_pod_worth_requeuing = self._sub_queues, self.hints.is_pod_worth_requeuing
-        awaited_by = frozenset() if event.is_wildcard else self.hints.interest(event).plugins
+        """Puts the event to these unschedulable pods, to the first of them at once.
+
+        Gated pods are in the way of nearly every event. They are spared the hints unless the
+        plugin that gates them waits for this event and would now let them pass.
+        """
+        queues, is_worth_requeuing = self._sub_queues, self.hints.is_pod_worth_requeuing
+        awaited_by = frozenset() if event.is_wildcard else self.hints.interested_in(event).plugins
 
         def visit(queued: QueuedPodInfo) -> None:
-            # A late visit: the pod has left since, or its attempt after the event has failed.
-            if places.unschedulable.get(queued.key) is not queued or queued.timestamp > now:
+            # In a late slice the pod may have left meanwhile, or have failed after the event.
+            if queues.unschedulable.get(queued.key) is not queued or queued.timestamp > now:
                 return
             if pre_check is not None and not pre_check(queued.pod):
                 return
@@ -316,36 +333,36 @@ class SchedulingQueue:
             if (
                 gate
                 and not event.is_wildcard
-                and (gate not in awaited_by or places.is_still_gated(queued))
+                and (gate not in awaited_by or queues.is_still_gated(queued))
             ):
                 return
-            verdict = is_pod_worth_requeuing(queued, event, old, new)
-            if verdict is not QueueingStrategy.SKIP:
-                places.unschedulable.remove(queued.key)
-                places.requeue(queued, verdict, event.label, now)
+            strategy = is_worth_requeuing(queued, event, old, new)
+            if strategy is not QueueingStrategy.SKIP:
+                queues.unschedulable.remove(queued.key)
+                queues.requeue(queued, strategy, event.label, now)
 
-        self._record_in_flight_event(event, old, new)
+        self.in_flight.record(InFlightEvent(event, old, new))
         self._moves.start(pods, visit)
 
     def _requeue_after_own_update(
         self, queued: QueuedPodInfo, events: Iterable[ClusterEvent], old: PodInfo, now: float
     ) -> None:
         for event in events:
-            verdict = self.hints.is_pod_worth_requeuing(queued, event, old, queued.pod)
-            place = self._sub_queues.requeue(queued, verdict, event.label, now)
-            if place is not QueueName.UNSCHEDULABLE:
+            strategy = self.hints.is_pod_worth_requeuing(queued, event, old, queued.pod)
+            queue = self._sub_queues.requeue(queued, strategy, event.label, now)
+            if queue is not QueueName.UNSCHEDULABLE:
                 log.v(5).info(
                     "Entity moved to an internal scheduling queue because the Pod is updated",
                     type="pod",
                     entity=logs.ref(queued.pod.pod),
                     pod=logs.ref(queued.pod.pod),
                     event=event.label,
-                    queue=place.value,
+                    queue=queue.value,
                 )
                 return
 
     def _strategy_for_in_flight_pod(self, queued: QueuedPodInfo) -> QueueingStrategy:
-        """What the events since the pod was popped mean for it."""
+        """Where the pod goes after its attempt, by the events since it was popped."""
         if not queued.rejectors:
             return QueueingStrategy.AFTER_BACKOFF
         if queued.uid not in self.in_flight:
@@ -357,58 +374,38 @@ class SchedulingQueue:
             )
             return QueueingStrategy.AFTER_BACKOFF
         # Only a pending plugin can improve on the backoff.
-        enough = (
-            QueueingStrategy.IMMEDIATELY
-            if queued.pending_plugins
-            else QueueingStrategy.AFTER_BACKOFF
-        )
-        missed = self.in_flight.missed_events(queued.uid)
-        verdict = QueueingStrategy.AFTER_BACKOFF if missed else QueueingStrategy.SKIP
-        for happened in self.in_flight.events_since(queued.uid):
-            if verdict >= enough:
+        best = QueueingStrategy.AFTER_BACKOFF
+        if queued.pending_plugins:
+            best = QueueingStrategy.IMMEDIATELY
+        strategy = QueueingStrategy.SKIP
+        if self.in_flight.missed_events(queued.uid):
+            strategy = QueueingStrategy.AFTER_BACKOFF
+        for event, old, new in self.in_flight.events_since(queued.uid):
+            if strategy >= best:
                 break
-            answer = self.hints.is_pod_worth_requeuing(
-                queued, happened.event, happened.old, happened.new
-            )
-            verdict = max(verdict, answer)
-        return verdict
-
-    def _record_in_flight_event(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        self.in_flight.record(InFlightEvent(event, old, new))
+            answer = self.hints.is_pod_worth_requeuing(queued, event, old, new)
+            strategy = max(strategy, answer)
+        return strategy
 
     def _stop_waiting(self, queued: QueuedPodInfo | None) -> None:
-        """The pod no longer waits, so it no longer counts against its rejectors."""
+        """A pod that has left the queues no longer counts against its rejectors."""
         if queued is not None:
-            self.nominator.moved(queued.uid)
-            self._recorder.no_longer_rejected(queued.rejectors, queued.profile)
+            self.nominator.pod_moved(queued.uid)
+            self._metrics.no_longer_rejected(queued.rejectors, queued.profile)
 
     def _signature(self, pod: PodInfo) -> bytes | None:
         profile = self._profiles.get(pod.pod.spec.scheduler_name)
         return profile.sign(pod) if profile else None
 
     def _after_change(self) -> None:
-        """Every change ends here: the gauges follow, and whoever waits for a pod hears of one."""
-        places = self._sub_queues
-        gated = places.unschedulable.gated_count
-        self._recorder.waiting(
-            active=len(places.active),
-            backoff=len(places.backoff),
-            unschedulable=len(places.unschedulable) - gated,
+        """Every change ends here: the gauges are set, and the loop is told if a pod is ready."""
+        queues = self._sub_queues
+        gated = queues.unschedulable.gated_count
+        self._metrics.set_sizes(
+            active=len(queues.active),
+            backoff=len(queues.backoff),
+            unschedulable=len(queues.unschedulable) - gated,
             gated=gated,
         )
-        if self.ready:
+        if queues.has_next:
             self.on_ready()
-
-    def _log_return(
-        self, queued: QueuedPodInfo, verdict: QueueingStrategy, place: QueueName
-    ) -> None:
-        if chatty := log.v(3):
-            chatty.info(
-                "Pod moved to an internal scheduling queue",
-                pod=logs.ref(queued.pod.pod),
-                event=SCHEDULE_ATTEMPT_FAILURE,
-                queue=place.value,
-                schedulingCycle=self.scheduling_cycle,
-                hint=int(verdict),
-                **{"unschedulable plugins": {name: {} for name in sorted(queued.rejectors)}},
-            )

@@ -1,10 +1,22 @@
-"""Where pods wait for their next attempt, and the gate in front of two of the three places."""
+"""The three queues that pods wait in, and PreEnqueue, the gate in front of two of them.
+
+    active          pods to try now, in the order of the QueueSort plugin
+    backoff         pods to try when their backoff has ended
+    unschedulable   rejected pods, until an event may help them, and gated pods, until PreEnqueue
+                    lets them pass
+
+Mirrors moveToActiveQ, moveToBackoffQ and requeueEntityWithQueueingStrategy of
+pkg/scheduler/backend/queue/scheduling_queue.go, and unschedulable_entities.go. Differs:
+unschedulable pods are indexed by the plugins that rejected them, where upstream walks all of them
+for every event.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
 from kscheduler import logs
 from kscheduler.framework.cluster_event import POP_FROM_BACKOFF_Q
@@ -12,16 +24,18 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.queue.backoff_queue import Backoff, BackoffQueue
 from kscheduler.queue.heap import PodHeap
 from kscheduler.queue.metrics import POD, QueueMetrics
-from kscheduler.queue.queued_pod_info import QueuedPodInfo, shared_names
-from kscheduler.queue.queueing_hints import QueueingStrategy, Registrations
-from kscheduler.queue.unschedulable import UnschedulablePods
+from kscheduler.queue.queued_pod_info import MAX_SHARED_SETS, QueuedPodInfo, shared_names
+from kscheduler.queue.queueing_hints import QueueingStrategy, Registrations, Rejector
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
 
+# Pods that no plugin in particular has rejected are filed under this one: any event may help them.
+ANY_PLUGIN = Rejector("", "")
+
 
 class QueueName(Enum):
-    """Where a pod waits, by the name logs use."""
+    """The queues by the names that logs use."""
 
     ACTIVE = "Active"
     BACKOFF = "Backoff"
@@ -29,7 +43,7 @@ class QueueName(Enum):
 
 
 class Profile(Protocol):
-    """What the queue wants to know from a scheduling profile."""
+    """A scheduling profile as far as the queue needs it."""
 
     @property
     def events(self) -> Registrations: ...
@@ -45,6 +59,78 @@ class Profile(Protocol):
     def sign(self, pod: PodInfo, /) -> bytes | None: ...
 
 
+class _Filed(NamedTuple):
+    """An unschedulable pod, and its state when it was filed."""
+
+    queued: QueuedPodInfo
+    gated: bool
+    rejectors: tuple[Rejector, ...]
+
+
+class UnschedulablePods:
+    """Rejected and gated pods by key.
+
+    A pod is filed under each of its rejectors, so that an event which only some plugins wait for
+    visits only their pods. A change of a pod's rejectors or of its gate asks for another `put`.
+    """
+
+    def __init__(self, profiles: Container[str]) -> None:
+        self._profiles = profiles
+        self._pods: dict[str, _Filed] = {}
+        self._by_rejector: dict[Rejector, dict[str, QueuedPodInfo]] = {}
+        self.gated_count = 0
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._pods
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return (filed.queued for filed in self._pods.values())
+
+    def get(self, key: str) -> QueuedPodInfo | None:
+        filed = self._pods.get(key)
+        return filed.queued if filed else None
+
+    def put(self, queued: QueuedPodInfo) -> None:
+        self.remove(queued.key)
+        profile, plugins = queued.profile, queued.rejectors
+        if profile in self._profiles and plugins:
+            rejectors = _shared_rejectors(profile, frozenset(plugins))
+        else:
+            rejectors = (ANY_PLUGIN,)
+        self._pods[queued.key] = _Filed(queued, queued.gated, rejectors)
+        self.gated_count += queued.gated
+        for rejector in rejectors:
+            self._by_rejector.setdefault(rejector, {})[queued.key] = queued
+
+    def remove(self, key: str) -> QueuedPodInfo | None:
+        filed = self._pods.pop(key, None)
+        if filed is None:
+            return None
+        self.gated_count -= filed.gated
+        for rejector in filed.rejectors:
+            pods = self._by_rejector[rejector]
+            del pods[key]
+            if not pods:
+                del self._by_rejector[rejector]
+        return filed.queued
+
+    def rejected_by(self, rejectors: Iterable[Rejector]) -> list[QueuedPodInfo]:
+        """Each pod once that one of these rejected, or no plugin in particular."""
+        found: dict[str, QueuedPodInfo] = {}
+        for rejector in (ANY_PLUGIN, *rejectors):
+            found.update(self._by_rejector.get(rejector, {}))
+        return list(found.values())
+
+
+@lru_cache(maxsize=MAX_SHARED_SETS)
+def _shared_rejectors(profile: str, plugins: frozenset[str]) -> tuple[Rejector, ...]:
+    """One tuple for all pods that were rejected alike: there may be 100,000."""
+    return tuple(Rejector(profile, plugin) for plugin in plugins)
+
+
 class SubQueues:
     """Active, backoff and unschedulable; moving a pod takes it from where it was."""
 
@@ -52,21 +138,17 @@ class SubQueues:
         self,
         profiles: Mapping[str, Profile],
         backoff: Backoff,
-        recorder: QueueMetrics,
+        metrics: QueueMetrics,
         is_reporting: Callable[[], bool],
     ) -> None:
         sort_key = next(iter(profiles.values())).sort_key
         self._profiles = profiles
         self._times = backoff
-        self._recorder = recorder
+        self._metrics = metrics
         self._is_reporting = is_reporting
         self.active = PodHeap(sort_key)
         self.backoff = BackoffQueue(backoff, sort_key)
         self.unschedulable = UnschedulablePods(profiles)
-
-    @property
-    def has_next(self) -> bool:
-        return bool(self.active) or (self.backoff.rejected_count > 0 and self._may_pop_early())
 
     def get(self, key: str) -> QueuedPodInfo | None:
         return self.active.get(key) or self.backoff.get(key) or self.unschedulable.get(key)
@@ -88,13 +170,18 @@ class SubQueues:
         elif queued.key in self.backoff:
             self.backoff.put(queued)
 
-    def next(self) -> QueuedPodInfo | None:
-        """Takes out the pod to try next: when nobody is active, one that is backing off."""
+    @property
+    def has_next(self) -> bool:
+        """Whether `pop` would find a pod."""
+        return bool(self.active) or (self.backoff.rejected_count > 0 and self._may_pop_early())
+
+    def pop(self) -> QueuedPodInfo | None:
+        """Take out the pod to try next: when none is active, one that is backing off."""
         queued = self.active.pop()
         if queued is None and self._may_pop_early():
             queued = self.backoff.pop_early()
             if queued is not None:
-                self._recorder.incoming("active", POP_FROM_BACKOFF_Q, None)
+                self._metrics.incoming("active", POP_FROM_BACKOFF_Q, None)
         return queued
 
     def _may_pop_early(self) -> bool:
@@ -104,19 +191,13 @@ class SubQueues:
         return self._times.windows and not self._is_reporting()
 
     def requeue(
-        self, queued: QueuedPodInfo, verdict: QueueingStrategy, event: str, now: float
+        self, queued: QueuedPodInfo, strategy: QueueingStrategy, event: str, now: float
     ) -> QueueName:
-        if verdict is QueueingStrategy.SKIP:
-            self._put_unschedulable(queued, event, verdict)
-            return QueueName.UNSCHEDULABLE
-        if verdict is QueueingStrategy.AFTER_BACKOFF and self._times.waiting(queued, now):
-            return self._move_to_backoff_queue(queued, event, verdict)
-        return self.move_to_active_queue(queued, event, now, verdict=verdict)
-
-    def is_still_gated(self, queued: QueuedPodInfo) -> bool:
-        """Whether the gate that the pod waits at is still closed."""
-        profile = self._profiles.get(queued.profile)
-        return profile is not None and profile.still_gates(queued.pod, queued.gating_plugin)
+        if strategy is QueueingStrategy.SKIP:
+            return self._put_unschedulable(queued, event, strategy)
+        if strategy is QueueingStrategy.AFTER_BACKOFF and self._times.is_backing_off(queued, now):
+            return self._move_to_backoff_queue(queued, event, strategy)
+        return self.move_to_active_queue(queued, event, now, strategy=strategy)
 
     def move_to_active_queue(
         self,
@@ -124,33 +205,49 @@ class SubQueues:
         event: str,
         now: float,
         *,
-        verdict: QueueingStrategy | None = None,
+        strategy: QueueingStrategy | None = None,
         from_backoff: bool = False,
     ) -> QueueName:
-        """Lets the pod be tried, unless it is gated; without a verdict it counts as new there."""
-        asked_before = from_backoff and self._times.windows
-        if not asked_before and not self._run_pre_enqueue(queued):
-            return self._put_gated(queued, event, verdict)
+        """Let the pod be tried, unless it is gated. Without a strategy metrics count it as new."""
+        # With windows, pods passed PreEnqueue on their way into the backoff queue.
+        is_checked = from_backoff and self._times.windows
+        if not is_checked and not self._run_pre_enqueue(queued):
+            return self._put_gated(queued, event, strategy)
         if queued.initial_attempt_timestamp is None:
             queued.initial_attempt_timestamp = now
         self.unschedulable.remove(queued.key)
         self.active.put(queued)
-        self._moved(queued, QueueName.ACTIVE, event, verdict)
-        return QueueName.ACTIVE
+        return self._record_move(queued, QueueName.ACTIVE, event, strategy)
 
     def _move_to_backoff_queue(
-        self, queued: QueuedPodInfo, event: str, verdict: QueueingStrategy
+        self, queued: QueuedPodInfo, event: str, strategy: QueueingStrategy
     ) -> QueueName:
-        # A pod may be popped from here directly, hence the gate.
+        # With windows, a pod may be popped from the backoff queue directly, hence PreEnqueue.
         if self._times.windows and not self._run_pre_enqueue(queued):
-            return self._put_gated(queued, event, verdict)
+            return self._put_gated(queued, event, strategy)
         self.unschedulable.remove(queued.key)
         self.backoff.put(queued)
-        self._moved(queued, QueueName.BACKOFF, event, verdict)
-        return QueueName.BACKOFF
+        return self._record_move(queued, QueueName.BACKOFF, event, strategy)
+
+    def _record_move(
+        self,
+        queued: QueuedPodInfo,
+        queue: QueueName,
+        event: str,
+        strategy: QueueingStrategy | None,
+    ) -> QueueName:
+        self._metrics.incoming(queue.value.lower(), event, strategy)
+        log.v(5).info(
+            "Entity moved to an internal scheduling queue",
+            type=POD,
+            entity=logs.ref(queued.pod.pod),
+            event=event,
+            queue=queue.value,
+        )
+        return queue
 
     def _put_gated(
-        self, queued: QueuedPodInfo, event: str, verdict: QueueingStrategy | None
+        self, queued: QueuedPodInfo, event: str, strategy: QueueingStrategy | None
     ) -> QueueName:
         if queued.key not in self.unschedulable:
             log.v(5).info(
@@ -162,56 +259,38 @@ class SubQueues:
             )
         # Otherwise the next event that wakes it would pass for the timeout.
         queued.was_flushed_from_unschedulable = False
-        self._put_unschedulable(queued, event, verdict)
-        return QueueName.UNSCHEDULABLE
+        return self._put_unschedulable(queued, event, strategy)
 
     def _put_unschedulable(
-        self, queued: QueuedPodInfo, event: str, verdict: QueueingStrategy | None
-    ) -> None:
+        self, queued: QueuedPodInfo, event: str, strategy: QueueingStrategy | None
+    ) -> QueueName:
         if queued.key not in self.unschedulable:
-            self._recorder.incoming("unschedulable", event, verdict)
+            self._metrics.incoming("unschedulable", event, strategy)
         self.unschedulable.put(queued)
+        return QueueName.UNSCHEDULABLE
 
-    def _moved(
-        self, queued: QueuedPodInfo, place: QueueName, event: str, verdict: QueueingStrategy | None
-    ) -> None:
-        self._recorder.incoming(place.value.lower(), event, verdict)
-        log.v(5).info(
-            "Entity moved to an internal scheduling queue",
-            type=POD,
-            entity=logs.ref(queued.pod.pod),
-            event=event,
-            queue=place.value,
-        )
+    def is_still_gated(self, queued: QueuedPodInfo) -> bool:
+        """Whether the PreEnqueue plugin that holds the pod would hold it again."""
+        profile = self._profiles.get(queued.profile)
+        return profile is not None and profile.still_gates(queued.pod, queued.gating_plugin)
 
     def _run_pre_enqueue(self, queued: QueuedPodInfo) -> bool:
+        """Whether the pod may enter the active queue; if not, it remembers the gating plugin."""
         profile = self._profiles.get(queued.profile)
-        refusal = profile and profile.run_pre_enqueue(queued.pod, queued.gating_plugin)
-        if not refusal:
+        status = profile and profile.run_pre_enqueue(queued.pod, queued.gating_plugin)
+        if not status:
             queued.gating_plugin = ""
             return True
-        if refusal.plugin not in queued.rejectors:
-            self._recorder.rejected([refusal.plugin], queued.profile)
-        rejectors = frozenset({*queued.unschedulable_plugins, refusal.plugin})
+        if status.plugin not in queued.rejectors:
+            self._metrics.rejected([status.plugin], queued.profile)
+        rejectors = frozenset({*queued.unschedulable_plugins, status.plugin})
         queued.unschedulable_plugins = shared_names(rejectors)
-        queued.gating_plugin = refusal.plugin
-        _log_refusal(queued, refusal)
+        queued.gating_plugin = status.plugin
+        pod = logs.ref(queued.pod.pod)
+        if status.code is Code.ERROR:
+            what = "Unexpected error running PreEnqueue plugin"
+            log.unhandled(status.message, what, pod=pod, plugin=status.plugin)
+        elif v := log.v(4):
+            what = "Status after running PreEnqueue plugin"
+            v.info(what, pod=pod, plugin=status.plugin, status=status.message)
         return False
-
-
-def _log_refusal(queued: QueuedPodInfo, refusal: Status) -> None:
-    pod = logs.ref(queued.pod.pod)
-    if refusal.code is Code.ERROR:
-        log.unhandled(
-            refusal.message,
-            "Unexpected error running PreEnqueue plugin",
-            pod=pod,
-            plugin=refusal.plugin,
-        )
-    elif chatty := log.v(4):
-        chatty.info(
-            "Status after running PreEnqueue plugin",
-            pod=pod,
-            plugin=refusal.plugin,
-            status=refusal.message,
-        )

@@ -1,8 +1,8 @@
-"""From configuration to Frameworks: makes each profile's plugins and puts them in their places.
+"""Frameworks of the configured profiles: each with its plugins, in their places.
 
-Which plugin runs where was settled by `config.profiles`; here the plugins come to life. A plugin is
-made once per profile, whatever number of points it extends. Configuration knows all of upstream's
-plugins; one that the registry does not have is left out.
+Which plugin runs where was settled by `config.profiles`; here they are constructed, each once per
+profile, whatever number of points it extends. Configuration knows all of upstream's plugins; one
+that the registry does not have is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def build_frameworks(
     registry: Mapping[str, Factory],
     handle_for: Callable[[str], RuntimeHandle],
 ) -> dict[str, Framework]:
-    """One Framework per profile, by scheduler name; `handle_for` is given that name."""
+    """One Framework per profile, by scheduler name; `handle_for` is given that name.
+
+    ConfigError if a plugin refuses its arguments or its constructor raises anything else.
+    """
     frameworks = {}
     for profile in completed.config.profiles:
         name = profile.scheduler_name
@@ -57,7 +60,7 @@ def build_framework(
                 plugins[name] = registry[name](args.get(name), handle)
             except Exception as error:
                 raise ConfigError(f'initializing plugin "{name}": {text_of(error)}') from error
-    # A name says where upstream's plugin runs; ours may have nothing to do at some of the points.
+    # Configuration goes by the points of upstream's plugin; ours need not have a method for each.
     plugins_at = {
         point: [
             plugins[name]
@@ -66,7 +69,7 @@ def build_framework(
         ]
         for point, method in METHOD_OF_POINT.items()
     }
-    # Upstream exports the series of evaluations from zero, also of plugins that we do not have.
+    # The series of plugins that judge nodes exist before the first pod.
     evaluations = handle.metrics.plugin_evaluation_total
     for point in JUDGING_POINTS:
         for name in effective[point]:

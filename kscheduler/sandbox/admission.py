@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kscheduler.sandbox import status
+from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.resources import (
     NAMESPACES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
     STORAGE_CLASSES,
-    Resource,
 )
 from kscheduler.sandbox.store import Object, Store
 

@@ -8,7 +8,7 @@ from kscheduler.api.validation import dns_subdomain_errors
 from kscheduler.sandbox import fields, status
 from kscheduler.sandbox.admission import topology_labels
 from kscheduler.sandbox.fields import FieldError
-from kscheduler.sandbox.kinds.conditions import set_condition
+from kscheduler.sandbox.metadata import set_condition
 from kscheduler.sandbox.registry import Registry, wrong_uid
 from kscheduler.sandbox.resources import PODS
 from kscheduler.sandbox.store import Key, Object

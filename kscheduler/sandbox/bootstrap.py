@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kscheduler.sandbox.controllers.namespaces import ensure_service_account
-from kscheduler.sandbox.kinds.small_kinds import SYSTEM_PRIORITIES
+from kscheduler.sandbox.kinds.scheduling import SYSTEM_PRIORITIES
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import BY_KIND, BY_NAME, NAMESPACES, PRIORITY_CLASSES
 from kscheduler.sandbox.store import Object

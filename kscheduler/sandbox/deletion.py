@@ -13,9 +13,10 @@ from typing import Any
 from kscheduler.api.timestamps import format_time, parse_time
 from kscheduler.sandbox import fields, status
 from kscheduler.sandbox.admission import IMMORTAL_NAMESPACES
+from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.metadata import now
 from kscheduler.sandbox.registry import Registry, typed
-from kscheduler.sandbox.resources import NAMESPACES, Resource
+from kscheduler.sandbox.resources import NAMESPACES
 from kscheduler.sandbox.store import Object, Stored
 
 _POLICIES = ("Orphan", "Background", "Foreground")
@@ -94,9 +95,7 @@ class _Deletion:
         about = self.item["metadata"]
         if "deletionTimestamp" in about:
             return self._again(about)
-        grace = self.registry.strategy(self.resource).grace(
-            self.item, self.options.grace_period_seconds
-        )
+        grace = self.resource.strategy.grace_seconds(self.item, self.options.grace_period_seconds)
         if grace is not None:
             return self._mark(grace)
         return self._mark(0) if about.get("finalizers") else self._remove()

@@ -10,8 +10,7 @@ from kscheduler.api.labels import compile_selector
 from kscheduler.api.meta import LabelSelector
 from kscheduler.sandbox import status
 from kscheduler.sandbox.deletion import DeleteOptions, delete, parse_delete_options
-from kscheduler.sandbox.kinds.conditions import find_condition, set_condition
-from kscheduler.sandbox.metadata import now
+from kscheduler.sandbox.metadata import find_condition, now, set_condition
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import POD_DISRUPTION_BUDGETS, PODS
 from kscheduler.sandbox.store import Object, Stored

@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.api.fields import FieldRequirement, FieldSelector, parse_field_selector
+from kscheduler.api.labels import EVERYTHING, Selector, SelectorError, parse_selector
 from kscheduler.sandbox import fields, status
 from kscheduler.sandbox.fields import FieldError
-from kscheduler.sandbox.selection import Selection
+from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.store import Collection, ExpiredError, Key, Stored
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
@@ -236,3 +238,54 @@ def _maybe_true(text: str | None) -> bool | None:
 
 def _seconds(text: str | None) -> float | None:
     return float(text) if text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A namespace (empty: all), labels and fields."""
+
+    namespace: str = ""
+    labels: Selector = EVERYTHING
+    fields: tuple[FieldRequirement, ...] = ()
+
+    @property
+    def has_selectors(self) -> bool:
+        return bool(self.fields) or self.labels is not EVERYTHING
+
+    def matches(self, stored: Stored) -> bool:
+        if self.namespace and stored.key[0] != self.namespace:
+            return False
+        if self.labels is not EVERYTHING and not self.labels.matches(stored.labels):
+            return False
+        # A plain loop: this runs for every change and every watcher.
+        for wanted in self.fields:  # noqa: SIM110
+            if not wanted.matches(stored.fields):
+                return False
+        return True
+
+
+def parse_selection(resource: Resource, namespace: str, query: Mapping[str, str]) -> Selection:
+    """The selection a query string asks for; 400 when it cannot be understood."""
+    try:
+        labels = parse_selector(query.get("labelSelector", ""))
+        fields = parse_field_selector(query.get("fieldSelector", ""))
+    except SelectorError as error:
+        raise status.bad_request(str(error)) from error
+    return _selection(resource, namespace, labels, fields)
+
+
+def _selection(
+    resource: Resource, namespace: str, labels: Selector, fields: FieldSelector
+) -> Selection:
+    known = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
+    known |= {
+        label: path if resource.shows else label for label, path in resource.field_labels.items()
+    }
+    for wanted in fields.requirements:
+        if wanted.field not in known:
+            raise status.bad_request(f"field label not supported: {wanted.field}")
+    stored = tuple(
+        FieldRequirement(known[wanted.field], wanted.value, wanted.negated)
+        for wanted in fields.requirements
+    )
+    return Selection(namespace if resource.namespaced else "", labels, stored)

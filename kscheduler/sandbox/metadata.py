@@ -11,14 +11,12 @@ from typing import Any
 
 from kscheduler.api.timestamps import format_time
 from kscheduler.api.validation import (
-    dns_label_errors,
-    dns_subdomain_errors,
     label_key_errors,
     label_value_errors,
 )
 from kscheduler.sandbox import fields
 from kscheduler.sandbox.fields import FieldError
-from kscheduler.sandbox.resources import Resource
+from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.store import Object
 
 NameRule = Callable[[str], list[str]]
@@ -68,25 +66,9 @@ def keep_identity(item: Object, old: Object) -> None:
         metadata.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
 
 
-def name_rule(resource: Resource) -> NameRule:
-    match resource.kind:
-        case "Namespace" | "Service":
-            return dns_label_errors
-        case "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding":
-            return path_segment_errors
-    return dns_subdomain_errors
-
-
-def path_segment_errors(name: str) -> list[str]:
-    """Names that only have to survive in a URL, like `system:kube-scheduler`."""
-    if name in (".", ".."):
-        return [f"may not be '{name}'"]
-    return [f"may not contain '{mark}'" for mark in "/%" if mark in name]
-
-
 def metadata_errors(item: Object, resource: Resource) -> list[FieldError]:
     metadata = item["metadata"]
-    errors = _name_errors(metadata, name_rule(resource))
+    errors = _name_errors(metadata, resource.name_errors)
     errors += label_errors(metadata.get("labels") or {}, "metadata.labels")
     errors += _annotation_errors(metadata.get("annotations") or {})
     for finalizer in metadata.get("finalizers") or ():
@@ -142,3 +124,30 @@ def _annotation_errors(annotations: dict[str, Any]) -> list[FieldError]:
     if size > _MAX_ANNOTATIONS:
         errors.append(fields.too_long(path, _MAX_ANNOTATIONS))
     return errors
+
+
+def find_condition(state: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    return next((one for one in state.get("conditions") or () if one["type"] == kind), None)
+
+
+def set_condition(
+    state: dict[str, Any], kind: str, value: str, *, reason: str = "", message: str = ""
+) -> None:
+    """Set a pod condition; the transition time moves only when the value does."""
+    before = find_condition(state, kind)
+    moved = before is None or before["status"] != value
+    condition: dict[str, Any] = {
+        "type": kind,
+        "status": value,
+        "lastProbeTime": None,
+        "lastTransitionTime": now() if moved or before is None else before["lastTransitionTime"],
+    }
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    conditions = state.setdefault("conditions", [])
+    if before is None:
+        conditions.append(condition)
+    else:
+        conditions[conditions.index(before)] = condition

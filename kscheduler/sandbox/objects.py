@@ -10,10 +10,10 @@ from typing import Any
 
 from kscheduler.sandbox import binding, deletion
 from kscheduler.sandbox.deletion import DeleteOptions
-from kscheduler.sandbox.lists import ListOptions, list_page
+from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.lists import ListOptions, list_page, parse_selection
 from kscheduler.sandbox.registry import Registry, typed
-from kscheduler.sandbox.resources import BY_KIND, BY_NAME, Resource
-from kscheduler.sandbox.selection import parse_selection
+from kscheduler.sandbox.resources import BY_KIND, BY_NAME
 from kscheduler.sandbox.store import Object, Stored
 
 _Selected = list[Stored]  # `list` is a method below

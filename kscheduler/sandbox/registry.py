@@ -14,13 +14,12 @@ from kscheduler.api.meta import ApiObject
 from kscheduler.sandbox import fields, metadata, status
 from kscheduler.sandbox.admission import Admission
 from kscheduler.sandbox.fields import FieldError
-from kscheduler.sandbox.resources import RESOURCES, Resource
+from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.resources import RESOURCES
 from kscheduler.sandbox.store import Collection, Key, Object, Store, Stored
-from kscheduler.sandbox.strategy import Strategy
 
 Edit = Callable[[Object], Object]
 
-_PLAIN = Strategy()
 _STRUCTS = {(row.api_version, row.kind): row.struct for row in kscheduler.api.RESOURCES}
 # Fields without a value that still compare as one: flags and counts.
 _WHEN_ABSENT = {"unschedulable": "false", "hostNetwork": "false", "replicas": "0"}
@@ -30,11 +29,8 @@ _METADATA_OF_STATUS = ("labels", "annotations", "finalizers", "ownerReferences")
 class Registry:
     """All stored resources. Objects go in and out as plain JSON; errors are StatusErrors."""
 
-    def __init__(
-        self, store: Store, strategies: Mapping[str, Strategy], admission: Admission
-    ) -> None:
+    def __init__(self, store: Store, admission: Admission) -> None:
         self.store = store
-        self._strategies = strategies
         self._admission = admission
         for resource in RESOURCES:
             if "list" in resource.verbs and not resource.shows:
@@ -42,9 +38,6 @@ class Registry:
 
     def collection(self, resource: Resource) -> Collection:
         return self.store[resource.stored_as]
-
-    def strategy(self, resource: Resource) -> Strategy:
-        return self._strategies.get(resource.stored_as, _PLAIN)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
         stored = self.collection(resource).get(key_of(resource, namespace, name))
@@ -100,7 +93,7 @@ class Registry:
         return self.collection(resource).put(key, item)
 
     def _create(self, resource: Resource, namespace: str, item: Object, *, dry_run: bool) -> Stored:
-        strategy = self.strategy(resource)
+        strategy = resource.strategy
         generated = not item["metadata"].get("name")
         metadata.begin_life(item)
         strategy.default(item)
@@ -111,7 +104,7 @@ class Registry:
             item["status"] = strategy.initial_status()
         if resource.counts_generation:
             item["metadata"]["generation"] = 1
-        strategy.prepare_create(item)
+        strategy.prepare_for_create(item)
         errors = metadata.metadata_errors(item, resource) + strategy.validate(item)
         name = item["metadata"].get("name", "")
         if errors:
@@ -151,13 +144,13 @@ class Registry:
     def _prepare_update(
         self, resource: Resource, item: Object, old: Object, subresource: str
     ) -> None:
-        strategy = self.strategy(resource)
+        strategy = resource.strategy
         metadata.keep_identity(item, old)
         strategy.default(item)
         if subresource == "status":
             _reduce_to_status(item, old, keeps_metadata=strategy.status_keeps_metadata)
-            strategy.prepare_status(item, old)
-            errors = strategy.validate_status(item, old)
+            strategy.prepare_for_status_update(item, old)
+            errors = strategy.validate_status_update(item, old)
         else:
             errors = self._prepare_spec(resource, item, old, subresource)
         errors = metadata.metadata_update_errors(item, old) + errors
@@ -168,14 +161,14 @@ class Registry:
     def _prepare_spec(
         self, resource: Resource, item: Object, old: Object, subresource: str
     ) -> list[FieldError]:
-        strategy = self.strategy(resource)
+        strategy = resource.strategy
         if resource.has_status:
             _copy_part(item, old, "status")
         self._admission.on_update(self.store, resource, item, old)
         reduce = strategy.parts.get(subresource)
         if reduce is not None:
             reduce(item, old)
-        strategy.prepare_update(item, old)
+        strategy.prepare_for_update(item, old)
         if resource.counts_generation and item.get("spec") != old.get("spec"):
             item["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         errors = metadata.metadata_errors(item, resource) + strategy.validate(item)

@@ -33,7 +33,6 @@ from kscheduler.sandbox.controllers.namespaces import (
     NamespaceController,
     expire_events,
 )
-from kscheduler.sandbox.kinds import STRATEGIES
 from kscheduler.sandbox.objects import Objects
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.rest.discovery import answer_path, not_found
@@ -80,7 +79,7 @@ class ApiServer:
     ) -> None:
         admission = Admission(enable_admission, disable_admission)
         self.store = Store(history=history)
-        self.registry = Registry(self.store, STRATEGIES, admission)
+        self.registry = Registry(self.store, admission)
         self.objects = Objects(self.registry)
         self.authority = Authority() if tls else None
         self.users = Users(tokens)

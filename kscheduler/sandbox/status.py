@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kscheduler.sandbox.fields import FieldError
-from kscheduler.sandbox.resources import Resource
+from kscheduler.sandbox.kinds.resource import Resource
 
 MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"

@@ -36,7 +36,7 @@ class Domains:
     domain has one entry more, the last, for those.
     """
 
-    __slots__ = ("empty_value", "of_row", "reach_all", "unlabelled", "width")
+    __slots__ = ("empty_value", "of_row", "on_all_nodes", "unlabelled", "width")
 
     # Rows without the label that are in a domain nevertheless; None where there are none.
     unlabelled: Mask | None
@@ -49,7 +49,7 @@ class Domains:
         self.empty_value = everywhere.label_values(key).get("", self.width)
         self.of_row: DomainOfRow = np.where(codes < 0, self.width, codes).astype(np.intp)
         # Whether every node has the label.
-        self.reach_all = not np.count_nonzero((codes < 0) & everywhere.valid)
+        self.on_all_nodes = not np.count_nonzero((codes < 0) & everywhere.valid)
         self.unlabelled = None
 
     @classmethod
@@ -61,7 +61,7 @@ class Domains:
         return domains
 
     def totals(self, counts: Amounts) -> Totals:
-        """Counts by row added up by domain; what is outside of all domains counts nowhere."""
+        """Counts by row added up by domain; rows without the label count nowhere."""
         totals = added_up(self.of_row, counts, self.width)
         totals[-1] = 0.0
         return totals
@@ -73,8 +73,8 @@ class Domains:
         """The domain of each of these nodes."""
         return self.of_row if nodes.whole is nodes else self.of_row.take(nodes.rows)
 
-    def outside(self, nodes: Nodes) -> Mask:
-        """The nodes without the label."""
+    def without_label(self, nodes: Nodes) -> Mask:
+        """Nodes without the label."""
         if self.unlabelled is not None:
             return self.unlabelled.take(nodes.rows)
         return self.at(nodes) == self.width

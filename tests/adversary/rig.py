@@ -16,7 +16,7 @@ from kscheduler import logs
 from kscheduler.api.resources import PODS, RESOURCES
 from kscheduler.app.scheduler import new_scheduler
 from kscheduler.client.events.broadcaster import EventBroadcaster
-from kscheduler.client.informers.decoding import DELETED, Lines, understand
+from kscheduler.client.informers.decoding import DELETED, Lines, decode_change
 from kscheduler.client.kube_client import KubeClient
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
@@ -198,7 +198,7 @@ class Rig:
 def _take(informer: Any, line: bytes) -> None:
     """As a reflector does it; an object that cannot be decoded is left out."""
     for whole in Lines().feed(line):
-        change = understand(whole, informer._shape)
+        change = decode_change(whole, informer._shape)
         if change.item is None:
             continue
         key = informer._shape.key(change.item)

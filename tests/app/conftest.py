@@ -81,18 +81,3 @@ def running(set_up):
                 task.exception()
 
     return run
-
-
-def pod(name, **spec):
-    container = {"name": "c", "image": "i"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"containers": [container], **spec},
-    }
-
-
-@pytest.fixture(name="pod", scope="session")
-def _pod():
-    return pod

@@ -8,6 +8,7 @@ import pytest
 
 from kscheduler.app import daemon as daemon_module
 from kscheduler.errors import KschedulerError
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
 from tests.kit.ports import free_port
 
@@ -150,25 +151,23 @@ async def readyz(port):
 
 
 class TestScheduling:
-    async def test_pods_are_placed(self, running, api, pod, log):
+    async def test_pods_are_placed(self, running, api, log):
         async with running():
-            api.objects.create(pod("p"))
+            api.objects.create(pod_manifest("p"))
             await until(lambda: api.objects.get("pods", "p")["spec"].get("nodeName") == "n1")
 
-    async def test_a_standby_follows_but_does_not_schedule(self, running, api, pod, log):
+    async def test_a_standby_follows_but_does_not_schedule(self, running, api, log):
         async with running(election=True) as (leader, _):
             await until(lambda: leader.elector.is_leader)
             async with running(election=True) as (standby, _):
                 await until(lambda: standby.synced)
-                api.objects.create(pod("p"))
+                api.objects.create(pod_manifest("p"))
                 await until(lambda: api.objects.get("pods", "p")["spec"].get("nodeName"))
                 await until(lambda: standby.scheduler.cache.pod_count == 1)
                 assert standby.scheduler.queue.scheduling_cycle == 0
                 assert leader.scheduler.queue.scheduling_cycle == 1
 
-    async def test_a_delayed_cache_is_filled_when_leading_begins(
-        self, running, api, pod, config, log
-    ):
+    async def test_a_delayed_cache_is_filled_when_leading_begins(self, running, api, config, log):
         delayed = config("delayCacheUntilActive: true\n")
         async with running(election=True) as (leader, leading):
             await until(lambda: leader.elector.is_leader)
@@ -180,7 +179,7 @@ class TestScheduling:
                 assert len(standby.scheduler.informers.pods) == 0
                 leader.stopping.set()
                 await code_of(leading)
-                api.objects.create(pod("p"))
+                api.objects.create(pod_manifest("p"))
                 await until(lambda: api.objects.get("pods", "p")["spec"].get("nodeName"))
                 assert standby.synced
         assert log.having("informers", "Sync ") == [
@@ -267,10 +266,10 @@ class Holding:
 made = []
 
 
-async def test_plugins_of_ones_own_take_part_and_are_closed(running, api, pod, config, log):
+async def test_plugins_of_ones_own_take_part_and_are_closed(running, api, config, log):
     enabled = "profiles: [{plugins: {permit: {enabled: [{name: Holding}]}}}]\n"
     async with running(config(enabled), plugins={"Holding": Holding}):
-        api.objects.create(pod("p"))
+        api.objects.create(pod_manifest("p"))
         await until(lambda: api.objects.get("pods", "p")["spec"].get("nodeName"))
     assert made[-1].closed
     assert made[-1].handle.profile_name == "default-scheduler"

@@ -10,8 +10,8 @@ import pytest
 from kscheduler.app import memory
 from kscheduler.caches import BoundedCache, ForShortTexts, SharedTexts
 from kscheduler.metrics import Metrics
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
-from tests.sandbox.manifests import pod_manifest
 
 # As docs/operating.md says.
 MOST_BYTES = 170 << 20

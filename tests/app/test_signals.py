@@ -13,6 +13,7 @@ from kscheduler.app.startup import NO_PLUGINS
 from kscheduler.cli.command_line import parse
 from kscheduler.sandbox import node_manifest
 from kscheduler.slices import Slices
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
 
 
@@ -96,11 +97,11 @@ async def test_a_signal_ends_what_runs_by_the_daemons_rules(api, log):
     assert await asyncio.wait_for(main, 60) == 0
 
 
-async def test_cache_and_queue_are_told(running, api, pod, log):
+async def test_cache_and_queue_are_told(running, api, log):
     async with running() as (daemon, _):
         scheduler = daemon.scheduler
-        api.objects.create(pod("placed"))
-        api.objects.create(pod("gated", schedulingGates=[{"name": "g"}]))
+        api.objects.create(pod_manifest("placed"))
+        api.objects.create(pod_manifest("gated", schedulingGates=[{"name": "g"}]))
         await until(lambda: api.objects.get("pods", "placed")["spec"].get("nodeName"))
         await until(lambda: scheduler.queue.get("default/gated"))
         await until(lambda: scheduler.cache.pod_count and not scheduler.cache.assumed_pod_count)
@@ -114,10 +115,10 @@ async def test_cache_and_queue_are_told(running, api, pod, log):
     assert "name: gated, namespace: default" in told
 
 
-async def test_what_disagrees_is_told(running, api, pod, log):
+async def test_what_disagrees_is_told(running, api, log):
     async with running() as (daemon, _):
         await until(lambda: daemon.synced)
-        api.objects.create(pod("p"))
+        api.objects.create(pod_manifest("p"))
         await until(lambda: daemon.scheduler.cache.pod_count == 1)
         known = next(iter(daemon.scheduler.cache.pods))
         del daemon.scheduler.informers.pods._store["default/p"]

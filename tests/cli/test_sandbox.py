@@ -312,10 +312,10 @@ def test_a_signal_ends_it_well(tmp_path, number):
 
 STARTING = """
 import os, signal, kscheduler.cli as cli, kscheduler.cli.sandbox as sandbox
-def run(wishes):
+def run(options):
     os.kill(os.getpid(), signal.{number})
     raise AssertionError("still there")
-sandbox._run = run
+sandbox.run = run
 cli.main()
 """
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.core import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.bodies import claim_body, volume_body
-from kscheduler.client.informers.decoding import WRITTEN_BACK, keeping_whole, shape_of
+from kscheduler.client.informers.decoding import WRITTEN_BACK, retaining_json, shape_of
 
 VOLUME = {
     "kind": "PersistentVolume",
@@ -35,7 +35,7 @@ REFERENCE = ObjectReference(kind="PersistentVolumeClaim", namespace="ns", name="
 
 
 def followed(kind, told):
-    shape = keeping_whole(shape_of(kind, kind.__name__), WRITTEN_BACK[kind])
+    shape = retaining_json(shape_of(kind, kind.__name__), WRITTEN_BACK[kind])
     return shape.decode(json.dumps(told).encode())
 
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 
-from kscheduler.client.informers.decoding import Lines, understand
+from kscheduler.client.informers.decoding import Lines, decode_change
 from tests.client.following import SHAPE, Story, following
 from tests.client.scripted import bookmark, event, line
 
@@ -116,13 +116,13 @@ def test_following_costs_little_more_than_decoding():
     objects = [one[len(b'{"type":"ADDED","object":') : -2] for one in lines]
     decoding = _seconds(lambda: [SHAPE.decode(one) for one in objects])
     splitting = _seconds(lambda: _split(chunks))
-    understanding = _seconds(lambda: [understand(one[:-1], SHAPE) for one in lines])
+    understanding = _seconds(lambda: [decode_change(one[:-1], SHAPE) for one in lines])
     following_seconds = min(asyncio.run(_follow(chunks)) for _ in range(3))
 
     per_pod = 1e6 / PODS
     print(
         f"\n{PODS} pods of {len(lines[0])} bytes, per pod: decode {decoding * per_pod:.1f} us, "
-        f"split {splitting * per_pod:.1f} us, understand {understanding * per_pod:.1f} us, "
+        f"split {splitting * per_pod:.1f} us, decode_change {understanding * per_pod:.1f} us, "
         f"follow into store and handler {following_seconds * per_pod:.1f} us "
         f"(overhead {(following_seconds - decoding) * per_pod:.1f} us)"
     )

@@ -38,7 +38,7 @@ class Recording:
     def finished(self, verb, host, seconds, sent, received):
         self.finishes.append((verb, sent, received))
 
-    def held_back(self, verb, host, seconds):
+    def throttled(self, verb, host, seconds):
         self.holds.append(seconds)
 
 

@@ -16,8 +16,8 @@ from kscheduler.client.kube_client import KubeClient
 from kscheduler.client.transport import Transport
 from tests.controlplane.binaries import ASSETS_VARIABLE, HERE
 from tests.controlplane.build import KUBERNETES
-from tests.e2e import objects
 from tests.e2e.api import Api, RefusedError
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
 
 
@@ -44,7 +44,7 @@ async def test_it_is_the_release_that_is_pinned(api):
 
 def pod(name, **spec):
     """One that no scheduler of a test that runs meanwhile will look at."""
-    return objects.pod(name, schedulerName="nobody", **spec)
+    return pod_manifest(name, schedulerName="nobody", **spec)
 
 
 async def test_rules_decide_who_may_do_what(control_plane, namespace):

@@ -14,7 +14,7 @@ import pytest
 from tests.controlplane.fixtures import control_plane, locked, run_folder
 from tests.e2e.api import RefusedError, until
 from tests.e2e.cluster import Cluster, open_cluster
-from tests.e2e.objects import pod
+from tests.kit.manifests import pod_manifest
 
 __all__ = ["control_plane", "run_folder"]
 
@@ -71,7 +71,7 @@ async def priorities(cluster) -> AsyncIterator[dict[str, dict[str, str]]]:
 
     async def admitted() -> bool:
         try:
-            body = pod("probe", **fields["polite"])
+            body = pod_manifest("probe", **fields["polite"])
             where = f"api/v1/namespaces/{cluster.namespace}/pods"
             await cluster.api.send("POST", where, body, dryRun="All")
         except RefusedError as error:

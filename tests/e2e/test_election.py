@@ -2,7 +2,7 @@
 
 from tests.e2e.api import until
 from tests.e2e.identity import LEASE, NAMESPACE
-from tests.e2e.objects import node, pod
+from tests.kit.manifests import node_manifest, pod_manifest
 
 # Long enough for a leader on a busy machine to keep its lease.
 FLAGS = (
@@ -27,14 +27,14 @@ async def get_lease(cluster):
 
 
 async def test_a_standby_takes_over_from_a_leader_that_was_killed(cluster):
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     leader, standby = await leader_and_standby(cluster)
-    await cluster.create_pods(pod("before"))
+    await cluster.create_pods(pod_manifest("before"))
     await cluster.node_of("before")
     first = (await get_lease(cluster))["spec"]
 
     await leader.kill()
-    await cluster.create_pods(pod("after"))
+    await cluster.create_pods(pod_manifest("after"))
 
     assert await cluster.node_of("after") == "n1"
     second = (await get_lease(cluster))["spec"]
@@ -63,9 +63,9 @@ async def leader_events(cluster):
 
 
 async def test_a_standby_leaves_pods_alone(cluster):
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     leader, standby = await leader_and_standby(cluster)
-    await cluster.create_pods(pod("p1"))
+    await cluster.create_pods(pod_manifest("p1"))
     await cluster.node_of("p1")
 
     await standby.shows('scheduler_cache_size{type="pods"}', 0)

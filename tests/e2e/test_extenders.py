@@ -3,8 +3,8 @@
 import pytest
 
 from tests.e2e.api import path
-from tests.e2e.objects import node, on_node, pod
 from tests.integration.extender import only, running_extender, victims
+from tests.kit.manifests import node_manifest, on_node, pod_manifest
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ def configured(cluster, *extenders):
 
 
 async def test_it_sees_the_cluster_as_the_server_does(cluster, extender):
-    await cluster.create_nodes(node("n1"), node("n2"))
+    await cluster.create_nodes(node_manifest("n1"), node_manifest("n2"))
     extender.answers["filter"] = only("n2", n1="too loud")
     await cluster.start_daemon(configured(cluster, extender.config("filter")))
-    await cluster.create_pods(pod("p1", cpu="1"))
+    await cluster.create_pods(pod_manifest("p1", cpu="1"))
 
     assert await cluster.node_of("p1") == "n2"
     (question,) = extender.asked("filter")
@@ -37,23 +37,23 @@ async def test_it_sees_the_cluster_as_the_server_does(cluster, extender):
 
 
 async def test_its_reasons_are_told_until_it_changes_its_mind(cluster, extender):
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     extender.answers["filter"] = only(n1="100% full")
     config = extender.config("filter", nodeCacheCapable=True)
     await cluster.start_daemon(configured(cluster, config))
-    await cluster.create_pods(pod("p1", cpu="1"))
+    await cluster.create_pods(pod_manifest("p1", cpu="1"))
     await cluster.becomes_refused("p1", "0/1 nodes are available: 1 100% full. preemption: ")
     # Notes are formats, upstream as here.
     (event, *_) = await cluster.events("p1", "FailedScheduling")
     assert "1 100%!f(MISSING)ull." in event["note"]
 
     del extender.answers["filter"]
-    await cluster.create_nodes(node("n2"))
+    await cluster.create_nodes(node_manifest("n2"))
     await cluster.node_of("p1")
 
 
 async def test_it_ranks_nodes_and_chooses_victims(cluster, extender, priorities):
-    await cluster.create_nodes(*(node(name, cpu="2") for name in ("n1", "n2")))
+    await cluster.create_nodes(*(node_manifest(name, cpu="2") for name in ("n1", "n2")))
     extender.answers["prioritize"] = lambda _: [{"Host": "n2", "Score": 10}]
     extender.answers["preempt"] = lambda question: {
         "NodeNameToMetaVictims": {"n2": victims(question)["n2"]}
@@ -61,12 +61,12 @@ async def test_it_ranks_nodes_and_chooses_victims(cluster, extender, priorities)
     config = extender.config("prioritize", "preempt", weight=100)
     await cluster.start_daemon(configured(cluster, config))
     low = {**priorities["low"], "terminationGracePeriodSeconds": 0}
-    await cluster.create_pods(pod("first", cpu="2", **low))
+    await cluster.create_pods(pod_manifest("first", cpu="2", **low))
     assert await cluster.node_of("first") == "n2"
-    await cluster.create_pods(pod("second", cpu="2", **low, **on_node("n1")))
+    await cluster.create_pods(pod_manifest("second", cpu="2", **low, **on_node("n1")))
     await cluster.node_of("second")
 
-    await cluster.create_pods(pod("vip", cpu="2", **priorities["high"]))
+    await cluster.create_pods(pod_manifest("vip", cpu="2", **priorities["high"]))
     assert await cluster.node_of("vip") == "n2"
     (question,) = extender.asked("preempt")
     assert {
@@ -76,7 +76,7 @@ async def test_it_ranks_nodes_and_chooses_victims(cluster, extender, priorities)
 
 
 async def test_it_binds(cluster, extender):
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
 
     async def bind(question):
         target = {"apiVersion": "v1", "kind": "Node", "name": question["Node"]}
@@ -89,7 +89,7 @@ async def test_it_binds(cluster, extender):
 
     extender.answers["bind"] = bind
     await cluster.start_daemon(configured(cluster, extender.config("bind")))
-    await cluster.create_pods(pod("p1", cpu="1"))
+    await cluster.create_pods(pod_manifest("p1", cpu="1"))
 
     assert await cluster.node_of("p1") == "n1"
     (event,) = await cluster.events("p1", "Scheduled")

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tests.e2e.api import until
 from tests.e2e.identity import LEASE, NAMESPACE
-from tests.e2e.objects import node, pod
+from tests.kit.manifests import node_manifest, pod_manifest
 
 ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
 PODS_PER_ROUND = 40
@@ -35,7 +35,7 @@ FLAGS = (
 async def test_heirs_of_killed_leaders_take_over_in_time_and_finish_their_work(cluster):
     """There is room for exactly these pods: one placed or counted twice would not fit."""
     room = ROUNDS * PODS_PER_ROUND // NODES
-    await cluster.create_nodes(*(node(f"n{n}", cpu=str(room)) for n in range(NODES)))
+    await cluster.create_nodes(*(node_manifest(f"n{n}", cpu=str(room)) for n in range(NODES)))
     leader = await cluster.launch_daemon(*FLAGS)
     await leader.says("Successfully acquired lease")
     heir = await standby(cluster)
@@ -55,7 +55,7 @@ async def test_heirs_of_killed_leaders_take_over_in_time_and_finish_their_work(c
 async def kill_in_the_middle_of_its_work(cluster, leader, number):
     """How long it took from its last renewal until somebody else led; its work is done by then."""
     names = [f"r{number}-{n}" for n in range(PODS_PER_ROUND)]
-    await cluster.create_pods(*(pod(name, cpu="1") for name in names))
+    await cluster.create_pods(*(pod_manifest(name, cpu="1") for name in names))
     await until(lambda: bound(cluster, number, at_least=8), "some pods are bound")
     await leader.kill()
     last = await lease(cluster)

@@ -13,7 +13,7 @@ from tests.controlplane.plane import CERTIFIED, ControlPlane
 from tests.e2e import identity
 from tests.e2e.api import until
 from tests.e2e.cluster import open_cluster
-from tests.e2e.objects import node, on_node, pod
+from tests.kit.manifests import node_manifest, on_node, pod_manifest
 
 # What a daemon may complain about while nobody answers it.
 UNREACHABLE = ("connect: connection refused", "EOF", "connection reset", "Failed to watch")
@@ -44,13 +44,13 @@ async def restart(plane):
 
 
 async def test_a_server_that_was_restarted_is_followed_again(cluster, plane):
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     daemon = await cluster.start_daemon()
-    await cluster.create_pods(pod("before"))
+    await cluster.create_pods(pod_manifest("before"))
     await cluster.node_of("before")
 
     await restart(plane)
-    await cluster.create_pods(pod("after"))
+    await cluster.create_pods(pod_manifest("after"))
 
     assert await cluster.node_of("after") == "n1"
     await daemon.shows('scheduler_cache_size{type="pods"}', 2)
@@ -59,9 +59,9 @@ async def test_a_server_that_was_restarted_is_followed_again(cluster, plane):
 
 async def test_what_happened_while_we_were_away_is_found_out(cluster, plane):
     """The server has forgotten the versions we know: everything is listed anew."""
-    await cluster.create_nodes(node("gone", cpu="8"), node("n2", cpu="2"))
+    await cluster.create_nodes(node_manifest("gone", cpu="8"), node_manifest("n2", cpu="2"))
     daemon = await cluster.start_daemon()
-    await cluster.create_pods(pod("there", cpu="2", nodeName="n2"))
+    await cluster.create_pods(pod_manifest("there", cpu="2", nodeName="n2"))
     await daemon.shows('scheduler_cache_size{type="pods"}', 1)
 
     os.kill(daemon.process.pid, signal.SIGSTOP)
@@ -69,7 +69,7 @@ async def test_what_happened_while_we_were_away_is_found_out(cluster, plane):
         await restart(plane)
         await cluster.api.delete("nodes", "gone")
         await cluster.delete_pod("there")
-        await cluster.create_pods(pod("new", cpu="2", **on_node("n2")))
+        await cluster.create_pods(pod_manifest("new", cpu="2", **on_node("n2")))
         plane.compact()
         await restart(plane)
     finally:
@@ -88,7 +88,7 @@ async def test_a_new_token_is_taken_from_its_file(cluster, plane, tmp_path):
         plane.folder, tmp_path / "token-file.kubeconfig", {"tokenFile": str(token_file)}
     )
     cluster.expected_errors += ["Unauthorized", "provide credentials"]
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     await cluster.start_daemon()
 
     await cluster.api.delete("serviceaccounts", identity.ACCOUNT, identity.NAMESPACE)
@@ -96,16 +96,16 @@ async def test_a_new_token_is_taken_from_its_file(cluster, plane, tmp_path):
     await cluster.api.create("serviceaccounts", account, identity.NAMESPACE)
     token_file.write_text(await identity.new_token(cluster.api))
     await restart(plane)
-    await cluster.create_pods(pod("after"))
+    await cluster.create_pods(pod_manifest("after"))
 
     assert await cluster.node_of("after", within=180) == "n1"
 
 
 async def test_a_client_certificate_is_as_good_as_a_token(cluster, plane):
     cluster.kubeconfig = plane.folder / f"{CERTIFIED}.kubeconfig"
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     await cluster.start_daemon()
-    await cluster.create_pods(pod("p1"))
+    await cluster.create_pods(pod_manifest("p1"))
 
     assert await cluster.node_of("p1") == "n1"
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.controlplane.binaries import ASSETS_VARIABLE, MissingProgramError, program
 from tests.e2e.conftest import REAL
-from tests.e2e.objects import node, pod
+from tests.kit.manifests import node_manifest, pod_manifest
 
 TWO_PROFILES = """
 profiles:
@@ -23,12 +23,14 @@ profiles:
 
 
 async def test_each_pod_is_placed_by_the_profile_it_names(cluster):
-    await cluster.create_nodes(node("n1", cpu="16"), node("n2", cpu="16"))
+    await cluster.create_nodes(node_manifest("n1", cpu="16"), node_manifest("n2", cpu="16"))
     await cluster.start_daemon(cluster.config("two-profiles", TWO_PROFILES))
-    await cluster.create_pods(pod("load", cpu="4", nodeName="n1"))
+    await cluster.create_pods(pod_manifest("load", cpu="4", nodeName="n1"))
     packed = [f"packed-{number}" for number in range(3)]
-    await cluster.create_pods(*(pod(name, cpu="1", schedulerName="packing") for name in packed))
-    await cluster.create_pods(pod("spread", cpu="1", schedulerName="spreading"))
+    await cluster.create_pods(
+        *(pod_manifest(name, cpu="1", schedulerName="packing") for name in packed)
+    )
+    await cluster.create_pods(pod_manifest("spread", cpu="1", schedulerName="spreading"))
 
     assert set((await cluster.nodes_of(*packed)).values()) == {"n1"}
     assert await cluster.node_of("spread") == "n2"
@@ -37,14 +39,14 @@ async def test_each_pod_is_placed_by_the_profile_it_names(cluster):
 
 
 async def test_two_daemons_share_a_cluster(cluster):
-    await cluster.create_nodes(node("n1", cpu="10"), node("n2", cpu="10"))
+    await cluster.create_nodes(node_manifest("n1", cpu="10"), node_manifest("n2", cpu="10"))
     names = {}
     for scheduler in ("first", "second"):
         await cluster.start_daemon(cluster.config(scheduler, profile_named(scheduler)))
         names[scheduler] = [f"{scheduler}-{number}" for number in range(6)]
     await cluster.create_pods(
         *(
-            pod(name, cpu="1", schedulerName=scheduler)
+            pod_manifest(name, cpu="1", schedulerName=scheduler)
             for pair in zip(names["first"], names["second"], strict=True)
             for scheduler, name in zip(("first", "second"), pair, strict=True)
         )
@@ -61,7 +63,7 @@ async def test_two_daemons_share_a_cluster(cluster):
 async def test_kube_scheduler_and_kscheduler_share_a_cluster(cluster, control_plane):
     """Two nodes, each with room for half of the pods of both: what one places the other counts."""
     theirs, ours = "kube-scheduler", "kscheduler"
-    await cluster.create_nodes(node("n1", cpu="6"), node("n2", cpu="6"))
+    await cluster.create_nodes(node_manifest("n1", cpu="6"), node_manifest("n2", cpu="6"))
     await cluster.start_daemon(cluster.config(ours, profile_named(ours)))
     # It drops the last event that it has not sent when it ends.
     cluster.expected_errors += ["context canceled"]
@@ -69,7 +71,7 @@ async def test_kube_scheduler_and_kscheduler_share_a_cluster(cluster, control_pl
     await cluster.start_daemon(config, program=real_kube_scheduler())
     names = {f"{scheduler}-{n}": scheduler for n in range(6) for scheduler in (theirs, ours)}
     for name, scheduler in names.items():
-        await cluster.create_pods(pod(name, cpu="1", schedulerName=scheduler))
+        await cluster.create_pods(pod_manifest(name, cpu="1", schedulerName=scheduler))
         await cluster.node_of(name)
 
     placed = await cluster.nodes_of(*names)
@@ -77,7 +79,9 @@ async def test_kube_scheduler_and_kscheduler_share_a_cluster(cluster, control_pl
     for name, scheduler in names.items():
         (event,) = await cluster.events(name, "Scheduled")
         assert event["reportingController"] == scheduler
-    await cluster.create_pods(*(pod(f"late-{s}", cpu="1", schedulerName=s) for s in (theirs, ours)))
+    await cluster.create_pods(
+        *(pod_manifest(f"late-{s}", cpu="1", schedulerName=s) for s in (theirs, ours))
+    )
     for scheduler in (theirs, ours):
         await cluster.becomes_refused(
             f"late-{scheduler}", "0/2 nodes are available: 2 Insufficient cpu."
@@ -96,14 +100,14 @@ def profile_named(scheduler):
 
 
 async def test_one_daemon_counts_what_the_other_has_placed(cluster):
-    await cluster.create_nodes(node("n1", cpu="2"), node("n2", cpu="2"))
+    await cluster.create_nodes(node_manifest("n1", cpu="2"), node_manifest("n2", cpu="2"))
     for scheduler in ("first", "second"):
         await cluster.start_daemon(cluster.config(scheduler, profile_named(scheduler)))
-    await cluster.create_pods(pod("a", cpu="2", schedulerName="first"))
+    await cluster.create_pods(pod_manifest("a", cpu="2", schedulerName="first"))
     taken = await cluster.node_of("a")
-    await cluster.create_pods(pod("b", cpu="2", schedulerName="second"))
+    await cluster.create_pods(pod_manifest("b", cpu="2", schedulerName="second"))
     assert await cluster.node_of("b") != taken
 
-    await cluster.create_pods(pod("c", cpu="2", schedulerName="first"))
+    await cluster.create_pods(pod_manifest("c", cpu="2", schedulerName="first"))
 
     await cluster.becomes_refused("c", "0/2 nodes are available: 2 Insufficient cpu.")

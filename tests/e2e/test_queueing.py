@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.objects import HOSTNAME, near, node, on_node, pod, required
+from tests.kit.manifests import HOSTNAME, near, node_manifest, on_node, pod_manifest, required
 
 PARKED = 'scheduler_pending_pods{queue="unschedulable"}'
 
@@ -17,10 +17,10 @@ async def refused(cluster, waiting):
 
 
 async def test_a_new_node_wakes_pods(cluster):
-    await cluster.create_nodes(node("n1", cpu="1"))
-    await refused(cluster, pod("p1", cpu="2"))
+    await cluster.create_nodes(node_manifest("n1", cpu="1"))
+    await refused(cluster, pod_manifest("p1", cpu="2"))
 
-    await cluster.create_nodes(node("n2", cpu="2"))
+    await cluster.create_nodes(node_manifest("n2", cpu="2"))
 
     assert await cluster.node_of("p1") == "n2"
 
@@ -44,8 +44,8 @@ TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
     ],
 )
 async def test_a_changed_node_wakes_pods(cluster, before, waiting, change):
-    await cluster.create_nodes(node("n1", **before))
-    await refused(cluster, pod("p1", **waiting))
+    await cluster.create_nodes(node_manifest("n1", **before))
+    await refused(cluster, pod_manifest("p1", **waiting))
 
     await cluster.api.patch("nodes", "n1", change)
 
@@ -53,8 +53,8 @@ async def test_a_changed_node_wakes_pods(cluster, before, waiting, change):
 
 
 async def test_more_room_on_a_node_wakes_pods(cluster):
-    await cluster.create_nodes(node("n1", cpu="1"))
-    await refused(cluster, pod("p1", cpu="2"))
+    await cluster.create_nodes(node_manifest("n1", cpu="1"))
+    await refused(cluster, pod_manifest("p1", cpu="2"))
 
     await cluster.api.patch(
         "nodes", "n1", {"status": {"allocatable": {"cpu": "2"}}}, subresource="status"
@@ -64,9 +64,9 @@ async def test_more_room_on_a_node_wakes_pods(cluster):
 
 
 async def test_a_deleted_pod_makes_room(cluster):
-    await cluster.create_nodes(node("n1", cpu="2"))
-    await cluster.create_pods(pod("there", cpu="2", host_port=8080, nodeName="n1"))
-    await refused(cluster, pod("p1", cpu="1", host_port=8080))
+    await cluster.create_nodes(node_manifest("n1", cpu="2"))
+    await cluster.create_pods(pod_manifest("there", cpu="2", host_port=8080, nodeName="n1"))
+    await refused(cluster, pod_manifest("p1", cpu="1", host_port=8080))
 
     await cluster.delete_pod("there")
 
@@ -74,10 +74,10 @@ async def test_a_deleted_pod_makes_room(cluster):
 
 
 async def test_a_finished_pod_makes_room(cluster):
-    await cluster.create_nodes(node("n1", cpu="2"))
-    await cluster.create_pods(pod("job", cpu="2", nodeName="n1", restartPolicy="Never"))
+    await cluster.create_nodes(node_manifest("n1", cpu="2"))
+    await cluster.create_pods(pod_manifest("job", cpu="2", nodeName="n1", restartPolicy="Never"))
     await cluster.mark("job", "Running")
-    await refused(cluster, pod("p1", cpu="1"))
+    await refused(cluster, pod_manifest("p1", cpu="1"))
 
     await cluster.mark("job", "Succeeded")
 
@@ -85,18 +85,20 @@ async def test_a_finished_pod_makes_room(cluster):
 
 
 async def test_the_pod_one_waits_to_be_near_arrives(cluster):
-    await cluster.create_nodes(node("n1"), node("n2"))
-    await refused(cluster, pod("p1", pod_affinity=required(near({"app": "db"}, HOSTNAME))))
+    await cluster.create_nodes(node_manifest("n1"), node_manifest("n2"))
+    await refused(cluster, pod_manifest("p1", pod_affinity=required(near({"app": "db"}, HOSTNAME))))
 
-    await cluster.create_pods(pod("db", labels={"app": "db"}, **on_node("n2")))
+    await cluster.create_pods(pod_manifest("db", labels={"app": "db"}, **on_node("n2")))
 
     assert await cluster.nodes_of("db", "p1") == {"db": "n2", "p1": "n2"}
 
 
 async def test_the_pod_that_keeps_one_off_goes(cluster):
-    await cluster.create_nodes(node("n1"))
-    await cluster.create_pods(pod("loud", labels={"app": "loud"}, nodeName="n1"))
-    await refused(cluster, pod("p1", pod_anti_affinity=required(near({"app": "loud"}, HOSTNAME))))
+    await cluster.create_nodes(node_manifest("n1"))
+    await cluster.create_pods(pod_manifest("loud", labels={"app": "loud"}, nodeName="n1"))
+    await refused(
+        cluster, pod_manifest("p1", pod_anti_affinity=required(near({"app": "loud"}, HOSTNAME)))
+    )
 
     await cluster.delete_pod("loud")
 
@@ -104,9 +106,9 @@ async def test_the_pod_that_keeps_one_off_goes(cluster):
 
 
 async def test_the_label_of_a_running_pod_changes(cluster):
-    await cluster.create_nodes(node("n1"))
-    await cluster.create_pods(pod("db", labels={"app": "new-db"}, nodeName="n1"))
-    await refused(cluster, pod("p1", pod_affinity=required(near({"app": "db"}, HOSTNAME))))
+    await cluster.create_nodes(node_manifest("n1"))
+    await cluster.create_pods(pod_manifest("db", labels={"app": "new-db"}, nodeName="n1"))
+    await refused(cluster, pod_manifest("p1", pod_affinity=required(near({"app": "db"}, HOSTNAME))))
 
     await cluster.patch_pod("db", {"metadata": {"labels": {"app": "db"}}})
 
@@ -114,8 +116,8 @@ async def test_the_label_of_a_running_pod_changes(cluster):
 
 
 async def test_a_toleration_added_to_the_pod_itself_helps(cluster):
-    await cluster.create_nodes(node("n1", taints=[TAINT]))
-    await refused(cluster, pod("p1"))
+    await cluster.create_nodes(node_manifest("n1", taints=[TAINT]))
+    await refused(cluster, pod_manifest("p1"))
 
     added = [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]
     await cluster.patch_pod("p1", {"spec": {"tolerations": added}})
@@ -124,11 +126,11 @@ async def test_a_toleration_added_to_the_pod_itself_helps(cluster):
 
 
 async def test_changes_that_cannot_help_wake_nobody(cluster):
-    await cluster.create_nodes(node("n1", cpu="1"), node("n2", cpu="1"))
-    daemon = await refused(cluster, pod("p1", cpu="2"))
+    await cluster.create_nodes(node_manifest("n1", cpu="1"), node_manifest("n2", cpu="1"))
+    daemon = await refused(cluster, pod_manifest("p1", cpu="2"))
 
     await cluster.change_node("n1", {"metadata": {"labels": {"colour": "blue"}}})
-    await cluster.create_pods(pod("marker", **on_node("n1")))
+    await cluster.create_pods(pod_manifest("marker", **on_node("n1")))
     await cluster.node_of("marker")
     await daemon.shows('scheduler_cache_size{type="pods"}', 1)
 

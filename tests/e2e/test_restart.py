@@ -1,7 +1,7 @@
 """A daemon that dies in the middle of its work, and the next one that goes on."""
 
 from tests.e2e.api import until
-from tests.e2e.objects import node, pod
+from tests.kit.manifests import node_manifest, pod_manifest
 
 BACKLOG = 80
 NODES = 8
@@ -10,8 +10,8 @@ NODES = 8
 async def test_a_killed_daemon_is_followed_by_one_that_finishes(cluster):
     """There is room for exactly the backlog: a pod placed or counted twice would not fit."""
     room = BACKLOG // NODES
-    await cluster.create_nodes(*(node(f"n{n}", cpu=str(room)) for n in range(NODES)))
-    await cluster.create_pods(*(pod(f"p{n}", cpu="1") for n in range(BACKLOG)))
+    await cluster.create_nodes(*(node_manifest(f"n{n}", cpu=str(room)) for n in range(NODES)))
+    await cluster.create_pods(*(pod_manifest(f"p{n}", cpu="1") for n in range(BACKLOG)))
     # Slow enough to be killed in time.
     first = await cluster.launch_daemon(
         "--leader-elect=false", "--kube-api-qps=8", "--kube-api-burst=20"

@@ -16,7 +16,7 @@ from tests.controlplane.fixtures import locked
 from tests.controlplane.plane import ADMIN
 from tests.e2e.api import Api, path, until
 from tests.e2e.conftest import REAL, SANDBOX
-from tests.e2e.objects import ZONE, node, pod
+from tests.kit.manifests import ZONE, node_manifest, pod_manifest
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
@@ -108,9 +108,9 @@ def binding(name, target, **about):
 
 
 async def test_about_nodes(pair):
-    await pair.agree("POST", "api/v1/nodes", node("n1"))
-    await pair.agree("POST", "api/v1/nodes", node("n1"))
-    await pair.agree("POST", "api/v1/nodes", node("Not_A_Name"))
+    await pair.agree("POST", "api/v1/nodes", node_manifest("n1"))
+    await pair.agree("POST", "api/v1/nodes", node_manifest("n1"))
+    await pair.agree("POST", "api/v1/nodes", node_manifest("Not_A_Name"))
     await pair.agree("PATCH", "api/v1/nodes/n1", {"spec": {"unschedulable": True}}, STRATEGIC)
     taints = [{"key": "k", "effect": "NoSchedule"}]
     await pair.agree("PATCH", "api/v1/nodes/n1", {"spec": {"taints": taints}}, STRATEGIC)
@@ -124,13 +124,13 @@ async def test_about_nodes(pair):
 
 
 async def test_about_pods(pair):
-    await pair.agree("POST", PODS, pod("p1", cpu="1", labels={"a": "b"}))
-    await pair.agree("POST", PODS, pod("p1"))
+    await pair.agree("POST", PODS, pod_manifest("p1", cpu="1", labels={"a": "b"}))
+    await pair.agree("POST", PODS, pod_manifest("p1"))
     await pair.agree("POST", PODS, {"metadata": {"name": "empty"}, "spec": {"containers": []}})
     await pair.agree("POST", PODS, {"metadata": {"name": "nothing"}})
-    await pair.agree("POST", PODS, pod("p2", priorityClassName="none"))
-    await pair.agree("POST", PODS, pod("p2", priority=7))
-    await pair.agree("POST", "api/v1/namespaces/nowhere/pods", pod("p1"))
+    await pair.agree("POST", PODS, pod_manifest("p2", priorityClassName="none"))
+    await pair.agree("POST", PODS, pod_manifest("p2", priority=7))
+    await pair.agree("POST", "api/v1/namespaces/nowhere/pods", pod_manifest("p1"))
     await pair.agree("PATCH", f"{PODS}/p1", {"spec": {"nodeName": "n1"}}, STRATEGIC)
     tolerates = {"spec": {"tolerations": [{"key": "q", "operator": "Exists"}]}}
     await pair.agree("PATCH", f"{PODS}/p1", tolerates, STRATEGIC)
@@ -141,9 +141,9 @@ async def test_about_pods(pair):
 
 async def test_about_gates(pair):
     gates = [{"name": "example.com/a"}, {"name": "example.com/b"}]
-    await pair.agree("POST", PODS, pod("p1", schedulingGates=gates, nodeName="n1"))
-    await pair.agree("POST", PODS, pod("p1", schedulingGates=[*gates, gates[0]]))
-    await pair.agree("POST", PODS, pod("p1", schedulingGates=gates))
+    await pair.agree("POST", PODS, pod_manifest("p1", schedulingGates=gates, nodeName="n1"))
+    await pair.agree("POST", PODS, pod_manifest("p1", schedulingGates=[*gates, gates[0]]))
+    await pair.agree("POST", PODS, pod_manifest("p1", schedulingGates=gates))
     await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n1"))
     added = {"spec": {"schedulingGates": [{"name": "example.com/c"}]}}
     await pair.agree("PATCH", f"{PODS}/p1", added, STRATEGIC)
@@ -155,10 +155,10 @@ async def test_about_gates(pair):
 
 
 async def test_about_bindings(pair):
-    await pair.agree("POST", "api/v1/nodes", node("n1", labels={ZONE: "a"}))
+    await pair.agree("POST", "api/v1/nodes", node_manifest("n1", labels={ZONE: "a"}))
     await until(lambda: bound_pods_get_labels_of(pair, "n1"), "both know the node")
     for name in ("p1", "p2"):
-        await pair.agree("POST", PODS, pod(name))
+        await pair.agree("POST", PODS, pod_manifest(name))
     await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n1", uid="another"))
     await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", ""))
     await pair.agree("POST", f"{PODS}/none/binding", binding("none", "n1"))
@@ -178,7 +178,7 @@ async def bound_pods_get_labels_of(pair, name):
     """Of a node that it has not heard of yet, a server cannot hand them on."""
     probe = f"probe-{next(PROBES)}"
     for api in pair.apis.values():
-        await api.create("pods", pod(probe), pair.namespace)
+        await api.create("pods", pod_manifest(probe), pair.namespace)
         await api.send("POST", path("pods", pair.namespace, probe, "binding"), binding(probe, name))
         if ZONE not in (await api.get("pods", probe, pair.namespace))["metadata"]["labels"]:
             return False
@@ -186,7 +186,7 @@ async def bound_pods_get_labels_of(pair, name):
 
 
 async def test_about_status(pair):
-    await pair.agree("POST", PODS, pod("p1"))
+    await pair.agree("POST", PODS, pod_manifest("p1"))
     status = f"{PODS}/p1/status"
     condition = {
         "type": "PodScheduled",
@@ -280,7 +280,7 @@ async def test_about_leases(pair):
 
 async def test_about_lists(pair):
     for name in ("p1", "p2", "p3"):
-        await pair.agree("POST", PODS, pod(name, labels={"app": name}))
+        await pair.agree("POST", PODS, pod_manifest(name, labels={"app": name}))
     for query in (
         {"fieldSelector": "spec.nodeName=n1"},
         {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"},
@@ -318,7 +318,7 @@ INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 )
 async def test_about_watches(pair, query):
     for name in ("p1", "p2"):
-        await pair.agree("POST", PODS, pod(name))
+        await pair.agree("POST", PODS, pod_manifest(name))
     seen = {}
     watched = {**query, "watch": "true", "timeoutSeconds": "2"}
     asked = (api.exchange("GET", pair.path(PODS), query=watched) for api in pair.apis.values())
@@ -335,13 +335,13 @@ def is_by_the_way(event):
 
 
 async def test_about_a_namespace_that_goes_away(pair):
-    await pair.agree("POST", PODS, pod("p1"))
+    await pair.agree("POST", PODS, pod_manifest("p1"))
     await pair.agree("POST", EVENTS, event(pair, "e1"))
     for api in pair.apis.values():
         kept = {"metadata": {"finalizers": ["example.com/x"]}}
         await api.patch("pods", "p1", kept, pair.namespace)
     await pair.agree("DELETE", "api/v1/namespaces/{name}")
-    await pair.agree("POST", PODS, pod("p2"))
+    await pair.agree("POST", PODS, pod_manifest("p2"))
     await pair.agree("POST", f"{PODS}/p1/binding", binding("p1", "n1"))
     await pair.agree("POST", LEASES, {"metadata": {"name": "l1"}, "spec": {}})
     for api in pair.apis.values():

@@ -14,7 +14,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.api import Api, until
 from tests.e2e.cluster import Cluster
 from tests.e2e.identity import PROGRAM_VARIABLE
-from tests.e2e.objects import node, pod
+from tests.kit.manifests import node_manifest, pod_manifest
 
 OURS, THEIRS = "kscheduler", "kube-scheduler"
 USER = "system:kube-scheduler"
@@ -69,14 +69,16 @@ async def play(cluster):
         await api.create("namespaces", {"metadata": {"name": cluster.namespace}})
         for name, value in (("low", 10), ("high", 1000)):
             await api.create("priorityclasses", {"metadata": {"name": name}, "value": value})
-        await cluster.create_nodes(node("n1", cpu="4"), node("n2", cpu="4"))
+        await cluster.create_nodes(node_manifest("n1", cpu="4"), node_manifest("n2", cpu="4"))
         await (await cluster.launch_daemon()).says("Successfully acquired lease")
-        await cluster.create_pods(pod("too-big", cpu="100"))
+        await cluster.create_pods(pod_manifest("too-big", cpu="100"))
         await cluster.refusal_of("too-big")
         names = [f"p{number}" for number in range(8)]
-        await cluster.create_pods(*(pod(name, cpu="1", priorityClassName="low") for name in names))
+        await cluster.create_pods(
+            *(pod_manifest(name, cpu="1", priorityClassName="low") for name in names)
+        )
         await cluster.nodes_of(*names)
-        await cluster.create_pods(pod("vip", cpu="1", priorityClassName="high"))
+        await cluster.create_pods(pod_manifest("vip", cpu="1", priorityClassName="high"))
         for name in await until(lambda: victims(cluster), "a pod makes room"):
             await cluster.delete_pod(name)
         await cluster.node_of("vip")

@@ -10,7 +10,7 @@ import os
 
 from tests.e2e.api import until
 from tests.e2e.identity import LEASE, NAMESPACE
-from tests.e2e.objects import node, pod
+from tests.kit.manifests import node_manifest, pod_manifest
 
 STALL_SECONDS = float(os.environ.get("STALL_SECONDS", "9"))
 DURATIONS = (
@@ -44,7 +44,7 @@ async def test_a_plugin_that_computes_for_longer_than_the_lease_does_not_cost_th
 ):
     (tmp_path / "busy.py").write_text(BUSY)
     cluster.expected_errors.append("Scheduling decision took too long")
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     leader, standby = await two_replicas(
         cluster,
         CONFIG % (cluster.kubeconfig, DURATIONS) + WITH_PLUGIN,
@@ -53,7 +53,9 @@ async def test_a_plugin_that_computes_for_longer_than_the_lease_does_not_cost_th
     )
     before = await lease(cluster)
 
-    await cluster.create_pods(pod("busy", labels={"busy": "yes"}), pod("innocent"))
+    await cluster.create_pods(
+        pod_manifest("busy", labels={"busy": "yes"}), pod_manifest("innocent")
+    )
     await cluster.nodes_of("busy", "innocent")
 
     await still_in_office(cluster, leader, standby, before)
@@ -64,12 +66,14 @@ async def test_a_pod_of_600_spread_constraints_takes_less_than_a_second_of_the_l
     selector = {"matchLabels": {"app": "hostile"}}
     spread = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
     constraints = [{**spread, "topologyKey": key} for key in keys]
-    hostile = pod("hostile", labels={"app": "hostile"}, topologySpreadConstraints=constraints)
-    await cluster.create_nodes(*(node(f"n{number}") for number in range(100)))
+    hostile = pod_manifest(
+        "hostile", labels={"app": "hostile"}, topologySpreadConstraints=constraints
+    )
+    await cluster.create_nodes(*(node_manifest(f"n{number}") for number in range(100)))
     leader, standby = await two_replicas(cluster, CONFIG % (cluster.kubeconfig, ""))
     before = await lease(cluster)
 
-    await cluster.create_pods(hostile, pod("innocent"))
+    await cluster.create_pods(hostile, pod_manifest("innocent"))
     await cluster.becomes_refused("hostile", "0/100 nodes are available")
     await cluster.node_of("innocent")
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.api import until
 from tests.e2e.doorkeeper import doorkeeper
-from tests.e2e.objects import HOSTNAME, node, pod
+from tests.kit.manifests import HOSTNAME, node_manifest, pod_manifest
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
@@ -169,7 +169,7 @@ class Storage:
 
 def using(name, *claims, **fields):
     volumes = [{"name": c, "persistentVolumeClaim": {"claimName": c}} for c in claims]
-    return pod(name, volumes=volumes, **fields)
+    return pod_manifest(name, volumes=volumes, **fields)
 
 
 def quick(cluster, timeout=None):
@@ -193,7 +193,7 @@ async def failure(cluster, name, text):
 
 
 async def test_volumes_that_are_there_decide_where_pods_go(cluster, storage):
-    await cluster.create_nodes(*(node(f"n{n}") for n in range(3)))
+    await cluster.create_nodes(*(node_manifest(f"n{n}") for n in range(3)))
     await storage.create_class("local", "kubernetes.io/no-provisioner")
     for host in ("n1", "n2"):
         await storage.create_volume(f"on-{host}", "local", host)
@@ -213,7 +213,7 @@ async def test_volumes_that_are_there_decide_where_pods_go(cluster, storage):
 
 
 async def test_a_pod_without_a_volume_to_take_waits_for_one(cluster, storage):
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     await storage.create_class("local", "kubernetes.io/no-provisioner")
     await storage.create_claim("c", "local")
     await cluster.start_daemon()
@@ -228,7 +228,7 @@ async def test_a_pod_without_a_volume_to_take_waits_for_one(cluster, storage):
 
 
 async def test_volumes_are_made_for_the_node_that_was_selected(cluster, storage):
-    await cluster.create_nodes(*(node(f"n{n}") for n in range(3)))
+    await cluster.create_nodes(*(node_manifest(f"n{n}") for n in range(3)))
     await storage.create_class("wait")
     await cluster.start_daemon()
     for number in range(3):
@@ -241,7 +241,7 @@ async def test_volumes_are_made_for_the_node_that_was_selected(cluster, storage)
 
 async def test_a_provisioner_that_fails_sends_the_pod_back(cluster, storage):
     cluster.expected_errors.append(BINDING_FAILED)
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     await storage.create_class("wait")
     await storage.create_claim("c", "wait")
     daemon = await cluster.start_daemon(quick(cluster))
@@ -257,7 +257,7 @@ async def test_a_provisioner_that_fails_sends_the_pod_back(cluster, storage):
 
 async def test_a_provisioner_that_chooses_another_node_takes_the_pod_there(cluster, storage):
     cluster.expected_errors.append(BINDING_FAILED)
-    await cluster.create_nodes(node("n1"), node("n2"))
+    await cluster.create_nodes(node_manifest("n1"), node_manifest("n2"))
     await storage.create_class("wait")
     await storage.create_claim("c", "wait")
     await cluster.start_daemon(quick(cluster))
@@ -273,7 +273,7 @@ async def test_a_provisioner_that_chooses_another_node_takes_the_pod_there(clust
 
 async def test_binding_that_takes_too_long_is_tried_again(cluster, storage):
     cluster.expected_errors.append(BINDING_FAILED)
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     await storage.create_class("wait")
     await storage.create_claim("c", "wait")
     daemon = await cluster.start_daemon(quick(cluster, timeout=2))
@@ -286,7 +286,7 @@ async def test_binding_that_takes_too_long_is_tried_again(cluster, storage):
 
 
 async def test_a_claim_for_one_pod_is_taken_from_a_less_important_one(cluster, storage, priorities):
-    await cluster.create_nodes(node("n1"), node("n2"))
+    await cluster.create_nodes(node_manifest("n1"), node_manifest("n2"))
     await storage.create_class("wait")
     await storage.create_bound_claim("c", "wait", modes=("ReadWriteOncePod",))
     await cluster.start_daemon()
@@ -309,7 +309,7 @@ async def test_a_claim_for_one_pod_is_taken_from_a_less_important_one(cluster, s
 
 
 async def test_a_node_takes_as_many_volumes_as_its_driver_can(cluster, storage):
-    await cluster.create_nodes(node("n1"))
+    await cluster.create_nodes(node_manifest("n1"))
     await storage.create_csi_node("n1", 2)
     await storage.create_class("wait")
     for name in "abc":
@@ -338,7 +338,7 @@ async def test_a_daemon_killed_between_two_writes_leaves_nothing_behind(cluster,
     """One claim has a volume to take, for the other one is to be made: the daemon dies when the
     first is written and the second is not.
     """
-    await cluster.create_nodes(node("n1"), node("n2"))
+    await cluster.create_nodes(node_manifest("n1"), node_manifest("n2"))
     await storage.create_class("local", "kubernetes.io/no-provisioner")
     await storage.create_class("wait")
     await storage.create_volume("on-n1", "local", "n1")

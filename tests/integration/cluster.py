@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kscheduler.cli.command_line import parse
 from kscheduler.errors import KschedulerError
 from kscheduler.sandbox import ApiServer, Exchange, User
 from tests.integration.checker import Sent
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import PATIENCE_SECONDS, until
 
 SCHEDULER = User("system:kube-scheduler").authenticated()
@@ -23,31 +25,7 @@ SCHEDULER = User("system:kube-scheduler").authenticated()
 Object = dict[str, Any]
 
 
-def node(name: str, *, cpu: str = "4", pods: str = "110", **fields: Any) -> Object:
-    """A node; `fields` are `labels` and members of its spec, like `taints`."""
-    room = {"cpu": cpu, "memory": "16Gi", "pods": pods}
-    labels = {"kubernetes.io/hostname": name, **fields.pop("labels", {})}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "spec": fields,
-        "status": {"capacity": room, "allocatable": room},
-    }
-
-
-def pod(name: str, *, cpu: str = "100m", namespace: str = "default", **fields: Any) -> Object:
-    """A pod of one container; `fields` are `labels`, `ports` and members of its spec."""
-    container = {"name": "c", "image": "example.com/app:1", "resources": {"requests": {"cpu": cpu}}}
-    if "ports" in fields:
-        container["ports"] = fields.pop("ports")
-    metadata = {"name": name, "namespace": namespace, "labels": fields.pop("labels", {})}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [container], **fields},
-    }
+pod = partial(pod_manifest, cpu="100m", namespace="default")
 
 
 class Cluster:

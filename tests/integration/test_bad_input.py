@@ -8,7 +8,8 @@ from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.errors import ConfigError
 from kscheduler.sandbox import ApiServer, User
-from tests.integration.cluster import SCHEDULER, Cluster, Running, node, pod
+from tests.integration.cluster import SCHEDULER, Cluster, Running, pod
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -34,7 +35,7 @@ async def test_kubeconfig_that_is_none_is_refused(cluster, tmp_path):
 
 
 async def test_server_that_comes_up_late_is_waited_for(cluster, log):
-    cluster.create(node("n1"), pod("p1"))
+    cluster.create(node_manifest("n1"), pod("p1"))
     await cluster.api.stop_listening()
     async with cluster.scheduler(ready=False) as running:
         await until(lambda: running.daemon)
@@ -50,7 +51,7 @@ async def test_server_that_comes_up_late_is_waited_for(cluster, log):
 async def test_certificate_of_another_authority_is_told_and_tried_again(tmp_path, log):
     async with ApiServer(tls=True) as api, ApiServer(tls=True) as impostor:
         cluster = Cluster(api, tmp_path)
-        cluster.create(node("n1"), pod("p1"))
+        cluster.create(node_manifest("n1"), pod("p1"))
         path = tmp_path / "wrong"
         trusted = impostor.kubeconfig(SCHEDULER)
         trusted["clusters"][0]["cluster"]["server"] = api.url
@@ -71,7 +72,7 @@ async def test_forbidden_collection_is_named_with_its_remedy_and_waited_for(tmp_
     nobody = User("nobody").authenticated()
     async with ApiServer(anonymous=nobody) as api:
         cluster = Cluster(api, tmp_path)
-        cluster.create(node("n1"), pod("p1"))
+        cluster.create(node_manifest("n1"), pod("p1"))
         async with cluster.scheduler(ready=False):
             await until(lambda: log.having("Failed to watch", "*v1.Node"))
             (line, *_) = log.having("Failed to watch", "*v1.Node")
@@ -106,11 +107,11 @@ async def test_objects_that_cannot_be_read_are_skipped(tmp_path, log, streams):
         cluster = Cluster(api, tmp_path)
         broken = pod("broken")
         broken["spec"]["containers"] = "none to speak of"
-        odd = node("odd")
+        odd = node_manifest("odd")
         odd["status"]["allocatable"] = ["plenty"]
         cluster.store("pods", broken)
         cluster.store("nodes", odd)
-        cluster.create(node("n1"), pod("before"))
+        cluster.create(node_manifest("n1"), pod("before"))
         async with cluster.scheduler():
             cluster.store("pods", {**broken, "metadata": {"name": "later", "namespace": "default"}})
             cluster.create(pod("after"))
@@ -163,7 +164,7 @@ INADMISSIBLE = [
 
 @pytest.mark.parametrize("bad", INADMISSIBLE)
 async def test_pod_that_makes_no_sense_fails_alone(cluster, bad):
-    cluster.create(node("n1"))
+    cluster.create(node_manifest("n1"))
     async with cluster.scheduler():
         cluster.store(
             "pods", {**bad, "spec": {**bad["spec"], "schedulerName": "default-scheduler"}}
@@ -198,7 +199,7 @@ def conditions_sent(cluster, name):
     ],
 )
 async def test_pod_that_makes_little_sense_does_no_harm(cluster, odd):
-    cluster.create(node("n1"))
+    cluster.create(node_manifest("n1"))
     async with cluster.scheduler():
         cluster.store(
             "pods", {**odd, "spec": {**odd["spec"], "schedulerName": "default-scheduler"}}
@@ -209,10 +210,10 @@ async def test_pod_that_makes_little_sense_does_no_harm(cluster, odd):
 
 
 async def test_node_that_makes_no_sense_does_no_harm(cluster):
-    odd = node("odd", taints=[{"key": "a", "effect": "Discourage"}])
+    odd = node_manifest("odd", taints=[{"key": "a", "effect": "Discourage"}])
     odd["status"]["allocatable"] = {"cpu": "some", "memory": "-5", "pods": "1e99"}
     cluster.store("nodes", odd)
-    cluster.create(node("n1"))
+    cluster.create(node_manifest("n1"))
     async with cluster.scheduler():
         cluster.create(*(pod(f"p{number}") for number in range(5)))
         await until(lambda: not cluster.waiting())

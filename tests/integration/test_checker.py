@@ -5,13 +5,14 @@ import json
 import pytest
 
 from tests.integration.checker import Sent, binding_violations, quantity, violations
-from tests.integration.cluster import node, pod
+from tests.integration.cluster import pod
 from tests.integration.workload import DEDICATED, HOST, ZONE
+from tests.kit.manifests import node_manifest
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-A = node("a", cpu="1", pods="3", labels={ZONE: "z1", "size": "5"})
-B = node("b", cpu="1", labels={ZONE: "z2"}, taints=[DEDICATED])
-C = node("c", cpu="1", labels={ZONE: "z2"}, unschedulable=True)
+A = node_manifest("a", cpu="1", pods="3", labels={ZONE: "z1", "size": "5"})
+B = node_manifest("b", cpu="1", labels={ZONE: "z2"}, taints=[DEDICATED])
+C = node_manifest("c", cpu="1", labels={ZONE: "z2"}, unschedulable=True)
 NODES = [A, B, C]
 WEB = {"matchLabels": {"app": "web"}}
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.integration.cluster import node, pod, program
+from tests.integration.cluster import pod, program
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
 EXAMPLES = Path(__file__).parents[2] / "docs/plugins"
@@ -77,7 +78,7 @@ async def test_node_load_as_a_package_of_its_own_in_a_process_of_its_own(cluster
     loads = {"n1": "80", "n2": "5", "n3": "60"}
     cluster.create(
         *yaml.safe_load_all((EXAMPLES / "node-load/rbac.yaml").read_text()),
-        *(node(name) for name in loads),
+        *(node_manifest(name) for name in loads),
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -94,7 +95,7 @@ async def test_node_load_as_a_package_of_its_own_in_a_process_of_its_own(cluster
 async def test_a_gang_as_a_package_of_its_own(cluster, installed):
     profiles = installed("gang")
     labels = {"example.com/gang": "g", "example.com/gang-size": "3"}
-    cluster.create(node("n1"), node("n2"))
+    cluster.create(node_manifest("n1"), node_manifest("n2"))
     async with cluster.scheduler(profiles=profiles) as running:
         cluster.create(pod("a", labels=labels), pod("b", labels=labels), pod("alone"))
         waiting = running.daemon.scheduler.frameworks["default-scheduler"]._handle.waiting_pods
@@ -111,7 +112,7 @@ async def test_half_a_gang_gives_its_room_back(cluster, installed):
     profiles = installed("gang")
     profiles[0]["pluginConfig"][0]["args"]["waitSeconds"] = 0.3
     labels = {"example.com/gang": "g", "example.com/gang-size": "3"}
-    cluster.create(node("n1", cpu="1"))
+    cluster.create(node_manifest("n1", cpu="1"))
     async with cluster.scheduler(profiles=profiles):
         cluster.create(*(pod(name, cpu="400m", labels=labels) for name in ("a", "b")))
         late = "rejected due to timeout after waiting 300ms at plugin Gang"

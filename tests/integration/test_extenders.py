@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from tests.integration.cluster import node, pod
+from tests.integration.cluster import pod
 from tests.integration.extender import (
     fails,
     hangs,
@@ -15,6 +15,7 @@ from tests.integration.extender import (
     running_extender,
     victims,
 )
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
 BOUND_BY_US = "/binding"
@@ -46,7 +47,7 @@ def bindings(cluster):
 
 class TestFilter:
     async def test_only_nodes_that_pass_are_used(self, cluster, extender, cache):
-        cluster.create(*(node(f"n{number}") for number in range(4)))
+        cluster.create(*(node_manifest(f"n{number}") for number in range(4)))
         extender.answers["filter"] = only("n2")
         async with cluster.scheduler(extenders=[extender.config("filter", **cache)]):
             cluster.create(pod("p1"))
@@ -57,7 +58,7 @@ class TestFilter:
         assert question["Pod"]["metadata"]["name"] == "p1"
 
     async def test_objects_are_passed_on_in_full(self, cluster, extender):
-        made = node("n1", labels={"a": "b"})
+        made = node_manifest("n1", labels={"a": "b"})
         made["metadata"]["annotations"] = {"example.com/free": "7"}
         made["status"]["volumesInUse"] = ["kubernetes.io/csi/x"]
         cluster.create(made)
@@ -74,7 +75,7 @@ class TestFilter:
         assert "managedFields" not in question["Pod"]["metadata"]
 
     async def test_reasons_are_told_and_any_event_wakes_the_pod(self, cluster, extender, cache):
-        cluster.create(node("n1"), node("n2"), node("full", cpu="0"))
+        cluster.create(node_manifest("n1"), node_manifest("n2"), node_manifest("full", cpu="0"))
         extender.answers["filter"] = only(n1="too loud", n2="too loud")
         async with cluster.scheduler(extenders=[extender.config("filter", **cache)]):
             cluster.create(pod("p1"))
@@ -83,13 +84,13 @@ class TestFilter:
                 "0/3 nodes are available: 1 Insufficient cpu, 2 too loud. preemption: "
             )
             extender.answers["filter"] = only("n1", "n2", "n3")
-            cluster.create(node("n3"))
+            cluster.create(node_manifest("n3"))
             await until(lambda: cluster.place("p1"))
 
     async def test_one_that_does_not_fit_for_good_is_no_candidate_for_preemption(
         self, cluster, extender
     ):
-        cluster.create(node("n1"), pod("there", nodeName="n1", **LOW))
+        cluster.create(node_manifest("n1"), pod("there", nodeName="n1", **LOW))
         extender.answers["filter"] = lambda _: {
             "NodeNames": [],
             "FailedNodes": {"n1": "not yet"},
@@ -105,7 +106,7 @@ class TestFilter:
         )
 
     async def test_each_sees_what_those_before_left(self, cluster, extender, second):
-        cluster.create(node("n1"), node("n2"), node("n3"))
+        cluster.create(node_manifest("n1"), node_manifest("n2"), node_manifest("n3"))
         extender.answers["filter"] = only("n1", "n2")
         second.answers["filter"] = only("n2", "n3")
         extenders = [
@@ -121,7 +122,7 @@ class TestFilter:
         assert sorted(names(extender.asked("filter")[0])) == ["n2", "n3"]
 
     async def test_nobody_is_asked_about_pods_that_want_nothing_of_theirs(self, cluster, extender):
-        cluster.create(node("n1"))
+        cluster.create(node_manifest("n1"))
         resource = {"name": "example.com/gpu", "ignoredByScheduler": True}
         config = extender.config("filter", "bind", managedResources=[resource])
         async with cluster.scheduler(extenders=[config]):
@@ -161,7 +162,7 @@ class TestFilter:
         ids=["status", "error", "lower case", "no JSON", "unknown node", "wrong type", "time-out"],
     )
     async def test_failures_are_told_and_tried_again(self, cluster, extender, answer, told):
-        cluster.create(node("n1"))
+        cluster.create(node_manifest("n1"))
         extender.answers["filter"] = answer
         seconds = 1 if answer is hangs else 60
         config = extender.config("filter", nodeCacheCapable=True, httpTimeout=f"{seconds}s")
@@ -174,7 +175,7 @@ class TestFilter:
             await until(lambda: cluster.place("p1"))
 
     async def test_failures_of_those_that_may_be_ignored_are(self, cluster, extender, log):
-        cluster.create(node("n1"))
+        cluster.create(node_manifest("n1"))
         extender.answers["filter"] = fails(500)
         async with cluster.scheduler(extenders=[extender.config("filter", ignorable=True)]):
             cluster.create(pod("p1"))
@@ -184,7 +185,7 @@ class TestFilter:
 
 class TestPrioritize:
     async def test_scores_times_weights_add_to_the_total(self, cluster, extender, second, cache):
-        cluster.create(node("n1"), node("n2"), node("n3"))
+        cluster.create(node_manifest("n1"), node_manifest("n2"), node_manifest("n3"))
         extender.answers["prioritize"] = lambda _: [
             {"Host": "n1", "Score": 10},
             {"host": "n2", "score": 9},
@@ -201,7 +202,7 @@ class TestPrioritize:
         assert cluster.place("p1") == "n2"
 
     async def test_whoever_fails_adds_nothing(self, cluster, extender, second):
-        cluster.create(node("n1"), node("n2"))
+        cluster.create(node_manifest("n1"), node_manifest("n2"))
         extender.answers["prioritize"] = hangs
         second.answers["prioritize"] = lambda _: [{"Host": "n2", "Score": 10}]
         extenders = [
@@ -215,7 +216,7 @@ class TestPrioritize:
         assert cluster.complaint("p1") == ""
 
     async def test_nobody_is_asked_about_one_node(self, cluster, extender):
-        cluster.create(node("n1"))
+        cluster.create(node_manifest("n1"))
         async with cluster.scheduler(extenders=[extender.config("prioritize", weight=1)]):
             cluster.create(pod("p1"))
             await until(lambda: cluster.place("p1"))
@@ -225,7 +226,9 @@ class TestPrioritize:
 class TestPreempt:
     async def test_it_chooses_whom_to_evict(self, cluster, extender, cache):
         for name in ("n1", "n2"):
-            cluster.create(node(name, cpu="2"), pod(f"on-{name}", cpu="2", nodeName=name, **LOW))
+            cluster.create(
+                node_manifest(name, cpu="2"), pod(f"on-{name}", cpu="2", nodeName=name, **LOW)
+            )
         extender.answers["preempt"] = lambda question: {
             "nodenametometavictims": {"n2": victims(question)["n2"]}
         }
@@ -271,7 +274,7 @@ class TestPreempt:
         ],
     )
     async def test_nobody_is_evicted_against_its_will(self, cluster, extender, answer, told):
-        cluster.create(node("n1", cpu="2"), pod("there", cpu="2", nodeName="n1", **LOW))
+        cluster.create(node_manifest("n1", cpu="2"), pod("there", cpu="2", nodeName="n1", **LOW))
         extender.answers["preempt"] = answer
         async with cluster.scheduler(extenders=[extender.config("preempt")]):
             cluster.create(pod("vip", cpu="2", **HIGH))
@@ -290,7 +293,7 @@ class TestPreempt:
         ],
     )
     async def test_failures_of_those_that_may_be_ignored_are(self, cluster, extender, answer):
-        cluster.create(node("n1", cpu="2"), pod("there", cpu="2", nodeName="n1", **LOW))
+        cluster.create(node_manifest("n1", cpu="2"), pod("there", cpu="2", nodeName="n1", **LOW))
         extender.answers["preempt"] = answer
         config = extender.config("preempt", ignorable=True, httpTimeout="200ms")
         async with cluster.scheduler(extenders=[config]):
@@ -299,7 +302,7 @@ class TestPreempt:
         assert cluster.places() == {"vip": "n1"}
 
     async def test_in_the_attempt_itself_where_nothing_is_done_aside(self, cluster, extender):
-        cluster.create(node("n1", cpu="2"), pod("there", cpu="2", nodeName="n1", **LOW))
+        cluster.create(node_manifest("n1", cpu="2"), pod("there", cpu="2", nodeName="n1", **LOW))
         flags = ["--feature-gates=SchedulerAsyncPreemption=false"]
         async with cluster.scheduler(args=flags, extenders=[extender.config("preempt")]):
             cluster.create(pod("vip", cpu="2", **HIGH))
@@ -309,7 +312,7 @@ class TestPreempt:
 
 class TestBind:
     async def test_it_binds_instead_of_us(self, cluster, extender):
-        cluster.create(node("n1"))
+        cluster.create(node_manifest("n1"))
 
         def bind(question):
             cluster.api.objects.bind(question["PodName"], question["Node"])
@@ -327,7 +330,7 @@ class TestBind:
         assert cluster.events("p1") == [("Scheduled", "Successfully assigned default/p1 to n1")]
 
     async def test_its_failures_are_told_and_tried_again(self, cluster, extender):
-        cluster.create(node("n1", cpu="1"))
+        cluster.create(node_manifest("n1", cpu="1"))
         extender.answers["bind"] = lambda _: {"Error": "cannot bind now"}
         async with cluster.scheduler(extenders=[extender.config("bind")]):
             cluster.create(pod("p1", cpu="1"))
@@ -338,7 +341,7 @@ class TestBind:
             await until(lambda: cluster.place("p1"))
 
     async def test_who_may_be_ignored_leaves_it_to_us(self, cluster, extender):
-        cluster.create(node("n1"))
+        cluster.create(node_manifest("n1"))
         extender.answers["bind"] = hangs
         config = extender.config("bind", ignorable=True, httpTimeout="200ms")
         async with cluster.scheduler(extenders=[config]):
@@ -347,7 +350,7 @@ class TestBind:
         assert len(bindings(cluster)) == 1
 
     async def test_a_binding_whose_answer_is_lost_is_found_out(self, cluster, extender):
-        cluster.create(node("n1"))
+        cluster.create(node_manifest("n1"))
 
         async def bind(question):
             cluster.api.objects.bind(question["PodName"], question["Node"])
@@ -367,7 +370,7 @@ class TestBind:
         self, cluster, extender, ignorable
     ):
         """It takes longer than the scheduler waits for it, and binds the pod after all."""
-        cluster.create(node("n1", cpu="1"))
+        cluster.create(node_manifest("n1", cpu="1"))
         late = asyncio.Event()
 
         async def bind(question):
@@ -401,7 +404,7 @@ async def watching(cluster, resource):
 
 class TestWaiting:
     async def test_what_happens_meanwhile_is_seen_afterwards(self, cluster, extender):
-        cluster.create(node("n1"), node("n2"))
+        cluster.create(node_manifest("n1"), node_manifest("n2"))
         answered = asyncio.Event()
 
         async def answer(question):
@@ -416,7 +419,7 @@ class TestWaiting:
             await until(lambda: extender.calls)
             async with watching(cluster, "pods") as news:
                 for number in range(2000):
-                    cluster.create(node(f"late-{number}"))
+                    cluster.create(node_manifest(f"late-{number}"))
                 cluster.create(pod("p2"))
                 while b'"p2"' not in await asyncio.wait_for(news.readline(), 60):
                     pass  # Until others have heard of it.
@@ -428,7 +431,7 @@ class TestWaiting:
         assert len(names(extender.asked("filter")[1])) > 2
 
     async def test_leadership_goes_on(self, cluster, extender):
-        cluster.create(node("n1"))
+        cluster.create(node_manifest("n1"))
 
         def renewals():
             return sum(one.method == "PUT" and "leases" in one.path for one in cluster.sent)
@@ -448,7 +451,7 @@ class TestWaiting:
         assert len(extender.asked("filter")) == 1
 
     async def test_connections_are_kept(self, cluster, extender):
-        cluster.create(node("n1"), node("n2"))
+        cluster.create(node_manifest("n1"), node_manifest("n2"))
         async with cluster.scheduler(extenders=[extender.config("filter", "prioritize", weight=1)]):
             for number in range(5):
                 cluster.create(pod(f"p{number}"))

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from tests.integration.checker import binding_violations, violations
-from tests.integration.cluster import node, pod
+from tests.integration.cluster import pod
 from tests.integration.replicas import (
     LEASE_SECONDS,
     MOST_POLL_SECONDS,
@@ -22,6 +22,7 @@ from tests.integration.replicas import (
     lease,
     replica,
 )
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
 ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
@@ -101,7 +102,7 @@ def late_looks(leader, heir):
 async def test_heirs_of_killed_leaders_take_over_in_time_and_finish_their_work(cluster, places):
     """There is room for exactly these pods: one placed or counted twice would not fit."""
     room = str(PODS_PER_ROUND * ROUNDS // 10)
-    cluster.create(*(node(f"n{number}", cpu=room, pods=room) for number in range(10)))
+    cluster.create(*(node_manifest(f"n{number}", cpu=room, pods=room) for number in range(10)))
     waits = []
     async with AsyncExitStack() as stack:
         replicas = await leader_and_heir(cluster, stack, **STAYING)
@@ -139,7 +140,7 @@ def keep_from_renewing(cluster, host):
 @pytest.mark.parametrize("strike", [signal.SIGSTOP, signal.SIGUSR1], ids=["process", "loop"])
 async def test_a_leader_that_stood_still_writes_nothing_after_its_lease(cluster, places, strike):
     """If only its loop stands still, it loses the lease because it cannot renew it."""
-    cluster.create(*(node(f"n{number}", cpu="10") for number in range(10)))
+    cluster.create(*(node_manifest(f"n{number}", cpu="10") for number in range(10)))
     async with AsyncExitStack() as stack:
         leader, heir = await leader_and_heir(cluster, stack, **SLOWLY)
         create_pods(cluster, "p", 100)
@@ -160,7 +161,7 @@ async def test_a_leader_that_stood_still_writes_nothing_after_its_lease(cluster,
 
 
 async def test_a_leader_whose_loop_stands_still_stays_in_office_and_goes_on(cluster, places):
-    cluster.create(*(node(f"n{number}", cpu="10") for number in range(10)))
+    cluster.create(*(node_manifest(f"n{number}", cpu="10") for number in range(10)))
     async with AsyncExitStack() as stack:
         leader, heir = await leader_and_heir(cluster, stack, **SLOWLY)
         create_pods(cluster, "p", 60)
@@ -185,7 +186,7 @@ async def test_a_leader_whose_plugin_computes_for_longer_than_the_lease_stays_in
     cluster, places
 ):
     """One call of pure Python takes nearly three times the lease."""
-    cluster.create(node("n1", cpu="10"), node("n2", cpu="10"))
+    cluster.create(node_manifest("n1", cpu="10"), node_manifest("n2", cpu="10"))
     computing = {
         "flags": ("--plugin", f"{PLUGINS}:Scorer", "--plugin-timeout=0"),
         "election": {
@@ -218,7 +219,7 @@ async def test_a_leader_whose_plugin_computes_for_longer_than_the_lease_stays_in
 
 async def test_a_leader_that_stood_still_and_was_not_missed_goes_on(cluster, places):
     """Nobody else campaigns: it renews its lease first, and binds then."""
-    cluster.create(*(node(f"n{number}", cpu="10") for number in range(10)))
+    cluster.create(*(node_manifest(f"n{number}", cpu="10") for number in range(10)))
     async with replica(cluster, HOSTS[0], **SLOWLY) as leader:
         create_pods(cluster, "p", 60)
         await until(lambda: len(places) > 10)
@@ -249,7 +250,7 @@ async def test_a_leader_that_stood_still_and_was_not_missed_goes_on(cluster, pla
 
 
 async def test_clocks_that_jump_by_an_hour_change_nothing(cluster, places):
-    cluster.create(*(node(f"n{number}", cpu="10") for number in range(10)))
+    cluster.create(*(node_manifest(f"n{number}", cpu="10") for number in range(10)))
     async with AsyncExitStack() as stack:
         leader, heir = await leader_and_heir(cluster, stack)
         first = holder(cluster)
@@ -261,7 +262,7 @@ async def test_clocks_that_jump_by_an_hour_change_nothing(cluster, places):
             await until(lambda every=10 * number + 10: len(places) == every)
         settled = time.monotonic()
         await until(lambda: time.monotonic() > settled + LEASE_SECONDS + MOST_POLL_SECONDS)
-        cluster.create(node("big", cpu="11"))
+        cluster.create(node_manifest("big", cpu="11"))
         await until(lambda: cluster.place("too-big") == "big")
         assert holder(cluster) == first
         assert lease(cluster)["leaseTransitions"] == 0
@@ -270,7 +271,7 @@ async def test_clocks_that_jump_by_an_hour_change_nothing(cluster, places):
 
 
 async def test_a_leader_that_rejoins_starts_over_without_ending(cluster, places):
-    cluster.create(node("n1", cpu="2"))
+    cluster.create(node_manifest("n1", cpu="2"))
     async with replica(cluster, HOSTS[0], flags=("--leader-elect-rejoin",)) as only:
         cluster.create(pod("early", cpu="1"), pod("too-big", cpu="2"))
         await until(lambda: cluster.place("early"))
@@ -288,7 +289,7 @@ async def test_a_leader_that_rejoins_starts_over_without_ending(cluster, places)
         await until(lambda: cluster.place("late"))
         assert holder(cluster) not in ("", "thief")
         assert only.process.returncode is None
-        cluster.create(node("n2", cpu="2"))
+        cluster.create(node_manifest("n2", cpu="2"))
         await until(lambda: cluster.place("too-big") == "n2")
     assert_sound(cluster, places)
 

@@ -5,7 +5,8 @@ import gc
 import weakref
 
 from tests.integration.checker import binding_violations
-from tests.integration.cluster import node, pod, program
+from tests.integration.cluster import pod, program
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
 # Not lost because this machine stood still for a while.
@@ -36,7 +37,7 @@ def count(cluster, method, suffix):
 
 
 async def test_one_replica_schedules_and_another_takes_over_when_it_is_killed(cluster):
-    cluster.create(node("n1"))
+    cluster.create(node_manifest("n1"))
     bindings = count(cluster, "POST", "/binding")
     config = {"leaderElection": SOON_LOST}
     async with (
@@ -58,7 +59,7 @@ async def test_one_replica_schedules_and_another_takes_over_when_it_is_killed(cl
 
 
 async def test_standby_with_a_delayed_cache_follows_nothing_until_it_leads(cluster):
-    cluster.create(node("n1"), pod("early"))
+    cluster.create(node_manifest("n1"), pod("early"))
     async with cluster.scheduler(leaderElection=ELECTED) as leader:
         await until(lambda: cluster.place("early"))
         followed = cluster.api.open_watches
@@ -76,7 +77,7 @@ async def test_standby_with_a_delayed_cache_follows_nothing_until_it_leads(clust
 
 
 async def test_leader_that_loses_its_lease_ends_with_an_error(cluster, log):
-    cluster.create(node("n1"))
+    cluster.create(node_manifest("n1"))
     async with cluster.scheduler(leaderElection=SOON_LOST) as running:
         await until(lambda: holder(cluster))
         steal(cluster)
@@ -95,7 +96,7 @@ def steal(cluster):
 
 
 async def test_leader_keeps_its_lease_through_an_outage_shorter_than_the_deadline(cluster, log):
-    cluster.create(node("n1"))
+    cluster.create(node_manifest("n1"))
     async with cluster.scheduler(leaderElection=ELECTED) as running:
         await until(lambda: holder(cluster))
         leader = holder(cluster)
@@ -109,7 +110,7 @@ async def test_leader_keeps_its_lease_through_an_outage_shorter_than_the_deadlin
 
 
 async def test_leader_that_rejoins_forgets_what_it_knew_and_is_elected_again(cluster, log):
-    cluster.create(node("n1"), pod("early"), pod("too-big", cpu="9"))
+    cluster.create(node_manifest("n1"), pod("early"), pod("too-big", cpu="9"))
     flags = ["--leader-elect-rejoin"]
     async with cluster.scheduler(args=flags, leaderElection=SOON_LOST) as running:
         await until(lambda: cluster.place("early") and cluster.complaint("too-big"))
@@ -135,7 +136,7 @@ async def test_leader_that_rejoins_forgets_what_it_knew_and_is_elected_again(clu
 
 async def test_leases_whose_seconds_are_cut_for_others_are_led_under(cluster):
     """Others read one second in the lease, of 1.9; writes wait for renewals where they must."""
-    cluster.create(node("n1"))
+    cluster.create(node_manifest("n1"))
     short = {**ELECTED, "leaseDuration": "1.9s", "renewDeadline": "900ms", "retryPeriod": "700ms"}
     async with cluster.scheduler(leaderElection=short) as running:
         for number in range(5):

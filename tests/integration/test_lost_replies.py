@@ -4,7 +4,8 @@ import pytest
 from aiohttp import web
 
 from tests.integration.checker import violations
-from tests.integration.cluster import node, pod
+from tests.integration.cluster import pod
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
 
@@ -33,7 +34,7 @@ class DeafWhileItMatters:
 
 
 async def test_room_that_an_unanswered_binding_took_is_not_given_away(cluster):
-    cluster.create(node("n1", cpu="1"))
+    cluster.create(node_manifest("n1", cpu="1"))
     network = DeafWhileItMatters(cluster.api, carries_out=True)
     async with cluster.scheduler() as running:
         cluster.create(pod("first", cpu="1"), pod("second", cpu="1"))
@@ -51,7 +52,7 @@ async def test_room_that_an_unanswered_binding_took_is_not_given_away(cluster):
 
 @pytest.mark.parametrize("losses", [1, 3])
 async def test_binding_that_was_not_carried_out_is_tried_again(cluster, losses):
-    cluster.create(node("n1", cpu="1"))
+    cluster.create(node_manifest("n1", cpu="1"))
     DeafWhileItMatters(cluster.api, carries_out=False, losses=losses).deaf = False
     async with cluster.scheduler(podMaxBackoffSeconds=1):
         cluster.create(pod("p1", cpu="1"))
@@ -70,7 +71,7 @@ ELECTED = {
 
 
 async def test_binding_may_take_longer_than_the_lease_that_is_renewed_meanwhile(cluster):
-    cluster.create(node("n1", cpu="1"))
+    cluster.create(node_manifest("n1", cpu="1"))
     renewals = []
 
     async def slow(request):
@@ -95,7 +96,7 @@ async def test_binding_may_take_longer_than_the_lease_that_is_renewed_meanwhile(
 
 async def test_room_of_a_binding_that_is_carried_out_late_is_not_given_away(cluster):
     """Its connection ends, the pod is read and is on no node; and then it is bound after all."""
-    cluster.create(node("n1", cpu="1"))
+    cluster.create(node_manifest("n1", cpu="1"))
     lost, read = [], []
 
     async def lose(request):
@@ -123,7 +124,7 @@ async def test_room_of_a_binding_that_is_carried_out_late_is_not_given_away(clus
 
 
 async def test_a_pod_that_is_deleted_while_nobody_knows_gives_its_room_back(cluster):
-    cluster.create(node("n1", cpu="1"))
+    cluster.create(node_manifest("n1", cpu="1"))
     lost = []
 
     async def lose(request):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cluster import node, pod
+from tests.integration.cluster import pod
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
 PLUGINS = Path(__file__).with_name("labelled_plugins.py")
@@ -58,7 +59,7 @@ def faults(running):
     ],
 )
 async def test_the_loop_goes_on_and_the_pod_is_told(cluster, fault, kind, message):
-    cluster.create(*(node(f"n{i}") for i in range(3)))
+    cluster.create(*(node_manifest(f"n{i}") for i in range(3)))
     args = HANGING if fault == "hang" else SCORER
     async with cluster.scheduler(args=args, profiles=profile(score="Scorer")) as running:
         cluster.create(pod("bad", labels={"fault": fault}), pod("good"))
@@ -77,7 +78,7 @@ async def test_the_loop_goes_on_and_the_pod_is_told(cluster, fault, kind, messag
 
 async def test_a_plugin_that_hangs_is_interrupted_beside_the_thread_that_renews(cluster):
     """Of the process's threads, the signal reaches the one that hangs."""
-    cluster.create(node("n1"), node("n2"))
+    cluster.create(node_manifest("n1"), node_manifest("n2"))
     election = {"leaderElect": True, "retryPeriod": "10ms"}
     config = {"profiles": profile(score="Scorer"), "leaderElection": election}
     async with cluster.scheduler(args=HANGING, **config) as running:
@@ -96,7 +97,7 @@ async def test_a_plugin_that_hangs_is_interrupted_beside_the_thread_that_renews(
     ids=["block", "wait"],
 )
 async def test_before_binding(cluster, fault, flags, after):
-    cluster.create(node("n"))
+    cluster.create(node_manifest("n"))
     args = ("--plugin", f"{PLUGINS}:Waiter", *flags)
     async with cluster.scheduler(args=args, profiles=profile(preBind="Waiter")) as running:
         cluster.create(pod("bad", labels={"fault": fault}))
@@ -110,7 +111,7 @@ async def test_before_binding(cluster, fault, flags, after):
 
 
 async def test_a_plugin_that_keeps_failing_is_taken_out(cluster, log):
-    cluster.create(node("n1"), node("n2"))
+    cluster.create(node_manifest("n1"), node_manifest("n2"))
     args = (*SCORER, "--plugin-max-failures=2")
     async with cluster.scheduler(args=args, profiles=profile(score="Scorer")) as running:
         cluster.create(pod("bad", labels={"fault": "raise"}))
@@ -131,7 +132,7 @@ GATED = {"args": ("--plugin", f"{PLUGINS}:Gate"), "profiles": profile(permit="Ga
 
 
 async def test_pods_wait_for_permission_with_a_node_in_sight(cluster):
-    cluster.create(node("n"))
+    cluster.create(node_manifest("n"))
     async with cluster.scheduler(**GATED):
         cluster.create(pod("held"))
         await until(lambda: cluster.pod("held").get("status", {}).get("nominatedNodeName") == "n")
@@ -141,7 +142,7 @@ async def test_pods_wait_for_permission_with_a_node_in_sight(cluster):
 
 
 async def test_a_pod_that_is_rejected_while_it_waits_is_told_by_whom(cluster):
-    cluster.create(node("n"))
+    cluster.create(node_manifest("n"))
     async with cluster.scheduler(**GATED) as running:
         cluster.create(pod("held"))
         await until(lambda: len(waiting_pods(running)) == 1)
@@ -155,7 +156,7 @@ async def test_a_pod_that_is_rejected_while_it_waits_is_told_by_whom(cluster):
 
 
 async def test_a_pod_that_is_deleted_while_it_waits_gives_its_room_back(cluster):
-    cluster.create(node("n", cpu="1"))
+    cluster.create(node_manifest("n", cpu="1"))
     async with cluster.scheduler(**GATED) as running:
         cluster.create(pod("held", cpu="800m"))
         await until(lambda: len(waiting_pods(running)) == 1)
@@ -189,7 +190,7 @@ sys.exit(main(plugins={"Last": Last}))
 
 
 async def test_a_scheduler_of_ones_own_takes_the_usual_command_line(cluster):
-    cluster.create(*(node(f"n{i}") for i in (1, 2, 3)))
+    cluster.create(*(node_manifest(f"n{i}") for i in (1, 2, 3)))
     profiles = profile(score="Last")
     profiles[0]["plugins"]["score"]["enabled"][0]["weight"] = 100
     process = await asyncio.create_subprocess_exec(
@@ -205,7 +206,7 @@ async def test_a_scheduler_of_ones_own_takes_the_usual_command_line(cluster):
 
 
 async def test_readiness_names_a_plugin_that_keeps_failing(cluster):
-    cluster.create(node("n1"), node("n2"))
+    cluster.create(node_manifest("n1"), node_manifest("n2"))
     async with cluster.scheduler(args=SCORER, profiles=profile(score="Scorer")) as running:
         (check,) = (
             one for one in running.daemon.checks()["readyz"] if one.name == "outside-plugins"

@@ -2,8 +2,9 @@
 
 import asyncio
 
-from tests.integration.cluster import node, pod, program
+from tests.integration.cluster import pod, program
 from tests.integration.test_leadership import ELECTED, holder
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
 
@@ -13,7 +14,7 @@ async def ended(process):
 
 
 async def test_signal_ends_a_scheduler_without_election_by_its_usual_error(cluster):
-    cluster.create(node("n1"), pod("p1"))
+    cluster.create(node_manifest("n1"), pod("p1"))
     async with program(cluster.arguments()) as process:
         await until(lambda: cluster.place("p1"))
         process.terminate()
@@ -24,7 +25,7 @@ async def test_signal_ends_a_scheduler_without_election_by_its_usual_error(clust
 
 
 async def test_signal_ends_a_leader_well_and_gives_the_lease_back(cluster):
-    cluster.create(node("n1"), pod("p1"))
+    cluster.create(node_manifest("n1"), pod("p1"))
     async with program(cluster.arguments(leaderElection=ELECTED)) as process:
         await until(lambda: cluster.place("p1"))
         assert holder(cluster)
@@ -38,7 +39,7 @@ async def test_signal_ends_a_leader_well_and_gives_the_lease_back(cluster):
 
 async def test_second_signal_ends_it_at_once(cluster):
     """Even if the first one cannot: here the lease cannot be given back."""
-    cluster.create(node("n1"), pod("p1"))
+    cluster.create(node_manifest("n1"), pod("p1"))
     stuck = asyncio.Event()
 
     async def hold(request):

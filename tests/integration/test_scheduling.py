@@ -4,7 +4,8 @@ import asyncio
 
 from kscheduler.sandbox import ApiServer
 from tests.integration.checker import binding_violations, violations
-from tests.integration.cluster import Cluster, node, pod
+from tests.integration.cluster import Cluster, pod
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
 DEFAULT = "default-scheduler"
@@ -12,7 +13,7 @@ GATED = {"schedulingGates": [{"name": "example.com/one"}, {"name": "example.com/
 
 
 async def test_only_pods_that_name_the_scheduler_are_bound(cluster):
-    cluster.create(node("n1"))
+    cluster.create(node_manifest("n1"))
     cluster.create(
         pod("before"), pod("foreign", schedulerName="another"), pod("placed", nodeName="n1")
     )
@@ -32,7 +33,7 @@ async def test_only_pods_that_name_the_scheduler_are_bound(cluster):
 
 
 async def test_each_profile_places_its_own_pods_by_its_own_rules(cluster):
-    cluster.create(node("n1"), node("n2"), pod("base", cpu="1", nodeName="n1"))
+    cluster.create(node_manifest("n1"), node_manifest("n2"), pod("base", cpu="1", nodeName="n1"))
     packing = {"scoringStrategy": {"type": "MostAllocated"}}
     profiles = [
         {"schedulerName": "spread"},
@@ -57,7 +58,7 @@ async def test_each_profile_places_its_own_pods_by_its_own_rules(cluster):
 
 
 async def test_gated_pod_waits_for_the_last_gate(cluster):
-    cluster.create(node("n1"))
+    cluster.create(node_manifest("n1"))
     async with cluster.scheduler() as running:
         cluster.create(pod("gated", **GATED), pod("plain"))
         await until(lambda: cluster.place("plain"))
@@ -72,18 +73,18 @@ async def test_gated_pod_waits_for_the_last_gate(cluster):
 
 
 async def test_new_node_wakes_the_pods_it_could_hold(cluster):
-    cluster.create(node("small", cpu="1"))
+    cluster.create(node_manifest("small", cpu="1"))
     async with cluster.scheduler():
         cluster.create(pod("large", cpu="3"), pod("huge", cpu="30"))
         await until(lambda: cluster.complaint("large") and cluster.complaint("huge"))
-        cluster.create(node("large", cpu="4"))
+        cluster.create(node_manifest("large", cpu="4"))
         await until(lambda: cluster.place("large") == "large")
     assert cluster.place("huge") is None
     assert "Insufficient cpu" in cluster.complaint("huge")
 
 
 async def test_cordoned_node_takes_nobody_until_it_is_uncordoned(cluster):
-    cluster.create(node("n1", unschedulable=True))
+    cluster.create(node_manifest("n1", unschedulable=True))
     async with cluster.scheduler():
         cluster.create(pod("p1"))
         await until(lambda: "1 node(s) were unschedulable" in cluster.complaint("p1"))
@@ -92,7 +93,7 @@ async def test_cordoned_node_takes_nobody_until_it_is_uncordoned(cluster):
 
 
 async def test_deleted_node_takes_nobody(cluster):
-    cluster.create(node("gone"), node("stays", cpu="1"))
+    cluster.create(node_manifest("gone"), node_manifest("stays", cpu="1"))
     async with cluster.scheduler() as running:
         cluster.api.objects.delete("nodes", "gone")
         nodes = running.daemon.scheduler.informers.nodes
@@ -104,20 +105,20 @@ async def test_deleted_node_takes_nobody(cluster):
 
 
 async def test_pod_deleted_while_pending_is_forgotten(cluster):
-    cluster.create(node("n1", cpu="1"))
+    cluster.create(node_manifest("n1", cpu="1"))
     async with cluster.scheduler() as running:
         cluster.create(pod("p1", cpu="3"))
         await until(lambda: cluster.complaint("p1"))
         cluster.api.objects.delete("pods", "p1")
         queue = running.daemon.scheduler.queue
         await until(lambda: not queue.pending().pods)
-        cluster.create(node("n2", cpu="4"), pod("p2", cpu="3"))
+        cluster.create(node_manifest("n2", cpu="4"), pod("p2", cpu="3"))
         await until(lambda: cluster.place("p2") == "n2")
     assert not [sent for sent in cluster.sent if sent.path.endswith("/p1/binding")]
 
 
 async def test_pod_that_goes_makes_room_for_one_that_waits(cluster):
-    cluster.create(node("n1", cpu="1"), pod("old", cpu="1", nodeName="n1"))
+    cluster.create(node_manifest("n1", cpu="1"), pod("old", cpu="1", nodeName="n1"))
     async with cluster.scheduler():
         cluster.create(pod("new", cpu="1"))
         await until(lambda: cluster.complaint("new"))
@@ -126,7 +127,7 @@ async def test_pod_that_goes_makes_room_for_one_that_waits(cluster):
 
 
 async def test_namespace_that_is_deleted_takes_its_pods_along_and_nothing_else(cluster):
-    cluster.create(node("n1", cpu="1"))
+    cluster.create(node_manifest("n1", cpu="1"))
     cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     async with cluster.scheduler() as running:
         cluster.create(pod("placed", namespace="team"), pod("pending", cpu="3", namespace="team"))
@@ -142,7 +143,7 @@ async def test_namespace_that_is_deleted_takes_its_pods_along_and_nothing_else(c
 
 async def test_successor_goes_on_where_a_killed_scheduler_stopped(cluster):
     names = [f"p{number}" for number in range(200)]
-    cluster.create(*(node(f"n{number}", cpu="3") for number in range(10)))
+    cluster.create(*(node_manifest(f"n{number}", cpu="3") for number in range(10)))
     cluster.create(*(pod(name) for name in names))
     some_bound = asyncio.Event()
     # Not a poller: between two of its looks all pods may be bound.
@@ -159,7 +160,7 @@ async def test_successor_goes_on_where_a_killed_scheduler_stopped(cluster):
 async def test_server_without_streamed_lists_and_events_api_is_served_as_well(tmp_path):
     async with ApiServer(streams_lists=False) as api:
         cluster = Cluster(api, tmp_path)
-        cluster.create(node("n1"), pod("p1"))
+        cluster.create(node_manifest("n1"), pod("p1"))
         async with cluster.scheduler():
             cluster.create(pod("p2"))
             await until(lambda: not cluster.waiting())

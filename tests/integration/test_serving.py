@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 
 from kscheduler.sandbox import User
-from tests.integration.cluster import node, pod, program
+from tests.integration.cluster import pod, program
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 from tests.kit.ports import free_port
 
@@ -113,7 +114,7 @@ class Port:
 )
 async def test_scheduling_goes_on_and_memory_stays_flat(cluster, attack):
     port = Port(free_port())
-    cluster.create(*(node(f"n{number}", pods="1000") for number in range(5)))
+    cluster.create(*(node_manifest(f"n{number}", pods="1000") for number in range(5)))
     async with program(arguments(cluster, port.number)) as daemon:
         await becomes_ready(port)
         sizes = []

@@ -4,7 +4,8 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from kscheduler.sandbox import VolumeControllers, default_storage_class
-from tests.integration.cluster import node, pod
+from tests.integration.cluster import pod
+from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
 
@@ -67,7 +68,7 @@ def claim_of(cluster, name):
 
 
 async def test_volumes_are_made_where_pods_go_and_keep_them_there(cluster):
-    cluster.create(default_storage_class(), *(node(name) for name in ("n1", "n2")))
+    cluster.create(default_storage_class(), *(node_manifest(name) for name in ("n1", "n2")))
     cluster.create(csi_node("n1", 5), csi_node("n2", 5))
     async with storage(cluster), cluster.scheduler():
         cluster.create(claim("c"), using("first", "c"))
@@ -83,7 +84,7 @@ async def test_volumes_are_made_where_pods_go_and_keep_them_there(cluster):
 
 async def test_local_volumes_decide_where_pods_go(cluster):
     local = default_storage_class("local") | {"provisioner": "kubernetes.io/no-provisioner"}
-    cluster.create(local, *(node(name) for name in ("n1", "n2", "n3")))
+    cluster.create(local, *(node_manifest(name) for name in ("n1", "n2", "n3")))
     cluster.create(local_volume("pv-2", "n2"), local_volume("pv-3", "n3"))
     async with storage(cluster), cluster.scheduler():
         cluster.create(*(claim(f"c{n}", storageClassName="local") for n in range(3)))
@@ -108,7 +109,7 @@ async def test_local_volumes_decide_where_pods_go(cluster):
 
 
 async def test_a_full_node_takes_a_pod_when_another_has_gone(cluster):
-    cluster.create(default_storage_class(), node("n1"), csi_node("n1", 2))
+    cluster.create(default_storage_class(), node_manifest("n1"), csi_node("n1", 2))
     async with storage(cluster), cluster.scheduler():
         cluster.create(*(claim(f"c{n}") for n in range(3)))
         cluster.create(*(using(f"p{n}", f"c{n}") for n in range(2)))
@@ -120,7 +121,7 @@ async def test_a_full_node_takes_a_pod_when_another_has_gone(cluster):
 
 
 async def test_ephemeral_volumes(cluster):
-    cluster.create(default_storage_class(), node("n1"))
+    cluster.create(default_storage_class(), node_manifest("n1"))
     template = {"spec": claim("x")["spec"]}
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]
     async with storage(cluster), cluster.scheduler():

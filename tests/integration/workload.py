@@ -6,7 +6,8 @@ Pods that a constraint or term selects carry it themselves, so that the final st
 import random
 from collections.abc import Iterator
 
-from tests.integration.cluster import Object, node, pod
+from tests.integration.cluster import Object, pod
+from tests.kit.manifests import node_manifest
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -25,7 +26,7 @@ def mixed_nodes(count: int, *, cpu: str = "4") -> Iterator[Object]:
             fields["taints"] = [DEDICATED]
         if number % 10 == 7:
             fields["unschedulable"] = True
-        yield node(f"n{number}", cpu=cpu, labels=labels, **fields)
+        yield node_manifest(f"n{number}", cpu=cpu, labels=labels, **fields)
 
 
 def mixed_pods(count: int, rng: random.Random, *, group: int = 8) -> Iterator[Object]:

@@ -16,6 +16,7 @@ from kscheduler.app import debugger
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.sandbox import ApiServer, User
+from tests.kit.manifests import node_manifest, pod_manifest
 from tests.kit.polling import until
 
 RECORDED = json.loads((Path(__file__).parent / "cases/log-lines.json").read_text())
@@ -78,18 +79,6 @@ def said():
     return lines.by_message
 
 
-def node(name):
-    room = {"cpu": "2", "memory": "8Gi", "pods": "20"}
-    status = {"capacity": room, "allocatable": room}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
-
-
-def pod(name, cpu, **spec):
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-    spec = {"containers": [container], **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-
-
 async def story():
     async with ApiServer(anonymous=SCHEDULER, disable_admission=["Priority"]) as api:
         options, _ = parse([f"--master={api.url}", "--secure-port=0", "-v=5"])
@@ -105,14 +94,14 @@ async def story():
 async def play(api):
     objects = api.objects
     for name in ("n1", "n2"):
-        objects.create(node(name))
+        objects.create(node_manifest(name, cpu="2", memory="8Gi", pods=20))
     for name in "abcd":
-        objects.create(pod(name, "1"))
+        objects.create(pod_manifest(name, cpu="1"))
     await until(lambda: len(placed(api)) == 4)
-    objects.create(pod("big", "8"))
-    objects.create(pod("gated", "1", schedulingGates=[{"name": "g"}]))
+    objects.create(pod_manifest("big", cpu="8"))
+    objects.create(pod_manifest("gated", cpu="1", schedulingGates=[{"name": "g"}]))
     await until(lambda: conditions(api, "big"))
-    objects.create(pod("high", "2", priority=1000))
+    objects.create(pod_manifest("high", cpu="2", priority=1000))
     await until(lambda: len(leaving(api)) == 2)
     # When one of its victims is gone, it is tried once more, and waits for the other.
     objects.delete("pods", leaving(api)[0], grace_period_seconds=0)

@@ -52,13 +52,13 @@ def test_errors_in_a_row_count_before_rejections(make_pod):
 
 
 def test_a_pod_never_tried_does_not_wait(make_pod):
-    assert not Backoff().waiting(failed(make_pod()), now=0.0)
+    assert not Backoff().is_backing_off(failed(make_pod()), now=0.0)
 
 
 def test_without_a_maximum_nobody_waits_and_the_remembered_expiry_stays(make_pod):
     pod = failed(make_pod(), rejections=3)
     pod.backoff_expiration = NOW + 7
-    assert not Backoff(1, 0).waiting(pod, NOW)
+    assert not Backoff(1, 0).is_backing_off(pod, NOW)
     assert pod.backoff_expiration == NOW + 7
     assert Backoff().expiry(pod) == NOW + 7
 
@@ -76,7 +76,7 @@ def test_a_wait_of_one_second_ends_with_the_second_it_ends_in(
 ):
     pod = failed(make_pod(), failed_at, rejections=1)
     backoff = Backoff(windows=windows)
-    assert [(now, backoff.waiting(pod, now)) for now, _ in released_at] == released_at
+    assert [(now, backoff.is_backing_off(pod, now)) for now, _ in released_at] == released_at
 
 
 @pytest.mark.parametrize(

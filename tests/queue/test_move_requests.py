@@ -12,8 +12,7 @@ from kscheduler.framework.cluster_event import (
     EventWithHint,
     Hint,
 )
-from kscheduler.queue import Backoff
-from kscheduler.queue import move_requests as moves
+from kscheduler.queue import Backoff, move_requests
 from kscheduler.queue.heap import PodHeap
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 
@@ -49,7 +48,7 @@ class Turns:
 
 @pytest.fixture
 def turns(monkeypatch):
-    monkeypatch.setattr(moves, "SLICE_PODS", 10)
+    monkeypatch.setattr(move_requests, "SLICE_PODS", 10)
     return Turns()
 
 
@@ -158,7 +157,7 @@ def test_a_pod_in_flight_hears_of_an_event_that_is_still_under_way(waiting, turn
 
 
 def test_too_many_moves_end_the_oldest_at_once(waiting, turns, monkeypatch):
-    monkeypatch.setattr(moves, "MAX_MOVES", 3)
+    monkeypatch.setattr(move_requests, "MAX_REQUESTS", 3)
     h, hint = waiting(30, Hint.SKIP)
     for number in range(6):
         h.queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, number, NOW + 5)

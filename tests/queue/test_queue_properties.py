@@ -167,7 +167,7 @@ def machine(make_pod, make_profile, make_harness, *, windows):
             hints = self.queue.hints
             if not hints.is_event_of_interest(event):
                 return False
-            waits_for = hints.interest(event).plugins
+            waits_for = hints.interested_in(event).plugins
             if queued.gated and not event.is_wildcard and queued.gating_plugin not in waits_for:
                 return False
             return (

@@ -169,7 +169,7 @@ def test_each_call_is_observed_with_its_answer(hints_of, waiting, observed):
 def test_which_registration_wants_which_event(hints_of, registered, incoming, want):
     hints = hints_of({"a": [(registered, queue)]})
     assert hints.is_event_of_interest(incoming) is want
-    assert hints.interest(incoming).rejectors == ((Rejector(PROFILE, "a"),) if want else ())
+    assert hints.interested_in(incoming).rejectors == ((Rejector(PROFILE, "a"),) if want else ())
 
 
 def test_a_wildcard_wakes_everyone_without_asking(hints_of, waiting):
@@ -196,7 +196,7 @@ def test_a_wildcard_for_one_pod_wakes_no_other(hints_of, waiting, make_pod):
 
 def test_hints_of_another_profile_are_not_asked(observed, waiting):
     hints = QueueingHints({"other": {"a": [EventWithHint(LABEL, queue)]}, PROFILE: {}}, observed)
-    assert hints.interest(LABEL).rejectors == (Rejector("other", "a"),)
+    assert hints.interested_in(LABEL).rejectors == (Rejector("other", "a"),)
     assert (
         hints.is_pod_worth_requeuing(waiting(by=["a"]), LABEL, None, None) is QueueingStrategy.SKIP
     )
@@ -215,7 +215,7 @@ def test_resources_are_the_union_of_what_plugins_registered(hints_of):
             "b": [(LABEL, queue), (ClusterEvent(PERSISTENT_VOLUME, Action.UPDATE), queue)],
         }
     )
-    assert hints.resources() == {
+    assert hints.registered_actions() == {
         NODE: Action.ADD | Action.UPDATE_NODE_LABEL,
         ASSIGNED_POD: Action.DELETE,
         UNSCHEDULED_POD: Action.DELETE,

@@ -4,6 +4,19 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 
+from tests.kit.manifests import node_manifest
+
+PODS = "/api/v1/namespaces/default/pods"
+NODES = "/api/v1/nodes"
+
+
+def new_node(name="n", **fields):
+    """A node as a kubelet registers it: the server says what is allocatable, nobody that it is
+    ready.
+    """
+    node = node_manifest(name, **fields)
+    return {**node, "status": {"capacity": node["status"]["capacity"]}}
+
 
 class Rest:
     """A client that answers with (status, decoded body)."""

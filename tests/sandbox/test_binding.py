@@ -3,7 +3,8 @@
 import pytest
 
 from kscheduler.sandbox import ApiServer
-from tests.sandbox.manifests import PODS, node_manifest, pod_manifest
+from tests.kit.manifests import pod_manifest
+from tests.sandbox.rest import PODS, new_node
 
 
 def binding(node="n1", name="p", **metadata):
@@ -50,7 +51,7 @@ async def test_binding_clears_the_nomination(rest, objects):
 
 async def test_a_pod_inherits_the_topology_of_its_node(rest, objects):
     zone = {"topology.kubernetes.io/zone": "z1", "rack": "r1"}
-    objects.create(node_manifest("n1", labels=zone))
+    objects.create(new_node("n1", labels=zone))
     objects.create(pod_manifest("p", labels={"app": "web"}))
     await rest.post(f"{PODS}/p/binding", binding(annotations={"by": "test"}))
     about = objects.get("pods", "p")["metadata"]
@@ -127,6 +128,6 @@ async def test_a_binding_needs_a_node(rest, objects, target, message):
 
 async def test_labels_are_not_copied_when_that_is_switched_off():
     server = ApiServer(disable_admission=["PodTopologyLabels"])
-    server.objects.create(node_manifest("n1", labels={"topology.kubernetes.io/zone": "z1"}))
+    server.objects.create(new_node("n1", labels={"topology.kubernetes.io/zone": "z1"}))
     server.objects.create(pod_manifest("p", nodeName="n1"))
     assert server.objects.get("pods", "p")["metadata"].get("labels") == {}

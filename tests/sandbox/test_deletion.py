@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
-from tests.sandbox.manifests import PODS, pod_manifest
+from tests.sandbox.rest import PODS
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 

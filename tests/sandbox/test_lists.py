@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.sandbox.manifests import NODES, PODS, node_manifest, pod_manifest
+from tests.kit.manifests import pod_manifest
+from tests.sandbox.rest import NODES, PODS, new_node
 
 
 @pytest.fixture
@@ -49,8 +50,8 @@ async def test_pods_are_selected_by(rest, objects, query, want):
 
 
 async def test_a_flag_that_is_absent_selects_as_false(rest, objects):
-    objects.create(node_manifest("open"))
-    objects.create(node_manifest("cordoned", unschedulable=True))
+    objects.create(new_node("open"))
+    objects.create(new_node("cordoned", unschedulable=True))
     _, body = await rest.get(NODES, params={"fieldSelector": "spec.unschedulable=false"})
     assert names(body) == ["open"]
 

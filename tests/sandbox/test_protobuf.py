@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.sandbox.rest.protobuf import KINDS, MESSAGES, ProtobufError, decode
-from tests.sandbox.manifests import PODS, pod_manifest
+from tests.kit.manifests import pod_manifest
+from tests.sandbox.rest import PODS
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 

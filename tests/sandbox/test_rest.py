@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from tests.sandbox.manifests import NODES, PODS, node_manifest, pod_manifest
+from tests.kit.manifests import pod_manifest
+from tests.sandbox.rest import NODES, PODS, new_node
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 MODIFIED = (
@@ -92,7 +93,7 @@ async def test_yaml_bodies_are_read(rest):
         ),
         pytest.param(
             PODS,
-            node_manifest("n"),
+            new_node("n"),
             (
                 400,
                 "BadRequest",
@@ -266,13 +267,13 @@ async def test_the_name_in_the_body_must_be_the_one_in_the_url(rest, objects):
 
 
 async def test_an_update_that_changes_nothing_keeps_the_version(rest, objects):
-    node = objects.create(node_manifest("n"))
+    node = objects.create(new_node("n"))
     code, again = await rest.put(f"{NODES}/n", dict(reversed(node.items())))
     assert (code, again) == (200, node)
 
 
 async def test_status_is_written_apart_from_the_rest(rest, objects):
-    node = objects.create(node_manifest("n"))
+    node = objects.create(new_node("n"))
     node["status"]["phase"] = "odd"
     node["spec"]["unschedulable"] = True
     _, after = await rest.put(f"{NODES}/n", node)

@@ -7,8 +7,9 @@ import pytest
 from aiohttp import web
 
 from kscheduler.sandbox import ApiServer
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
-from tests.sandbox.manifests import PODS, node_manifest, pod_manifest
+from tests.sandbox.rest import PODS, new_node
 
 
 async def test_an_outage_keeps_the_state_and_the_address(rest, server, objects):
@@ -135,7 +136,7 @@ async def test_a_slow_watcher_is_cut_and_the_others_are_not():
         answer = await session.get(server.url + "/api/v1/nodes", params={"watch": "true"})
         await until(lambda: server.open_watches == 1)
         for number in range(60):
-            server.objects.create(node_manifest(f"n{number}"))
+            server.objects.create(new_node(f"n{number}"))
         assert await answer.content.read() == b""
         assert server.objects.count("nodes") == 60
 

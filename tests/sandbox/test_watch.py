@@ -5,13 +5,14 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.sandbox.lists import parse_selection
 from kscheduler.sandbox.resources import BY_NAME
 from kscheduler.sandbox.rest.representation import plain
 from kscheduler.sandbox.rest.watch import Watcher
-from kscheduler.sandbox.selection import parse_selection
 from kscheduler.sandbox.store import Store
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
-from tests.sandbox.manifests import NODES, PODS, pod_manifest
+from tests.sandbox.rest import NODES, PODS
 
 CONFIG_MAPS = BY_NAME["configmaps"]
 ENDS = "k8s.io/initial-events-end"

@@ -179,7 +179,7 @@ _SIMPLE: dict[Any, GoType] = {str: STRING, bool: BOOL, bytes: Bytes(), Any: Raw(
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ActiveContext:
     """The context in use, with everything it points at."""
 
     cluster_name: str = ""
@@ -284,7 +284,7 @@ def _with_resolved_paths(parsed: Kubeconfig, folder: str) -> Kubeconfig:
     return msgspec.structs.replace(parsed, clusters=clusters, users=users)
 
 
-def choose(parsed: Kubeconfig) -> Chosen:
+def active_context(parsed: Kubeconfig) -> ActiveContext:
     context = next(
         (entry.context for entry in parsed.contexts if entry.name == parsed.current_context), None
     )
@@ -294,7 +294,7 @@ def choose(parsed: Kubeconfig) -> Chosen:
     context = context or Context()
     clusters = {entry.name: entry.cluster for entry in parsed.clusters}
     users = {entry.name: entry.user for entry in parsed.users}
-    return Chosen(
+    return ActiveContext(
         cluster_name=context.cluster,
         user_name=context.user,
         cluster=clusters.get(context.cluster, Cluster()),

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are: a kubeconfig file, --master, or the pod we run in.
+"""Address and credentials of the API server: from a kubeconfig, --master, or the pod's own volume.
 
 Mirrors client-go's clientcmd for one explicit file, with its texts and warnings. Differs: a user
 that stands there twice is named, but its secrets are not shown.
@@ -14,8 +14,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kscheduler import logs
-from kscheduler.client.clientcmd.kubeconfig import Chosen, Cluster, ExecEntry, User, choose, load
-from kscheduler.client.clientcmd.validation import check
+from kscheduler.client.clientcmd.kubeconfig import (
+    ActiveContext,
+    Cluster,
+    ExecEntry,
+    User,
+    active_context,
+    load,
+)
+from kscheduler.client.clientcmd.validation import validate
 from kscheduler.client.credentials import NOT_IN_VALUE, Exec, Identity, Impersonation
 from kscheduler.client.tls import TlsConfig, check_authority, make_context
 from kscheduler.errors import ConfigError
@@ -35,7 +42,7 @@ EXEC_API_VERSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class RestConfig:
-    """How to reach one API server; `server` is scheme, host and prefix, no slash at the end.
+    """client-go's rest.Config; `server` is scheme, host and prefix, no slash at the end.
 
     `problem` is why nobody can: reading a kubeconfig does not tell it, making a client does.
     """
@@ -75,12 +82,12 @@ def load_rest_config(
             log.text_warning(
                 f"error creating inClusterConfig, falling back to default config: {error}"
             )
-    chosen = choose(load(kubeconfig)) if kubeconfig else Chosen()
+    active = active_context(load(kubeconfig)) if kubeconfig else ActiveContext()
     if master:
-        cluster = msgspec.structs.replace(chosen.cluster, server=master, tls_server_name="")
-        chosen = replace(chosen, cluster=cluster)
-    check(chosen)
-    return _rest_config(chosen)
+        cluster = msgspec.structs.replace(active.cluster, server=master, tls_server_name="")
+        active = replace(active, cluster=cluster)
+    validate(active)
+    return _rest_config(active)
 
 
 def check_usable(config: RestConfig) -> None:
@@ -94,7 +101,7 @@ def check_usable(config: RestConfig) -> None:
 def in_cluster_config(
     environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT
 ) -> RestConfig:
-    """What a pod finds in its own environment and volume."""
+    """The configuration that a pod finds in its own environment and volume."""
     host = environ.get("KUBERNETES_SERVICE_HOST", "")
     port = environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
@@ -118,8 +125,8 @@ def in_cluster_config(
     )
 
 
-def _rest_config(chosen: Chosen) -> RestConfig:
-    cluster, user = chosen.cluster, chosen.user
+def _rest_config(active: ActiveContext) -> RestConfig:
+    cluster, user = active.cluster, active.user
     tls = TlsConfig(
         ca_file="" if cluster.certificate_authority_data else cluster.certificate_authority,
         ca_data=cluster.certificate_authority_data,
@@ -130,11 +137,19 @@ def _rest_config(chosen: Chosen) -> RestConfig:
         server = _server_url(cluster.server)
     except ConfigError as error:
         return RestConfig(cluster.server, problem=str(error))
-    config = RestConfig(server, proxy=cluster.proxy_url, problem=_impersonation_problem(user))
+    impersonation = Impersonation(
+        user.impersonate, user.impersonate_uid, user.impersonate_groups, user.impersonate_extra
+    )
+    problem = ""
+    for name, value in impersonation.headers():
+        if NOT_IN_VALUE.search(value):
+            problem = f"net/http: invalid header field value for {quote(name)}"
+            break
+    config = RestConfig(server, proxy=cluster.proxy_url, problem=problem)
     if not config.secure:
         # Credentials never travel in clear text: clientcmd does not even read them. Whom to act as
         # is none: without it we would have more rights than we were meant to have.
-        return replace(config, identity=Identity(impersonation=_impersonation(user)))
+        return replace(config, identity=Identity(impersonation=impersonation))
     tls = replace(
         tls,
         cert_file="" if user.client_certificate_data else user.client_certificate,
@@ -144,14 +159,18 @@ def _rest_config(chosen: Chosen) -> RestConfig:
     )
     if problem := _user_problem(user) or config.problem:
         return replace(config, tls=tls, problem=problem)
-    return replace(config, tls=tls, identity=_identity(user, cluster, server))
-
-
-def _impersonation_problem(user: User) -> str:
-    for name, value in _impersonation(user).headers():
-        if NOT_IN_VALUE.search(value):
-            return f"net/http: invalid header field value for {quote(name)}"
-    return ""
+    token = user.token
+    if not token and user.token_file:
+        token = files.read(user.token_file).decode(errors="replace")
+    identity = Identity(
+        token=token,
+        token_file=user.token_file,
+        username=user.username,
+        password=user.password,
+        exec=_exec(user.exec, cluster, server) if user.exec else None,
+        impersonation=impersonation,
+    )
+    return replace(config, tls=tls, identity=identity)
 
 
 def _user_problem(user: User) -> str:
@@ -162,26 +181,6 @@ def _user_problem(user: User) -> str:
     if user.token_file and not user.token and not files.read(user.token_file).strip():
         return f"read empty token from file {quote(user.token_file)}"
     return ""
-
-
-def _identity(user: User, cluster: Cluster, server: str) -> Identity:
-    token = user.token
-    if not token and user.token_file:
-        token = files.read(user.token_file).decode(errors="replace")
-    return Identity(
-        token=token,
-        token_file=user.token_file,
-        username=user.username,
-        password=user.password,
-        exec=_exec(user.exec, cluster, server) if user.exec else None,
-        impersonation=_impersonation(user),
-    )
-
-
-def _impersonation(user: User) -> Impersonation:
-    return Impersonation(
-        user.impersonate, user.impersonate_uid, user.impersonate_groups, user.impersonate_extra
-    )
 
 
 def _exec(plugin: ExecEntry, cluster: Cluster, server: str) -> Exec:

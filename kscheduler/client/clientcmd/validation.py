@@ -1,8 +1,8 @@
-"""What can be wrong with the chosen part of a kubeconfig: all of it, in clientcmd's words."""
+"""Validation of a kubeconfig's current context: all problems at once, in clientcmd's words."""
 
 import os
 
-from kscheduler.client.clientcmd.kubeconfig import Chosen, Cluster, ExecEntry, User
+from kscheduler.client.clientcmd.kubeconfig import ActiveContext, Cluster, ExecEntry, User
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
 from kscheduler.gotext.strconv import quote
@@ -14,11 +14,11 @@ NO_CONFIGURATION = (
 NO_SERVER = "cluster has no server defined"
 
 
-def check(chosen: Chosen) -> None:
+def validate(active: ActiveContext) -> None:
     problems = [
-        *chosen.problems,
-        *_user_problems(chosen.user_name, chosen.user),
-        *_cluster_problems(chosen),
+        *active.problems,
+        *_user_problems(active.user_name, active.user),
+        *_cluster_problems(active),
     ]
     if problems == [NO_SERVER]:
         problems = [NO_CONFIGURATION]
@@ -28,9 +28,9 @@ def check(chosen: Chosen) -> None:
         raise ConfigError(f"invalid configuration: [{', '.join(problems)}]")
 
 
-def _cluster_problems(chosen: Chosen) -> list[str]:
-    name, cluster = chosen.cluster_name, chosen.cluster
-    if cluster == Cluster() and not chosen.has_cluster:
+def _cluster_problems(active: ActiveContext) -> list[str]:
+    name, cluster = active.cluster_name, active.cluster
+    if cluster == Cluster() and not active.has_cluster:
         return [NO_SERVER]
     problems = []
     if not cluster.server:

@@ -82,7 +82,7 @@ def reference_to(resource: Resource, item: ApiObject) -> ObjectReference:
 
 
 class _Note(NamedTuple):
-    """What `record` was told, and when."""
+    """Arguments of a call of `record`, and its time."""
 
     time_ns: int
     controller: str
@@ -137,7 +137,7 @@ class EventBroadcaster:
             self._dropped()
 
     def shutdown(self) -> None:
-        """From now on nothing is sent; what is under way is finished."""
+        """Send nothing from now on; requests under way are finished."""
         self._closed = True
 
     async def run(self) -> None:
@@ -151,7 +151,8 @@ class EventBroadcaster:
 
     async def _work(self, *, steady: bool) -> None:
         while True:
-            if not steady and self._is_in_the_way():
+            # Another event under way would delay bindings; notes that get lost would be worse.
+            if not steady and self._urgent() and self._notes.qsize() < self._notes.maxsize // 2:
                 await asyncio.sleep(ASIDE_SECONDS)
                 continue
             note = await self._notes.get()
@@ -160,12 +161,8 @@ class EventBroadcaster:
                 await self._persist_in_turn(event)
             self._notes.task_done()
 
-    def _is_in_the_way(self) -> bool:
-        """Whether another event under way would do harm; notes that get lost would do more."""
-        return self._urgent() and self._notes.qsize() < self._notes.maxsize // 2
-
     async def _persist_in_turn(self, event: Event) -> None:
-        """Once what was said before about the same object is settled."""
+        """Send an event once the ones before it about the same object are sent or refused."""
         regarding = event.regarding
         about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
         before, settled = self._latest.get(about), asyncio.Event()
@@ -293,15 +290,17 @@ def _ref(event: Event) -> logs.ObjectRef:
 
 
 def note_text(message: str) -> str:
-    return sprintf_without_arguments(_cut(message))
+    """The text of an event, as upstream's formatting leaves it.
 
-
-def _cut(message: str) -> str:
-    """At 1020 bytes; Go writes each byte of a character that was cut through as U+FFFD."""
+    The message is cut to what the API takes, then used as a printf format without arguments, so
+    that a percent sign comes out mangled. Both are visible to users and reproduced on purpose.
+    """
     data = message.encode(errors="replace")
-    if len(data) <= MAX_NOTE_BYTES:
-        return data.decode()
-    head = data[: MAX_NOTE_BYTES - len(_ELLIPSIS)]
-    whole = head.decode(errors="ignore")
-    torn = len(head) - len(whole.encode())
-    return whole + torn * "\ufffd" + _ELLIPSIS.decode()
+    text = data.decode()
+    if len(data) > MAX_NOTE_BYTES:
+        head = data[: MAX_NOTE_BYTES - len(_ELLIPSIS)]
+        whole = head.decode(errors="ignore")
+        # Go writes each byte of a character that was cut through as U+FFFD.
+        torn = len(head) - len(whole.encode())
+        text = whole + torn * "\ufffd" + _ELLIPSIS.decode()
+    return sprintf_without_arguments(text)

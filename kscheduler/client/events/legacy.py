@@ -1,4 +1,4 @@
-"""What is sent of core/v1 events: repetitions are counted, similar ones combined, floods dammed.
+"""Events of core/v1: repetitions are counted, similar ones combined, floods dammed.
 
 Mirrors client-go's EventCorrelator. Time is an argument.
 """
@@ -213,7 +213,7 @@ def core_event_body(event: CoreEvent) -> bytes:
 
 
 def core_event_patch(event: CoreEvent) -> bytes:
-    """What changes when an event told before happens again."""
+    """Fields that change when an event sent before happens again."""
     return msgspec.json.encode(
         {
             "count": event.count,
@@ -264,7 +264,7 @@ class LegacyBroadcaster:
             )
 
     def shutdown(self) -> None:
-        """From now on nothing is taken or sent."""
+        """Take and send nothing from now on."""
         self._closed = True
 
     async def drained(self) -> None:

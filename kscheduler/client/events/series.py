@@ -1,4 +1,4 @@
-"""Which events are repetitions of one another: the cache behind events.k8s.io/v1 recording.
+"""Series of repeated events: the cache behind events.k8s.io/v1 recording.
 
 The first of its kind is posted, the second turns it into a series, later ones only count. What
 counts as the same kind includes the object's resourceVersion, so a status write starts anew.
@@ -45,7 +45,7 @@ class Event(msgspec.Struct):
 
     @property
     def kind(self) -> Hashable:
-        """What must be equal for two events to be of one series; the note need not."""
+        """The parts that are equal in all events of a series; the note need not be."""
         return (
             self.type,
             self.action,
@@ -81,7 +81,7 @@ class SeriesCache:
         return len(self._events)
 
     def observe(self, event: Event, now_ns: int) -> Event | None:
-        """What to send because of this event, if anything: itself, or the series it starts."""
+        """The event to send, if any: this one, or the series that it starts."""
         known = self._events.pop(event.kind, None)
         if known is None:
             if len(self._events) >= self._capacity:
@@ -168,5 +168,5 @@ def event_body(event: Event) -> bytes:
 
 
 def series_patch(event: Event) -> bytes:
-    """What changes when an event becomes a series, or its series goes on."""
+    """Fields that change when an event becomes a series, or its series goes on."""
     return _encode({"series": event.series()})

@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
             await self._progress(idle_seconds)
 
     async def read(self, *, idle_seconds: float | None = None) -> bytes:
-        """What has come of the body since the last time; nothing at its end."""
+        """Bytes of the body that came since the last call; empty at its end."""
         response = self.response
         while not response.held_bytes and not response.complete:
             await self._progress(idle_seconds)

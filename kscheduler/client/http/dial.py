@@ -76,7 +76,7 @@ class ProxyRefusedError(Exception):
 
 
 class Route:
-    """How connections to one server are opened, and how requests name what they ask for there."""
+    """The way to one server: opens connections, and knows how request lines name their target."""
 
     def __init__(self, server: str, *, proxy: str = "", server_name: str = "") -> None:
         self._server = urlsplit(server)
@@ -94,14 +94,14 @@ class Route:
 
     @property
     def target_prefix(self) -> str:
-        """What a request line has before the path: a proxy that does not tunnel is told it all."""
+        """The part of a request line before the path: the whole server for a relaying proxy."""
         if self._is_relayed:
             return f"{self._server.scheme}://{self.host_header}{self._server.path}"
         return self._server.path
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """What requests carry because of the way they take."""
+        """Headers that requests need on this way."""
         return self._proxy_authorization() if self._is_relayed else []
 
     async def open(self, context: ssl.SSLContext | None) -> Connection:
@@ -110,7 +110,7 @@ class Route:
             raise ValueError(self._problem)
         opened = await self._dial(self._proxy or self._server)
         if self._has_socks:
-            await self._go_through_socks(opened)
+            await self._connect_through_socks(opened)
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(lambda: Connection(context), sock=opened)
         try:
@@ -150,7 +150,7 @@ class Route:
             is_proxy = hop is self._proxy
             raise DialError(host, _address(hop, port), error, is_proxy=is_proxy) from error
 
-    async def _go_through_socks(self, opened: socket.socket) -> None:
+    async def _connect_through_socks(self, opened: socket.socket) -> None:
         proxy, server = self._proxy, self._server
         assert proxy is not None
         port = server.port or PORTS[server.scheme]
@@ -159,7 +159,7 @@ class Route:
             login = unquote(proxy.username), unquote(proxy.password or "")
         try:
             async with asyncio.timeout(TUNNEL_SECONDS):
-                await go_through(opened, server.hostname or "", port, login)
+                await connect_through_socks(opened, server.hostname or "", port, login)
         except SocksError as error:
             opened.close()
             way = f"{_address(proxy, PORTS[proxy.scheme])}->{_address(server, port)}"
@@ -211,10 +211,10 @@ class SocksError(Exception):
     """The proxy does not let us through; the text is Go's."""
 
 
-async def go_through(
+async def connect_through_socks(
     proxy: socket.socket, host: str, port: int, login: tuple[str, str] | None
 ) -> None:
-    """Has the proxy connect this socket to a server, whose name the proxy looks up."""
+    """Make the proxy connect this socket to a server, whose name the proxy looks up."""
     methods = [NO_AUTHENTICATION] if login is None else [NO_AUTHENTICATION, PASSWORD]
     await _send(proxy, [VERSION, len(methods), *methods])
     version, method = await _receive(proxy, 2)

@@ -15,7 +15,7 @@ CLOSE_SECONDS = 1.0
 
 
 class ConnectionPool:
-    """At most `limit` exchanges at a time, each on a connection of its own; None means any number.
+    """Connections for at most `limit` exchanges at a time, one each; None means any number.
 
     The connection that was used last is used next: as many stay open as are needed.
     """
@@ -53,7 +53,7 @@ class ConnectionPool:
             await self._slots.acquire()
         try:
             while True:
-                connection = self._kept(context) or await self._opened(context)
+                connection = self._idle_connection(context) or await self._opened(context)
                 try:
                     if check is not None:
                         check()
@@ -80,7 +80,7 @@ class ConnectionPool:
             self._slots.release()
 
     async def close(self) -> None:
-        """Ends what is under way, too. What is asked later opens connections anew."""
+        """Close all connections, exchanges under way included; later requests open new ones."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
@@ -90,7 +90,7 @@ class ConnectionPool:
         if self._open:
             await asyncio.wait([one.closed for one in self._open], timeout=CLOSE_SECONDS)
 
-    def _kept(self, context: ssl.SSLContext | None) -> Connection | None:
+    def _idle_connection(self, context: ssl.SSLContext | None) -> Connection | None:
         """The idle connection that was used last, if certificates have not changed since."""
         while self._idle:
             connection = self._idle.pop()
@@ -98,6 +98,12 @@ class ConnectionPool:
                 return connection
             connection.abort()
         return None
+
+    async def _opened(self, context: ssl.SSLContext | None) -> Connection:
+        connection = await self._route.open(context)
+        self._open.add(connection)
+        connection.closed.add_done_callback(lambda _: self._open.discard(connection))
+        return connection
 
     def _put_away(self, connection: Connection) -> None:
         if not connection.free:
@@ -108,12 +114,6 @@ class ConnectionPool:
         self._idle.append(connection)
         if self._sweep is None:
             self._sweep_later()
-
-    async def _opened(self, context: ssl.SSLContext | None) -> Connection:
-        connection = await self._route.open(context)
-        self._open.add(connection)
-        connection.closed.add_done_callback(lambda _: self._open.discard(connection))
-        return connection
 
     def _sweep_later(self) -> None:
         loop = asyncio.get_running_loop()

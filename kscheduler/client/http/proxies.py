@@ -1,4 +1,4 @@
-"""Which proxy the environment names for a server, by the rules of Go's httpproxy.
+"""The proxy that the environment names for a server, by the rules of Go's httpproxy.
 
 HTTP_PROXY and HTTPS_PROXY say which, NO_PROXY for whom not; in lower case they come first. Mirrors
 what client-go adds as well: CIDRs of an upper-case NO_PROXY count even beside a lower-case one.
@@ -135,7 +135,7 @@ def _address(text: str) -> Address | None:
 
 
 def _host_and_port(text: str) -> tuple[str, str] | None:
-    """As Go's net.SplitHostPort; None where that fails."""
+    """Host and port as Go's net.SplitHostPort splits them; None where that fails."""
     host, colon, port = text.rpartition(":")
     if text.startswith("["):
         host = host[1:-1] if host.endswith("]") else ""

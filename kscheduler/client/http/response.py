@@ -1,7 +1,6 @@
 """An HTTP/1.1 answer, understood while it comes in; nothing of sockets.
 
-Strict, because what a program does not understand it had better not guess at: an answer that breaks
-the rules costs its connection.
+Strict: an answer that breaks the rules is not guessed at, it costs its connection.
 """
 
 import re
@@ -30,7 +29,7 @@ _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 
 
 class MalformedResponseError(Exception):
-    """What came is no answer by the rules of HTTP/1.1."""
+    """Bytes that are no answer by the rules of HTTP/1.1."""
 
 
 class Response:
@@ -93,7 +92,7 @@ class Response:
             self._finish()
 
     def take(self) -> bytes:
-        """What has come of the body and was not taken before."""
+        """Bytes of the body that have come and were not taken before."""
         body = self._body
         data = body[0] if len(body) == 1 else b"".join(body)
         self._body, self.held_bytes = [], 0
@@ -127,7 +126,7 @@ class Response:
         return True
 
     def _check_unfinished_head(self) -> None:
-        """What can never become a head is refused now: nobody may wait for the rest of it."""
+        """Refuse bytes that can never become a head now, instead of waiting for their end."""
         head = self._unread[self._at :]
         like_http = head.startswith(_BEGINNING) or _BEGINNING.startswith(head)
         if not like_http or len(head) > MAX_HEAD_BYTES or b"\n\n" in head:
@@ -210,7 +209,7 @@ class Response:
         return False
 
     def _take_some(self) -> None:
-        """As much of what is left as has come goes to the body."""
+        """Move to the body as much of what is left of it as has come."""
         start, unread = self._at, self._unread
         end = min(start + self._left, len(unread))
         if start == end:

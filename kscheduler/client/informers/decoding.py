@@ -55,7 +55,7 @@ _decode_numbered = decoder_for(_Numbered)
 
 @dataclass(frozen=True, slots=True)
 class Shape(Generic[T]):
-    """How objects of one resource are decoded, and where their key and version are."""
+    """Functions that decode objects of one resource and find their key and version."""
 
     name: str
     decode: Callable[[Any], T]
@@ -73,7 +73,7 @@ def shape_of(struct: type[A], name: str) -> Shape[A]:
 
 
 def _sharing_decoder(struct: type[A]) -> Callable[[Json], A]:
-    """Whoever follows a collection keeps all of it, so its objects share what they repeat."""
+    """A decoder whose objects share equal parts: an informer keeps a whole collection."""
     decode, share = decoder_for(struct), sharing_of(struct)
     if share is None:
         return decode
@@ -141,7 +141,7 @@ class Lines:
         return [line for line in complete if line]
 
 
-def understand(line: bytes, shape: Shape[T]) -> Change[T]:
+def decode_change(line: bytes, shape: Shape[T]) -> Change[T]:
     """The change a line tells of; a DecodeError if it does not even tell of which object.
 
     An ERROR event is raised as the error it holds.
@@ -174,7 +174,7 @@ def _taken_apart(line: bytes) -> tuple[str, Json]:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """What is left of an object that could not be decoded; an empty key if it has no name."""
+    """Key and version of an object that could not be decoded; an empty key if it has no name."""
 
     key: str
     version: str
@@ -217,8 +217,8 @@ WRITTEN_BACK: Mapping[type[ApiObject], Wanted] = {
 }
 
 
-def keeping_whole(shape: Shape[Any], wanted: Wanted) -> Shape[Any]:
-    """The same shape; objects that are `wanted` carry their JSON."""
+def retaining_json(shape: Shape[Any], wanted: Wanted) -> Shape[Any]:
+    """A shape like this one, whose objects carry their JSON if they are `wanted`."""
     decode = shape.decode
 
     def decode_keeping(data: Json) -> Kept:
@@ -231,8 +231,8 @@ def keeping_whole(shape: Shape[Any], wanted: Wanted) -> Shape[Any]:
 
 
 def _passed_on(data: Json, item: Kept) -> bytes:
-    """Without kind and version, which upstream's objects do not know of themselves; and without the
-    managedFields of pods, which it drops on arrival, unlike those of nodes.
+    """An object's JSON as upstream would pass it on: without kind and version, which its objects do
+    not have, and without the managedFields of pods, which it drops on arrival, unlike nodes'.
     """
     members = _decode_members(data)
     members.pop("kind", None)

@@ -1,4 +1,4 @@
-"""A store that follows one collection, and the handlers that are told of every change in it.
+"""Informers: stores that mirror collections, with handlers for every change, and their factory.
 
 Mirrors client-go's shared informer. Differs: nothing queues up between store and handlers. They are
 called in the same step that changes the store, so what they read there is never ahead of them.
@@ -19,7 +19,7 @@ from kscheduler.client.informers.decoding import (
     WRITTEN_BACK,
     Shape,
     Wanted,
-    keeping_whole,
+    retaining_json,
     shape_of,
     untyped_shape,
 )
@@ -41,7 +41,7 @@ QUIET_TURNS = 3
 
 
 class Handler(Protocol[T_contra]):
-    """Who wants to know. A call that raises is told in the log and does not stop the others."""
+    """Callbacks for changes. A call that raises is logged and does not stop the others."""
 
     def on_add(self, item: T_contra, *, is_initial: bool) -> None:
         """`is_initial` while the first list is being delivered."""
@@ -134,34 +134,28 @@ class Informer(Generic[T]):
         """An object as it is now; one we have in this very version is no news."""
         old = self._store.get(key)
         if old is None:
-            self._add(key, item)
+            self._store[key] = item
+            self.generation += 1
+            for index in self._indexes.values():
+                index.add(key, item)
+            is_initial = not self._synced.is_set()
+            for registration in self._registrations:
+                self._call(
+                    registration, key, lambda handler: handler.on_add(item, is_initial=is_initial)
+                )
         elif self._shape.version(old) != self._shape.version(item):
-            self._update(key, old, item)
+            self._store[key] = item
+            self.generation += 1
+            for index in self._indexes.values():
+                index.discard(key, old)
+                index.add(key, item)
+            for registration in self._registrations:
+                self._call(registration, key, lambda handler: handler.on_update(old, item))
 
     def remove(self, key: str, item: T) -> None:
         """An object is gone, and this was its last state."""
         if key in self._store:
             self._delete(key, item, final_state_unknown=False)
-
-    def _add(self, key: str, item: T) -> None:
-        self._store[key] = item
-        self.generation += 1
-        for index in self._indexes.values():
-            index.add(key, item)
-        is_initial = not self._synced.is_set()
-        for registration in self._registrations:
-            self._call(
-                registration, key, lambda handler: handler.on_add(item, is_initial=is_initial)
-            )
-
-    def _update(self, key: str, old: T, new: T) -> None:
-        self._store[key] = new
-        self.generation += 1
-        for index in self._indexes.values():
-            index.discard(key, old)
-            index.add(key, new)
-        for registration in self._registrations:
-            self._call(registration, key, lambda handler: handler.on_update(old, new))
 
     def _delete(self, key: str, item: T, *, final_state_unknown: bool) -> None:
         old = self._store.pop(key)
@@ -249,8 +243,8 @@ class InformerFactory:
         shape = shape_of(resource.struct, f"*{resource.version}.{resource.kind}")
         wanted = self._keep.get(resource.struct)
         if wanted is not None:
-            shape = keeping_whole(shape, wanted)
-        return self._following(
+            shape = retaining_json(shape, wanted)
+        return self._informer_of(
             ListWatch(resource, shape, namespace, field_selector, label_selector)
         )
 
@@ -262,9 +256,9 @@ class InformerFactory:
             raise ConfigError(f'Incorrect event registration: "{name}" is not plural.version.group')
         plural, version, group = name.split(".", 2)
         resource = Resource(group, version, plural, plural, ApiObject)
-        return self._following(ListWatch(resource, untyped_shape(name)))
+        return self._informer_of(ListWatch(resource, untyped_shape(name)))
 
-    def _following(self, collection: ListWatch[Any]) -> Informer[Any]:
+    def _informer_of(self, collection: ListWatch[Any]) -> Informer[Any]:
         key = (
             collection.resource,
             collection.namespace,
@@ -276,19 +270,15 @@ class InformerFactory:
         pace = Pace(self._gate)
         informer: Informer[Any] = Informer(collection.shape, pace)
         self._informers[key] = informer
-        reflector = self._reflector(collection, informer, pace)
+        observer, resource = self._observer, collection.resource
+        observe_seconds = None if observer is None else observer.processing(resource)
+        reflector: Reflector[Any] = Reflector(
+            self._client, collection, informer, pace, observe_seconds=observe_seconds
+        )
+        if observer is not None:
+            observer.track_version(resource, lambda: reflector.version)
         self._waiting.append((f"reflector/{collection.resource.plural}", reflector))
         return informer
-
-    def _reflector(
-        self, collection: ListWatch[Any], informer: Informer[Any], pace: Pace
-    ) -> Reflector[Any]:
-        if self._observer is None:
-            return Reflector(self._client, collection, informer, pace)
-        took = self._observer.processing(collection.resource)
-        reflector: Reflector[Any] = Reflector(self._client, collection, informer, pace, took=took)
-        self._observer.following(collection.resource, lambda: reflector.version)
-        return reflector
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Starts every informer that has not been started yet."""
@@ -309,7 +299,7 @@ class InformerFactory:
     def hold(self) -> AbstractContextManager[None]:
         """`with factory.hold(): …` — nothing is delivered until the block ends.
 
-        Followers stop reading; what stays undelivered is bounded by their sockets, see `Gate`.
+        Reflectors stop reading; what stays undelivered is bounded by their sockets, see `Gate`.
         """
         return self._gate.hold()
 

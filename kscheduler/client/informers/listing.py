@@ -40,7 +40,7 @@ class ListError(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class ListWatch(Generic[T]):
-    """What to follow: a resource, in one namespace or all, narrowed by selectors."""
+    """A collection to list and watch: a resource in one namespace or all, narrowed by selectors."""
 
     resource: Resource
     shape: Shape[T]

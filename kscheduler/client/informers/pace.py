@@ -1,4 +1,4 @@
-"""When the one thread should let others run, and when deliveries must wait.
+"""Pauses of the informers: to let other tasks of the thread run, and to hold deliveries up.
 
 A burst of a thousand changes would otherwise hold up binds and health checks; and a cycle that
 waits for an extender must not see the cluster move meanwhile.
@@ -14,9 +14,9 @@ BUDGET_SECONDS = 0.004
 
 
 class Gate:
-    """Open, or held shut by whoever needs a still world.
+    """A gate for deliveries: open, or held shut by a cycle that needs an unmoving cluster.
 
-    Nothing queues up in memory behind a gate that is shut: followers stop reading, their sockets
+    Nothing queues up in memory behind a gate that is shut: reflectors stop reading, their sockets
     fill, and the server waits, or ends a watch that is then resumed where it stopped. A hold is
     therefore bounded by the pipe: at most one read buffer (512 KiB) per watch stays undelivered.
     """
@@ -47,7 +47,7 @@ class Gate:
 
 
 class Pace:
-    """One follower's rhythm: `due` is asked before each change, `rest` is awaited when it is.
+    """The budget of one reflector: `due` is asked before each change, `rest` is awaited when it is.
 
     After any other await, call `begin` before going on: the gate may have been shut meanwhile.
     """

@@ -29,7 +29,7 @@ from kscheduler.client.informers.decoding import (
     DELETED,
     Change,
     Lines,
-    understand,
+    decode_change,
 )
 from kscheduler.client.informers.listing import Lister, ListError, ListWatch
 from kscheduler.client.informers.pace import Pace
@@ -53,10 +53,10 @@ log = logs.logger(__name__)
 
 
 class Sink(Protocol[T]):
-    """Where a collection is mirrored to."""
+    """The store that a reflector keeps equal to a collection."""
 
     def get(self, key: str) -> T | None:
-        """What was put last under this key and not removed."""
+        """The object that was put last under this key and not removed."""
 
     async def replace(self, items: Mapping[str, T]) -> None:
         """The whole collection, by key, as it is now."""
@@ -73,7 +73,7 @@ class ShortWatchError(ApiError):
 
 
 class Reflector(Generic[T]):
-    """Follows one collection; `run` it as a task of its own."""
+    """Keeps a sink equal to one collection; `run` it as a task of its own."""
 
     def __init__(
         self,
@@ -84,9 +84,9 @@ class Reflector(Generic[T]):
         *,
         backoff: Backoff | None = None,
         idle_seconds: float = IDLE_SECONDS,
-        took: Callable[[float], None] = lambda _: None,
+        observe_seconds: Callable[[float], None] | None = None,
     ) -> None:
-        """`took` hears for how many seconds the sink was busy with each change."""
+        """`observe_seconds` is called with the time that the sink took for each change."""
         self._client = client
         self._collection = collection
         self._shape = collection.shape
@@ -94,7 +94,7 @@ class Reflector(Generic[T]):
         self._pace = pace
         self._backoff = backoff or Backoff()
         self._idle_seconds = idle_seconds
-        self._took = took
+        self._observe_seconds = observe_seconds or (lambda _: None)
         # The version up to which the sink has seen everything, unless the server has forgotten it.
         self._version = ""
         self._version_unavailable = False
@@ -105,17 +105,17 @@ class Reflector(Generic[T]):
         return self._version
 
     async def run(self) -> None:
-        """Never returns; every failure is told and tried again."""
-        told = {"type": self._shape.name, "reflector": REFLECTOR}
+        """Never returns; every failure is logged and tried again."""
+        about = {"type": self._shape.name, "reflector": REFLECTOR}
         resync = {"resyncPeriod": "0s", "reflector": REFLECTOR}
         log.v(3).info("Starting reflector", type=self._shape.name, **resync)
         try:
             while True:
-                log.v(3).info("Listing and watching", **told)
+                log.v(3).info("Listing and watching", **about)
                 try:
                     await self._list_and_watch()
                 except ApiError as error:
-                    self._tell(error)
+                    self._log_failure(error)
                 await self._back_off()
         finally:
             log.v(3).info("Stopping reflector", type=self._shape.name, **resync)
@@ -127,7 +127,7 @@ class Reflector(Generic[T]):
                 await self._list()
             log.v(2).info("Caches populated", type=self._shape.name, reflector=REFLECTOR)
             if changes is not None:
-                await self._follow(changes)
+                await self._apply(changes)
         while True:
             await self._watch()
 
@@ -137,7 +137,7 @@ class Reflector(Generic[T]):
         query = self._watch_query(resourceVersion=self._version)
         try:
             async with aclosing(self._changes(query)) as changes:
-                count = await self._follow(changes)
+                count = await self._apply(changes)
         except (ConnectionRefused, TooManyRequests) as error:
             log.v(4).info("Watch failed - backing off", type=self._shape.name, err=str(error))
             await self._back_off()
@@ -149,9 +149,9 @@ class Reflector(Generic[T]):
             )
         log.v(4).info("Watch close", type=self._shape.name, totalItems=count)
 
-    async def _follow(self, changes: AsyncGenerator[Change[T], None]) -> int:
+    async def _apply(self, changes: AsyncGenerator[Change[T], None]) -> int:
         """Applies changes until there are no more; returns how many there were."""
-        sink, key_of, took = self._sink, self._shape.key, self._took
+        sink, key_of, observe = self._sink, self._shape.key, self._observe_seconds
         count = 0
         async for change in changes:
             count += 1
@@ -164,12 +164,12 @@ class Reflector(Generic[T]):
                     sink.remove(key_of(item), item)
                 else:
                     sink.put(key_of(item), item)
-                took(time.perf_counter() - started)
+                observe(time.perf_counter() - started)
             self._version = change.version or self._version
         return count
 
     async def _changes(self, query: Mapping[str, str]) -> AsyncGenerator[Change[T], None]:
-        """What one watch tells, at a pace that lets others live; a broken connection ends it."""
+        """Changes of one watch, with pauses for other tasks; a broken connection ends it."""
         lines, pace = Lines(), self._pace
         where = self._collection
         try:
@@ -181,7 +181,7 @@ class Reflector(Generic[T]):
                     for line in lines.feed(chunk):
                         if pace.due():
                             await pace.rest()
-                        yield understand(line, self._shape)
+                        yield decode_change(line, self._shape)
         except (ConnectionReset, DeadlineExceeded) as error:
             log.v(1).info("Watch closed with unexpected EOF", type=self._shape.name, err=str(error))
         except DecodeError as error:
@@ -283,7 +283,7 @@ class Reflector(Generic[T]):
     async def _back_off(self) -> None:
         await asyncio.sleep(self._backoff.next(time.monotonic()))
 
-    def _tell(self, error: ApiError) -> None:
+    def _log_failure(self, error: ApiError) -> None:
         kind = self._shape.name
         if is_expired(error):
             log.v(4).info("Watch closed", type=kind, err=str(error))

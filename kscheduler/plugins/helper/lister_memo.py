@@ -1,4 +1,4 @@
-"""What follows from all objects of a kind, worked out again only when one of them changed.
+"""Answers that follow from all objects of a kind, worked out again only when one has changed.
 
 A lister that counts its changes is asked for its count. Otherwise objects are compared: they are
 immutable and replaced when they change, so a list of the very same ones means the same as before.
@@ -46,7 +46,7 @@ class ListerMemo(Generic[T, K, V]):
         return self._answers.get(question)
 
     def put(self, question: K, answer: V, cost: int) -> V:
-        """`cost`: what both take, in bytes."""
+        """`cost`: bytes of question and answer."""
         self._answers.put(question, answer, cost)
         return answer
 
@@ -64,7 +64,7 @@ class _Kept(Generic[T, V]):
 
 
 class NamespaceMemo(Generic[T, K, V]):
-    """The like about the objects of one namespace; those of others do not matter and cost nothing.
+    """Answers about the objects of one namespace; objects of others do not matter.
 
     A change in another namespace costs a comparison of the namespace's objects with those that the
     answers come from.
@@ -83,7 +83,7 @@ class NamespaceMemo(Generic[T, K, V]):
         self.caches = (self._objects, self._answers)
 
     def objects(self, namespace: str) -> tuple[T, ...]:
-        """The same tuple as long as nothing changes."""
+        """Objects of the namespace, in the very same tuple as long as none changes."""
         generation = self._lister.generation
         as_of, known = self._objects.get(namespace) or (None, ())
         if generation is not None and generation == as_of:
@@ -108,7 +108,7 @@ class NamespaceMemo(Generic[T, K, V]):
         return kept.answer
 
     def put(self, namespace: str, question: K, answer: V, cost: int) -> V:
-        """`cost`: what question and answer take, in bytes."""
+        """`cost`: bytes of question and answer."""
         come_from = self.objects(namespace)
         kept = _Kept(answer, come_from, self._lister.generation)
         self._answers.put((namespace, question), kept, cost)

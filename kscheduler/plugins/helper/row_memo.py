@@ -35,7 +35,7 @@ class _Kept:
 
 
 class RowMemo(Generic[Q]):
-    """What an answer depends on beyond its row must be in the question.
+    """Answers by row; all that they depend on beyond the row must be in the question.
 
     `of_nodes` answers for any nodes it is shown, in an array of its own. `of_row` answers the same
     for one row of a whole table, or None where the row is too unusual for it.
@@ -57,7 +57,7 @@ class RowMemo(Generic[Q]):
         return answers.copy() if nodes.whole is nodes else answers
 
     def look(self, question: Q, nodes: Nodes) -> Answers:
-        """The same to be read at once: it may change with the next question."""
+        """The answers, to be read at once: the array may change with the next question."""
         changed = nodes.changed_rows
         if changed is None:
             return self._of_nodes(question, nodes)

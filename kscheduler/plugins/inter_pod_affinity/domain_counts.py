@@ -121,8 +121,8 @@ class DomainCounts:
         """Nodes that have the label of every key, whether there are pods or not."""
         found = np.ones(len(nodes), np.bool_)
         for domains, _ in self._by_key.values():
-            if not domains.reach_all:
-                found &= ~domains.outside(nodes)
+            if not domains.on_all_nodes:
+                found &= ~domains.without_label(nodes)
         return found
 
     def _in_domain(self, key: str, domains: Domains, totals: Totals, nodes: Nodes) -> Mask:
@@ -132,7 +132,7 @@ class DomainCounts:
             here = (totals > 0).take(domains.at(nodes))
         else:
             here = totals.take(domains.at(nodes)) + self._changes_at(key, nodes) > 0
-        return here if domains.unlabelled is None else here & ~domains.outside(nodes)
+        return here if domains.unlabelled is None else here & ~domains.without_label(nodes)
 
     def _changes_at(self, key: str, nodes: Nodes) -> Totals | float:
         changes = self._by_row.get(key)

@@ -39,7 +39,7 @@ class PreScoreState:
                 continue
             domains = topology.domains(nodes, key)
             scores = domains.totals(counts)
-            counted = domains.reach_all or bool(np.count_nonzero(scores))
+            counted = domains.on_all_nodes or bool(np.count_nonzero(scores))
             self.has_scores = self.has_scores or counted
             if weight != 1:
                 scores *= weight

@@ -53,7 +53,7 @@ _Canonical = list[tuple[str, str, list[str]]]
 
 
 class Preferred(NamedTuple):
-    """What the pod would like."""
+    """The pod's preferred terms."""
 
     terms: PreferredTerms
 

@@ -74,8 +74,8 @@ class LabelledNodes:
         else:
             for key in keys:
                 domains = topology.domains(nodes, key)
-                if not domains.reach_all:
-                    mask &= ~domains.outside(nodes)
+                if not domains.on_all_nodes:
+                    mask &= ~domains.without_label(nodes)
         self.mask = mask
         # Whether every node has them.
         self.everyone = bool((mask == nodes.valid).all())

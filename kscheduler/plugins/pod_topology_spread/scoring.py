@@ -45,7 +45,11 @@ class PreScoreState:
         self._spread = topology.spread_of(
             nodes, pod, constraints, require_all_labels=require_all_labels
         )
-        self._ignored = self._lacking_a_label() if require_all_labels else None
+        # [nodes], those that lack the label of some constraint; None if there are none.
+        self._ignored: Mask | None = None
+        if require_all_labels and not self._spread.labelled.everyone:
+            lacking = ~self._spread.labelled.mask.take(nodes.rows)
+            self._ignored = lacking if np.count_nonzero(lacking) else None
         # Where no node is scored, there is nothing to add up.
         if self._ignored is not None and self._ignored.all():
             constraints = ()
@@ -74,50 +78,30 @@ class PreScoreState:
             normalized[ignored] = 0
         return normalized
 
-    def _lacking_a_label(self) -> Mask | None:
-        """The nodes that lack the label of some constraint; None if there are none."""
-        labelled = self._spread.labelled
-        if labelled.everyone:
-            return None
-        lacking = ~labelled.mask.take(self._nodes.rows)
-        return lacking if np.count_nonzero(lacking) else None
-
     def _share(self, constraint: Constraint) -> Shares:
+        nodes, topology = self._nodes, self._topology
+        counts = matching(constraint.selector, self._pod.namespace, nodes)
+        scored = slice(None) if self._ignored is None else ~self._ignored
         if constraint.topology_key == HOSTNAME:
-            return self._share_by_node(constraint)
-        return self._share_by_domain(constraint)
-
-    def _share_by_node(self, constraint: Constraint) -> Shares:
-        """Each node is a domain of its own, whatever its label says."""
-        nodes = self._nodes
-        size = len(nodes)
-        if self._ignored is not None:
-            size -= int(np.count_nonzero(self._ignored))
-        counts = matching(constraint.selector, self._pod.namespace, nodes).take(nodes.rows)
-        share = np.multiply(counts, log(size + 2), dtype=np.float64)
-        share += float(constraint.max_skew - 1)
-        domains = self._topology.domains(nodes, HOSTNAME)
-        if not domains.reach_all:
-            share[domains.outside(nodes)] = 0.0
-        return share
-
-    def _share_by_domain(self, constraint: Constraint) -> Shares:
-        nodes, pod = self._nodes, self._pod
+            # Each node is a domain of its own, whatever its label says.
+            size = len(nodes.rows[scored])
+            share = np.multiply(counts.take(nodes.rows), log(size + 2), dtype=np.float64)
+            share += float(constraint.max_skew - 1)
+            domains = topology.domains(nodes, HOSTNAME)
+            if not domains.on_all_nodes:
+                share[domains.without_label(nodes)] = 0.0
+            return share
         spread = self._spread.domains(constraint)
-        counts = matching(constraint.selector, pod.namespace, nodes)
         places = spread.places.take(nodes.rows)
-        by_domain = spread.totals(counts) * log(self._distinct(places, spread.domains.width) + 2)
+        # The number of domains that the scored nodes are in.
+        seen = np.zeros(spread.domains.width + 1, np.bool_)
+        seen[places[scored]] = True
+        by_domain = spread.totals(counts) * log(int(np.count_nonzero(seen)) + 2)
         by_domain += float(constraint.max_skew - 1)
         by_domain[-1] = 0.0
         if spread.places is spread.domains.of_row:
             return by_domain.take(places)
         return by_domain.take(spread.domains.at(nodes))
-
-    def _distinct(self, places: NDArray[np.intp], width: int) -> int:
-        """How many domains the nodes that are scored are in."""
-        seen = np.zeros(width + 1, np.bool_)
-        seen[places if self._ignored is None else places[~self._ignored]] = True
-        return int(np.count_nonzero(seen))
 
 
 def rounded(numbers: Shares) -> Scores:

@@ -181,7 +181,7 @@ class VolumeBinder:
         return assumed
 
     def revert_assumed_pod_volumes(self, assumed: AssumedPodVolumes) -> None:
-        """What was written stays assumed until the API server reports it."""
+        """Undo what was assumed; what was written stays assumed until the API server reports it."""
         for binding in assumed.static_bindings:
             if not binding.is_written:
                 self._volumes.restore(binding.volume)

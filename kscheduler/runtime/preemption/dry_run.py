@@ -193,7 +193,7 @@ class DryRun:
         suitable: Mask,
         updates: Sequence[UpdatePods],
     ) -> Mask:
-        """Which of the evicted pods cannot be reprieved, on rows that suit without any of them.
+        """Evicted pods that cannot be reprieved, on rows that suit without any of them.
 
         `suitable` is [rows of `evicted`], the answer [pods of `evicted`]. Round i adds the
         i-th potential victim of every row that has one: as many rounds as the fullest node has.
@@ -265,7 +265,7 @@ class DryRun:
 
 
 def _among(rows: Rows, some: Rows, size: int) -> Mask:
-    """Which of these rows, all below `size`, are among some others; [rows]."""
+    """Mask of the rows, all below `size`, that are among some others."""
     marked = np.zeros(size, np.bool_)
     marked[some] = True
     return marked.take(rows)

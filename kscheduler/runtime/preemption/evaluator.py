@@ -6,7 +6,7 @@ Nothing is evicted here; see `executor`.
 
 Mirrors the Evaluator of pkg/scheduler/framework/preemption without pod groups.
 Differs: among equally good candidates the first by name is taken, not a random one; a pod that was
-replaced by another of its name preempts nobody; a pod whose victims are going preempts no others
+replaced by another of its name preempts no pods; a pod whose victims are going preempts no others
 even if its own nomination has not come back from the API server yet.
 """
 
@@ -62,7 +62,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class NoCandidate:
-    """Why nobody is evicted; `nominated_node` as in PostFilterResult."""
+    """Why no pod is evicted; `nominated_node` as in PostFilterResult."""
 
     status: Status
     nominated_node: str | None = None

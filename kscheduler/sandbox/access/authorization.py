@@ -12,7 +12,7 @@ from typing import Any
 
 from kscheduler.sandbox import status
 from kscheduler.sandbox.access.users import MASTERS, User, Users
-from kscheduler.sandbox.resources import Resource
+from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.store import Object, Store
 
 _GROUP = "rbac.authorization.k8s.io"

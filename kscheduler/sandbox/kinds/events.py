@@ -5,8 +5,9 @@ from __future__ import annotations
 from kscheduler.api.validation import label_key_errors
 from kscheduler.sandbox import fields
 from kscheduler.sandbox.fields import FieldError
+from kscheduler.sandbox.kinds.printers import Column, at, event_object, last_seen
+from kscheduler.sandbox.kinds.resource import Resource, Strategy
 from kscheduler.sandbox.store import Object
-from kscheduler.sandbox.strategy import Strategy
 
 # events.k8s.io/v1 name -> core/v1 name; fields not listed are called the same in both.
 _CORE_NAMES = {
@@ -55,7 +56,7 @@ def _renamed(event: Object, names: dict[str, str]) -> Object:
 
 
 def strict_errors(event: Object) -> list[FieldError]:
-    """What events.k8s.io/v1 asks of a new event, given in core form."""
+    """Rules of events.k8s.io/v1 for a new event, given in core form."""
     errors = series_errors(event)
     if not event.get("eventTime"):
         errors.append(fields.required("eventTime"))
@@ -69,7 +70,7 @@ def strict_errors(event: Object) -> list[FieldError]:
 
 
 def change_errors(event: Object, old: Object) -> list[FieldError]:
-    """What events.k8s.io/v1 asks of a changed event, both given in core form."""
+    """Rules of events.k8s.io/v1 for a changed event, both given in core form."""
     errors = series_errors(event)
     for name in _IMMUTABLE:
         if event.get(name) != old.get(name):
@@ -89,33 +90,86 @@ def series_errors(event: Object) -> list[FieldError]:
     return errors
 
 
-def _default(event: Object) -> None:
-    for name in ("firstTimestamp", "lastTimestamp", "eventTime"):
-        event.setdefault(name, None)
-    event.setdefault("source", {})
-    event.setdefault("reportingComponent", "")
-    event.setdefault("reportingInstance", "")
+class _EventStrategy(Strategy):
+    def default(self, event: Object) -> None:
+        for name in ("firstTimestamp", "lastTimestamp", "eventTime"):
+            event.setdefault(name, None)
+        event.setdefault("source", {})
+        event.setdefault("reportingComponent", "")
+        event.setdefault("reportingInstance", "")
+
+    def validate(self, event: Object) -> list[FieldError]:
+        namespace = event["metadata"].get("namespace", "")
+        involved = (event.get("involvedObject") or {}).get("namespace", "")
+        mismatch = fields.invalid(
+            "involvedObject.namespace", involved, "does not match event.namespace"
+        )
+        if not event.get("eventTime"):
+            agrees = namespace == involved if involved else namespace in ("", "default")
+            return [] if agrees else [mismatch]
+        errors = [] if involved or namespace in ("default", "kube-system") else [mismatch]
+        errors += [fields.required(name) for name in _REQUIRED if not event.get(name)]
+        errors += [
+            fields.invalid("reportingComponent", event["reportingComponent"], why)
+            for why in label_key_errors(event["reportingComponent"])
+        ]
+        for name, limit in _LIMITS.items():
+            if len((event.get(name) or "").encode()) > limit:
+                errors.append(fields.invalid(name, "", f"can have at most {limit} characters"))
+        return errors
 
 
-def _errors(event: Object) -> list[FieldError]:
-    namespace = event["metadata"].get("namespace", "")
-    involved = (event.get("involvedObject") or {}).get("namespace", "")
-    mismatch = fields.invalid(
-        "involvedObject.namespace", involved, "does not match event.namespace"
-    )
-    if not event.get("eventTime"):
-        agrees = namespace == involved if involved else namespace in ("", "default")
-        return [] if agrees else [mismatch]
-    errors = [] if involved or namespace in ("default", "kube-system") else [mismatch]
-    errors += [fields.required(name) for name in _REQUIRED if not event.get(name)]
-    errors += [
-        fields.invalid("reportingComponent", event["reportingComponent"], why)
-        for why in label_key_errors(event["reportingComponent"])
-    ]
-    for name, limit in _LIMITS.items():
-        if len((event.get(name) or "").encode()) > limit:
-            errors.append(fields.invalid(name, "", f"can have at most {limit} characters"))
-    return errors
-
-
-STRATEGY = Strategy(default=_default, validate=_errors)
+_CORE_LABELS = (
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "type",
+)
+_COLUMNS = (
+    Column("Last Seen", last_seen),
+    Column("Type", at("type")),
+    Column("Reason", at("reason")),
+    Column("Object", event_object),
+    Column("Source", at("reportingComponent"), wide=True),
+    Column("Message", at("message")),
+    Column("Name", lambda item: item["metadata"]["name"], format="name", wide=True),
+)
+RESOURCES = (
+    Resource(
+        "",
+        "v1",
+        "events",
+        "Event",
+        short_names=("ev",),
+        field_labels={name: name for name in _CORE_LABELS} | {"source": "source.component"},
+        creates_on_update=True,
+        strategy=_EventStrategy(),
+        columns=_COLUMNS,
+    ),
+    Resource(
+        "events.k8s.io",
+        "v1",
+        "events",
+        "Event",
+        short_names=("ev",),
+        field_labels={
+            "reason": "reason",
+            "type": "type",
+            "reportingController": "reportingComponent",
+            "regarding.kind": "involvedObject.kind",
+            "regarding.namespace": "involvedObject.namespace",
+            "regarding.name": "involvedObject.name",
+            "regarding.uid": "involvedObject.uid",
+        },
+        creates_on_update=True,
+        shows="events",
+        strategy=_EventStrategy(),
+        columns=_COLUMNS,
+    ),
+)

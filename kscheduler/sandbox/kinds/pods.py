@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
-from kscheduler.api.quantity import Amount, parse
+from kscheduler.api.quantity import Amount, nano_value, parse
 from kscheduler.api.resource_names import is_pod_level
-from kscheduler.sandbox.kinds.conditions import set_condition
-from kscheduler.sandbox.kinds.pod_defaults import default_pod
-from kscheduler.sandbox.kinds.pod_updates import status_errors, update_errors
-from kscheduler.sandbox.kinds.pod_validation import pod_errors
-from kscheduler.sandbox.kinds.qos import qos_class
+from kscheduler.sandbox.fields import FieldError
+from kscheduler.sandbox.kinds.merging import (
+    ATOMIC,
+    CONDITIONS,
+    Field,
+    Shape,
+    keyed,
+    keyed_for_apply,
+)
+from kscheduler.sandbox.kinds.pod_validation import pod_errors, pod_status_errors, pod_update_errors
+from kscheduler.sandbox.kinds.printers import (
+    AGE,
+    NAME,
+    NONE,
+    Column,
+    at,
+    pod_ip,
+    pod_status,
+    readiness_gates,
+    ready_containers,
+    restarts,
+)
+from kscheduler.sandbox.kinds.quantities import canonicalise, canonicalise_requirements
+from kscheduler.sandbox.kinds.resource import STATUS, Resource, Strategy, Subresource
+from kscheduler.sandbox.kinds.storage import default_claim_spec
+from kscheduler.sandbox.metadata import set_condition
 from kscheduler.sandbox.store import Object
-from kscheduler.sandbox.strategy import Strategy
 
 _SPEC_AFFINITIES = ("podAffinity", "podAntiAffinity")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -24,21 +45,6 @@ _KEPT_STATUSES = (
     "qosClass",
     "observedGeneration",
 )
-
-
-def _prepare_create(pod: Object) -> None:
-    spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
-    if spec.get("schedulingGates"):
-        set_condition(
-            pod["status"],
-            "PodScheduled",
-            "False",
-            reason="SchedulingGated",
-            message="Scheduling is blocked due to non-empty scheduling gates",
-        )
-    _merge_label_keys(spec, labels)
-    _default_pod_level_requests(spec)
-    pod["status"]["qosClass"] = qos_class(spec)
 
 
 def _merge_label_keys(spec: dict[str, Any], labels: dict[str, str]) -> None:
@@ -101,39 +107,6 @@ def _add(total: dict[str, Amount], container: dict[str, Any]) -> None:
         total[name] = total.get(name, Amount(0)) + parse(quantity)
 
 
-def _prepare_status(pod: Object, old: Object) -> None:
-    state, before = pod.setdefault("status", {}), old.get("status") or {}
-    if "ownerReferences" in old["metadata"]:
-        pod["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
-    for name in _KEPT_STATUSES:
-        if name in before:
-            state.setdefault(name, before[name])
-    observed = {
-        one["type"]: one.get("observedGeneration") for one in before.get("conditions") or ()
-    }
-    for condition in state.get("conditions") or ():
-        condition.setdefault("lastProbeTime", None)
-        condition.setdefault("lastTransitionTime", None)
-        if observed.get(condition["type"]) and not condition.get("observedGeneration"):
-            condition["observedGeneration"] = observed[condition["type"]]
-    if address := state.get("podIP"):
-        if not any(one.get("ip") == address for one in state.get("podIPs") or ()):
-            state["podIPs"] = [{"ip": address}]
-    elif state.get("podIPs"):
-        state["podIP"] = state["podIPs"][0]["ip"]
-
-
-def _grace(pod: Object, seconds: int | None) -> int:
-    """Bound pods get their grace period; others have nothing to shut down."""
-    period = seconds
-    if period is None:
-        period = pod["spec"].get("terminationGracePeriodSeconds", 0)
-    finished = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-    if not pod["spec"].get("nodeName") or finished:
-        return 0
-    return 1 if period < 0 else period
-
-
 def _only_resources(pod: Object, old: Object) -> None:
     """pods/resize: nothing but the containers' and the pod's resources may change."""
     spec = pod["spec"]
@@ -161,14 +134,272 @@ def _named(item: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: item[name] for name in names if name in item}
 
 
-STRATEGY = Strategy(
-    default=default_pod,
-    prepare_create=_prepare_create,
-    prepare_status=_prepare_status,
-    validate=pod_errors,
-    validate_update=update_errors,
-    validate_status=status_errors,
-    grace=_grace,
-    initial_status=lambda: {"phase": "Pending"},
-    parts={"resize": _only_resources, "ephemeralcontainers": _only_ephemeral_containers},
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE_DEFAULTS = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+}
+_FILE_SOURCES = ("configMap", "secret", "downwardAPI", "projected")
+_FILE_MODE = 0o644
+
+
+def _canonicalise_status(status: dict[str, Any]) -> None:
+    """Resources that kubelets say pods and their containers have."""
+    lists = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    for part in (status, *(one for name in lists for one in status.get(name) or ())):
+        canonicalise(part.get("allocatedResources"))
+        canonicalise_requirements(part.get("resources"))
+
+
+def default_pod_spec(spec: dict[str, Any]) -> None:
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec["schedulerName"] = spec.get("schedulerName") or "default-scheduler"
+    canonicalise(spec.get("overhead"))
+    canonicalise_requirements(spec.get("resources"))
+    for container in containers(spec):
+        _default_container(container)
+    for container in spec.get("ephemeralContainers") or ():
+        canonicalise_requirements(container.get("resources"))
+    for volume in spec.get("volumes") or ():
+        _default_volume(volume)
+
+
+def containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Init containers first, as they run."""
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
+
+
+def _default_container(container: dict[str, Any]) -> None:
+    if not container.get("imagePullPolicy"):
+        latest = _image_tag(container.get("image", "")) == "latest"
+        container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    canonicalise_requirements(container.setdefault("resources", {}))
+    for port in container.get("ports") or ():
+        port["protocol"] = port.get("protocol") or "TCP"
+    for name in _PROBES:
+        if name in container:
+            _default_probe(container[name])
+
+
+def _image_tag(image: str) -> str:
+    last = image.split("@")[0].rsplit("/", 1)[-1]
+    _, colon, tag = last.partition(":")
+    if colon:
+        return tag
+    return "" if "@" in image else "latest"
+
+
+def _default_probe(probe: dict[str, Any]) -> None:
+    for name, value in _PROBE_DEFAULTS.items():
+        probe[name] = probe.get(name) or value
+    if http := probe.get("httpGet"):
+        http.setdefault("path", "/")
+        http.setdefault("scheme", "HTTP")
+
+
+def _default_volume(volume: dict[str, Any]) -> None:
+    if set(volume) <= {"name"}:
+        volume["emptyDir"] = {}
+    for name in _FILE_SOURCES:
+        if name in volume:
+            volume[name].setdefault("defaultMode", _FILE_MODE)
+    if template := (volume.get("ephemeral") or {}).get("volumeClaimTemplate"):
+        default_claim_spec(template.setdefault("spec", {}))
+
+
+def _default_requests(resources: dict[str, Any]) -> None:
+    if limits := resources.get("limits"):
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+
+
+_COMPUTE = ("cpu", "memory")
+
+
+def qos_class(spec: dict[str, Any]) -> str:
+    """Guaranteed, Burstable or BestEffort; figures of the pod itself outrank its containers'."""
+    pod_level = spec.get("resources") or {}
+    if pod_level.get("requests") or pod_level.get("limits"):
+        return _of(pod_level)
+    classes = {_of(container.get("resources") or {}) for container in containers(spec)}
+    return classes.pop() if len(classes) == 1 else "Burstable"
+
+
+def _of(resources: dict[str, Any]) -> str:
+    requests = resources.get("requests") or {}
+    limits = resources.get("limits") or {}
+    amounts = [
+        (nano_value(requests.get(name, "0")), nano_value(limits.get(name, "0")))
+        for name in _COMPUTE
+    ]
+    if not requests and not limits:
+        return "BestEffort"
+    if any(asked != limit for asked, limit in amounts):
+        return "Burstable"
+    set_ones = sum(asked > 0 for asked, _ in amounts)
+    return {0: "BestEffort", len(_COMPUTE): "Guaranteed"}.get(set_ones, "Burstable")
+
+
+class _PodStrategy(Strategy):
+    """Strategy of pods; templates in workloads only get `default_pod_spec`."""
+
+    parts: ClassVar = {"resize": _only_resources, "ephemeralcontainers": _only_ephemeral_containers}
+
+    def default(self, pod: Object) -> None:
+        """Fill in a pod; the requests-from-limits rule holds for pods only, not for templates."""
+        spec = pod.setdefault("spec", {})
+        default_pod_spec(spec)
+        spec.setdefault("enableServiceLinks", True)
+        if spec["terminationGracePeriodSeconds"] < 0:
+            spec["terminationGracePeriodSeconds"] = 1
+        for container in containers(spec):
+            _default_requests(container["resources"])
+            if spec.get("hostNetwork"):
+                for port in container.get("ports") or ():
+                    port["hostPort"] = port.get("hostPort") or port.get("containerPort")
+        _canonicalise_status(pod.get("status") or {})
+
+    def prepare_for_create(self, pod: Object) -> None:
+        spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
+        if spec.get("schedulingGates"):
+            set_condition(
+                pod["status"],
+                "PodScheduled",
+                "False",
+                reason="SchedulingGated",
+                message="Scheduling is blocked due to non-empty scheduling gates",
+            )
+        _merge_label_keys(spec, labels)
+        _default_pod_level_requests(spec)
+        pod["status"]["qosClass"] = qos_class(spec)
+
+    def prepare_for_status_update(self, pod: Object, old: Object) -> None:
+        state, before = pod.setdefault("status", {}), old.get("status") or {}
+        if "ownerReferences" in old["metadata"]:
+            pod["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
+        for name in _KEPT_STATUSES:
+            if name in before:
+                state.setdefault(name, before[name])
+        observed = {
+            one["type"]: one.get("observedGeneration") for one in before.get("conditions") or ()
+        }
+        for condition in state.get("conditions") or ():
+            condition.setdefault("lastProbeTime", None)
+            condition.setdefault("lastTransitionTime", None)
+            if observed.get(condition["type"]) and not condition.get("observedGeneration"):
+                condition["observedGeneration"] = observed[condition["type"]]
+        if address := state.get("podIP"):
+            if not any(one.get("ip") == address for one in state.get("podIPs") or ()):
+                state["podIPs"] = [{"ip": address}]
+        elif state.get("podIPs"):
+            state["podIP"] = state["podIPs"][0]["ip"]
+
+    def validate(self, pod: Object) -> list[FieldError]:
+        return pod_errors(pod)
+
+    def validate_update(self, pod: Object, old: Object) -> list[FieldError]:
+        return pod_update_errors(pod, old)
+
+    def validate_status_update(self, pod: Object, old: Object) -> list[FieldError]:
+        return pod_status_errors(pod, old)
+
+    def initial_status(self) -> Object:
+        return {"phase": "Pending"}
+
+    def grace_seconds(self, pod: Object, asked: int | None) -> int:
+        """Bound pods get their grace period; others have nothing to shut down."""
+        period = asked
+        if period is None:
+            period = pod["spec"].get("terminationGracePeriodSeconds", 0)
+        finished = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        if not pod["spec"].get("nodeName") or finished:
+            return 0
+        return 1 if period < 0 else period
+
+
+_FIELD_LABELS = (
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+)
+_CONTAINER: Shape = {
+    "env": keyed("name"),
+    "ports": keyed("containerPort", "protocol", protocol="TCP"),
+    "resources": Field("ResourceRequirements"),
+    "volumeDevices": keyed("devicePath"),
+    "volumeMounts": keyed("mountPath"),
+}
+RESOURCES = (
+    Resource(
+        "",
+        "v1",
+        "pods",
+        "Pod",
+        short_names=("po",),
+        categories=("all",),
+        subresources=(
+            Subresource("binding", ("create",), "Binding"),
+            Subresource("eviction", ("create",), "Eviction", "policy", "v1"),
+            Subresource("ephemeralcontainers"),
+            Subresource("resize"),
+            STATUS,
+        ),
+        field_labels={name: name for name in _FIELD_LABELS},
+        counts_generation=True,
+        returns_deleted=True,
+        strategy=_PodStrategy(),
+        columns=(
+            NAME,
+            Column("Ready", ready_containers),
+            Column("Status", pod_status),
+            Column("Restarts", restarts),
+            AGE,
+            Column("IP", pod_ip, wide=True),
+            Column("Node", at("spec.nodeName", NONE), wide=True),
+            Column("Nominated Node", at("status.nominatedNodeName", NONE), wide=True),
+            Column("Readiness Gates", readiness_gates, wide=True),
+        ),
+        merge={
+            "PodTemplateSpec": {"metadata": Field("ObjectMeta"), "spec": Field("PodSpec")},
+            "PodSpec": {
+                "containers": keyed("name", type="Container"),
+                "ephemeralContainers": keyed("name", type="EphemeralContainer"),
+                "evictionResponders": keyed("name"),
+                "hostAliases": keyed("ip"),
+                "imagePullSecrets": keyed("name"),
+                "initContainers": keyed("name", type="Container"),
+                "nodeSelector": ATOMIC,
+                "resourceClaims": keyed("name", retains_keys=True),
+                "resources": Field("ResourceRequirements"),
+                "schedulingGates": keyed("name"),
+                "topologySpreadConstraints": keyed("topologyKey", "whenUnsatisfiable"),
+                "volumes": keyed("name", retains_keys=True),
+            },
+            "Container": _CONTAINER,
+            "EphemeralContainer": _CONTAINER,
+            "ResourceRequirements": {"claims": keyed_for_apply("name")},
+            "PodStatus": CONDITIONS
+            | {
+                "hostIPs": Field(merge_key="ip"),
+                "nodeAllocatableResourceClaimStatuses": keyed("resourceClaimName"),
+                "podIPs": keyed("ip"),
+                "resourceClaimStatuses": keyed("name", retains_keys=True),
+            },
+        },
+    ),
+    Resource("", "v1", "bindings", "Binding", verbs=("create",)),
 )

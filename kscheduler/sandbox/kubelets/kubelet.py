@@ -14,10 +14,9 @@ from typing import Any
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.sandbox.deletion import DeleteOptions, delete
-from kscheduler.sandbox.kinds.conditions import set_condition
 from kscheduler.sandbox.kubelets.admission import NodeLoad, Refusal
 from kscheduler.sandbox.kubelets.nodes import RENEW_SECONDS, NodeLeases, NodeShape, node_manifest
-from kscheduler.sandbox.metadata import now
+from kscheduler.sandbox.metadata import now, set_condition
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import EVENTS, NODES, PODS
 from kscheduler.sandbox.store import Change, Key, Object, Stored

@@ -12,7 +12,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from kscheduler.sandbox.patching.shapes import LEAF, Field, Shape, shape_of
+from kscheduler.sandbox.kinds.merging import LEAF, Field, Shape
+from kscheduler.sandbox.patching.shapes import shape_of
 from kscheduler.sandbox.status import StatusError
 
 Json = Any

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kscheduler.sandbox.patching.shapes import LEAF, Field, Shape, shape_of
+from kscheduler.sandbox.kinds.merging import LEAF, Field, Shape
+from kscheduler.sandbox.patching.shapes import shape_of
 from kscheduler.sandbox.status import unprocessable
 
 Json = Any

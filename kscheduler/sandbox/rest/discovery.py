@@ -13,7 +13,8 @@ from typing import Any
 
 from aiohttp import web
 
-from kscheduler.sandbox.resources import RESOURCES, Resource
+from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.resources import RESOURCES
 from kscheduler.sandbox.rest import openapi
 from kscheduler.sandbox.rest.negotiation import aggregated_discovery_version
 from kscheduler.sandbox.rest.request import Exchange, json_answer, text_answer

@@ -18,14 +18,15 @@ from kscheduler.sandbox.binding import bind
 from kscheduler.sandbox.deletion import DeleteOptions, delete, parse_delete_options
 from kscheduler.sandbox.eviction import evict
 from kscheduler.sandbox.kinds import events
-from kscheduler.sandbox.lists import ListOptions, list_page, parse_list_options
+from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.lists import ListOptions, list_page, parse_list_options, parse_selection
 from kscheduler.sandbox.metadata import now
 from kscheduler.sandbox.patching.apply import apply_configuration
 from kscheduler.sandbox.patching.json_patch import json_patch, merge_patch
 from kscheduler.sandbox.patching.shapes import shape_of_kind
 from kscheduler.sandbox.patching.strategic import strategic_merge
 from kscheduler.sandbox.registry import Edit, Registry
-from kscheduler.sandbox.resources import EVENTS, PODS, Resource
+from kscheduler.sandbox.resources import EVENTS, PODS
 from kscheduler.sandbox.rest import negotiation
 from kscheduler.sandbox.rest.negotiation import decode_body, decode_object, representation
 from kscheduler.sandbox.rest.representation import Representation
@@ -33,7 +34,6 @@ from kscheduler.sandbox.rest.request import Exchange, RequestInfo, json_answer
 from kscheduler.sandbox.rest.schemas import model_name, unknown_fields
 from kscheduler.sandbox.rest.watch import Watch, Watches
 from kscheduler.sandbox.scale import scale_of, with_scale
-from kscheduler.sandbox.selection import parse_selection
 from kscheduler.sandbox.store import Object, Stored
 
 Answer = web.Response | Watch

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from kscheduler.sandbox import status
-from kscheduler.sandbox.resources import Resource
+from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.rest import protobuf
 from kscheduler.sandbox.rest.representation import Representation, as_table, metadata_only, plain
 from kscheduler.sandbox.status import StatusError

@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.sandbox.resources import RESOURCES, Resource
+from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.resources import RESOURCES
 from kscheduler.sandbox.rest import schemas
 from kscheduler.version import KUBERNETES_VERSION
 

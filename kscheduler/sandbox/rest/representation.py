@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.sandbox.catalog.columns import Column, columns_of
 from kscheduler.sandbox.kinds.events import to_events_group
-from kscheduler.sandbox.resources import Resource
+from kscheduler.sandbox.kinds.printers import Column
+from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.store import Object, Stored
 
 encode = msgspec.json.Encoder().encode
@@ -124,7 +124,7 @@ def as_table(resource: Resource, include: str) -> TableRepresentation:
         "Table",
         _META_VERSION,
         "Table",
-        columns=columns_of(resource.stored_as),
+        columns=resource.columns,
         include=include,
         original=plain(resource),
     )

@@ -16,7 +16,8 @@ from kscheduler.api.fields import parse_field_selector
 from kscheduler.api.labels import SelectorError
 from kscheduler.sandbox.access.authorization import Attributes
 from kscheduler.sandbox.access.users import ANONYMOUS, User
-from kscheduler.sandbox.resources import BY_PATH, Resource
+from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.resources import BY_PATH
 from kscheduler.sandbox.rest.representation import encode
 from kscheduler.sandbox.status import StatusError
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from kscheduler.sandbox.patching.shapes import SHAPES, Field
-from kscheduler.sandbox.resources import Resource
+from kscheduler.sandbox.kinds.merging import Field
+from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.patching.shapes import SHAPES
 
 Json = dict[str, Any]
 REF = "#/components/schemas/"

@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterable
 from aiohttp import web
 
 from kscheduler.sandbox import status
-from kscheduler.sandbox.lists import ListOptions, list_page
+from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.lists import ListOptions, Selection, list_page
 from kscheduler.sandbox.registry import Registry
-from kscheduler.sandbox.resources import Resource
 from kscheduler.sandbox.rest.representation import Representation, encode
-from kscheduler.sandbox.selection import Selection
 from kscheduler.sandbox.status import StatusError
 from kscheduler.sandbox.store import Change, Collection, ExpiredError, Object, Stored
 

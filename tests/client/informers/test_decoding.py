@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kscheduler.api.decode import DecodeError
 from kscheduler.client.errors import Expired, StatusError
 from kscheduler.client.informers import decoding
-from kscheduler.client.informers.decoding import Change, Lines, understand, untyped_shape
+from kscheduler.client.informers.decoding import Change, Lines, decode_change, untyped_shape
 from tests.client.following import SHAPE
 from tests.client.scripted import bookmark, event, line, pod, status_body
 
@@ -25,27 +25,27 @@ FORMS = [
 @pytest.mark.parametrize("written", FORMS)
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
 def test_event_tells_type_version_and_object(written, kind):
-    change = understand(written(event(kind, pod("a", 7))), SHAPE)
+    change = decode_change(written(event(kind, pod("a", 7))), SHAPE)
     assert (change.type, change.version, change.item.key) == (kind, "7", "default/a")
 
 
 @pytest.mark.parametrize("written", FORMS)
 @pytest.mark.parametrize("end", [True, False])
 def test_bookmark_tells_its_version_and_whether_it_ends_the_list(written, end):
-    change = understand(written(bookmark(9, initial_end=end)), SHAPE)
+    change = decode_change(written(bookmark(9, initial_end=end)), SHAPE)
     assert change == Change("BOOKMARK", "9", None, end)
 
 
 @pytest.mark.parametrize("written", FORMS)
 def test_error_event_is_raised(written):
     with pytest.raises(Expired, match=r"^too old$"):
-        understand(written(event("ERROR", status_body(410, "Expired", "too old"))), SHAPE)
+        decode_change(written(event("ERROR", status_body(410, "Expired", "too old"))), SHAPE)
 
 
 def test_object_of_a_wrong_shape_keeps_its_version_and_is_named(logged):
     broken = pod("a", 7)
     broken["spec"] = "no"
-    assert understand(line(event("ADDED", broken))[:-1], SHAPE) == Change(
+    assert decode_change(line(event("ADDED", broken))[:-1], SHAPE) == Change(
         "ADDED", "7", key="default/a"
     )
     assert 'object="default/a"' in logged.text
@@ -68,7 +68,7 @@ DEEP = b"[" * 5000 + b"]" * 5000
 def test_object_that_cannot_be_decoded_keeps_version_and_name(logged, spec):
     metadata = b'{"name":"a","namespace":"default","resourceVersion":"7","labels":{"x":"y"}}'
     text = b'{"type":"MODIFIED","object":{"metadata":%s,"spec":%s}}' % (metadata, spec)
-    assert understand(text, SHAPE) == Change("MODIFIED", "7", key="default/a")
+    assert decode_change(text, SHAPE) == Change("MODIFIED", "7", key="default/a")
     assert 'type="*v1.Pod" object="default/a"' in logged.text
 
 
@@ -77,12 +77,12 @@ def test_whatever_goes_wrong_costs_one_object(logged):
         raise MemoryError
 
     shape = replace(SHAPE, decode=decode)
-    assert understand(line(event("ADDED", pod("a", 7)))[:-1], shape).key == "default/a"
+    assert decode_change(line(event("ADDED", pod("a", 7)))[:-1], shape).key == "default/a"
 
 
 def test_object_without_a_name_is_passed_over(logged):
     unnamed = line(event("ADDED", {"metadata": {"resourceVersion": "8"}, "spec": 7}))[:-1]
-    assert understand(unnamed, SHAPE) == Change("ADDED", "8")
+    assert decode_change(unnamed, SHAPE) == Change("ADDED", "8")
     assert 'object="<unnamed>"' in logged.text
 
 
@@ -106,7 +106,7 @@ def test_object_without_a_name_is_passed_over(logged):
 )
 def test_line_that_tells_of_no_object_is_refused(text):
     with pytest.raises(DecodeError):
-        understand(text, SHAPE)
+        decode_change(text, SHAPE)
 
 
 @given(st.binary(max_size=30), st.sampled_from(["ADDED", "DELETED", "BOOKMARK", "ERROR", "x"]))
@@ -119,13 +119,13 @@ def test_whatever_a_line_holds_it_is_a_change_or_one_clear_error(data, kind):
         b'{"type":"ERROR","object":{"kind":"Status","details":%s}}' % data,
     ):
         with suppress(DecodeError, StatusError):
-            assert isinstance(understand(text, SHAPE), Change)
+            assert isinstance(decode_change(text, SHAPE), Change)
 
 
 def test_null_lists_are_empty_lists():
     null = pod("a", 7)
     null["spec"] = {"containers": None, "tolerations": None}
-    item = understand(line(event("ADDED", null))[:-1], SHAPE).item
+    item = decode_change(line(event("ADDED", null))[:-1], SHAPE).item
     assert (item.spec.containers, item.spec.tolerations) == ((), ())
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.client.informers.decoding import keeping_whole, shape_of
+from kscheduler.client.informers.decoding import retaining_json, shape_of
 
 POD = {
     "kind": "Pod",
@@ -23,7 +23,7 @@ NODE = {
 
 
 def decoded(struct, item, wanted=lambda item: True):
-    shape = keeping_whole(shape_of(struct, "x"), wanted)
+    shape = retaining_json(shape_of(struct, "x"), wanted)
     return shape.decode(memoryview(json.dumps(item).encode()))
 
 

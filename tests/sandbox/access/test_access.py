@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from kscheduler.sandbox import ANONYMOUS, ApiServer, User, read_token_file
-from tests.sandbox.manifests import PODS, pod_manifest
-from tests.sandbox.rest import Rest
+from tests.kit.manifests import pod_manifest
+from tests.sandbox.rest import PODS, Rest
 
 JOE = User("joe", uid="42")
 SCHEDULER = User("system:kube-scheduler")

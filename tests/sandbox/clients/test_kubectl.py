@@ -10,8 +10,8 @@ import yaml
 from aiohttp import web
 
 from kscheduler.sandbox import ApiServer, Kubelets
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
-from tests.sandbox.manifests import pod_manifest
 
 KUBECTL = shutil.which("kubectl")
 

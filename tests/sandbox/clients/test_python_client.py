@@ -8,7 +8,7 @@ from kubernetes.aio import client as aio_client
 from kubernetes.aio import config as aio_config
 from kubernetes.aio import watch as aio_watch
 
-from tests.sandbox.manifests import pod_manifest
+from tests.kit.manifests import pod_manifest
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from kscheduler.sandbox.controllers.volumes import VolumeControllers, default_storage_class
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
-from tests.sandbox.manifests import node_manifest, pod_manifest
+from tests.sandbox.rest import new_node
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -201,7 +202,7 @@ class TestProvisioning:
         await until(lambda: not cluster.list("persistentvolumes"))
 
     async def test_where_a_node_was_selected(self, cluster):
-        cluster.create(node_manifest("n", labels={"zone": "a", "rack": "r"}))
+        cluster.create(new_node("n", labels={"zone": "a", "rack": "r"}))
         driver = {"name": DRIVER, "nodeID": "n", "topologyKeys": ["zone"]}
         cluster.create(
             {

@@ -4,7 +4,7 @@ import pytest
 
 from kscheduler.sandbox import ApiServer, StatusError
 from kscheduler.sandbox.controllers.namespaces import expire_events
-from tests.sandbox.manifests import node_manifest
+from tests.sandbox.rest import new_node
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 CORE_EVENTS = "/api/v1/namespaces/default/events"
@@ -16,7 +16,7 @@ def objects():
 
 
 def test_a_node_offers_what_it_has(objects):
-    node = node_manifest("n")
+    node = new_node("n")
     node["status"]["capacity"] = {"cpu": "4000m", "memory": "8192Mi", "pods": 110}
     state = objects.create(node)["status"]
     assert state["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "110"}
@@ -45,13 +45,13 @@ def test_a_node_offers_what_it_has(objects):
 )
 def test_a_taint_is_invalid(objects, taints, wrong):
     with pytest.raises(StatusError) as refused:
-        objects.create(node_manifest("n", taints=taints))
+        objects.create(new_node("n", taints=taints))
     assert str(refused.value) == f'Node "n" is invalid: {wrong}'
 
 
 def test_new_nodes_are_tainted_when_that_is_switched_on():
     objects = ApiServer(enable_admission=["TaintNodesByCondition"]).objects
-    node = objects.create(node_manifest("n"))
+    node = objects.create(new_node("n"))
     assert node["spec"]["taints"] == [
         {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     ]

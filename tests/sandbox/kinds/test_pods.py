@@ -3,7 +3,8 @@
 import pytest
 
 from kscheduler.sandbox import ApiServer, StatusError
-from tests.sandbox.manifests import PODS, pod_manifest
+from tests.kit.manifests import pod_manifest
+from tests.sandbox.rest import PODS
 
 
 @pytest.fixture
@@ -20,7 +21,8 @@ def created_spec(objects, **spec):
 
 
 def test_a_bare_pod_is_filled_in(objects):
-    assert created_spec(objects) == {
+    bare = [{"name": "c", "image": "example.com/app:1"}]
+    assert created_spec(objects, containers=bare) == {
         "containers": [
             {
                 "name": "c",

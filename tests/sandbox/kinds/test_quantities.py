@@ -3,7 +3,7 @@
 import pytest
 
 from kscheduler.sandbox import ApiServer, StatusError
-from tests.sandbox.manifests import node_manifest
+from tests.sandbox.rest import new_node
 
 ROUNDED = {
     "100u": "1m",
@@ -37,14 +37,14 @@ def objects():
 
 @pytest.mark.parametrize(("text", "want"), ROUNDED.items(), ids=ROUNDED)
 def test_amounts_in_a_resource_list_are_rounded_up(objects, text, want):
-    node = node_manifest("n")
+    node = new_node("n")
     node["status"] = {"capacity": {"memory": text}, "allocatable": {"cpu": text}}
     state = objects.create(node)["status"]
     assert (state["capacity"], state["allocatable"]) == ({"memory": want}, {"cpu": want})
 
 
 def test_what_is_below_zero_is_rounded_away_from_it_and_refused(objects):
-    node = node_manifest("n")
+    node = new_node("n")
     node["status"] = {"capacity": {"memory": "-100u"}, "allocatable": {}}
     with pytest.raises(StatusError) as refused:
         objects.create(node)
@@ -55,7 +55,7 @@ def test_what_is_below_zero_is_rounded_away_from_it_and_refused(objects):
 
 
 def test_amounts_in_a_status_are_rounded_when_it_is_written(objects):
-    objects.create(node_manifest("n"))
+    objects.create(new_node("n"))
     written(objects, "nodes", "n", allocatable={"cpu": "100u"})
     assert objects.get("nodes", "n")["status"]["allocatable"] == {"cpu": "1m"}
 

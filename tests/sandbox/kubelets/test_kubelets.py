@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from kscheduler.sandbox import Kubelets, NodeShape
+from tests.kit.manifests import pod_manifest
 from tests.kit.polling import until
-from tests.sandbox.manifests import PODS, node_manifest, pod_manifest
+from tests.sandbox.rest import PODS, new_node
 
 LEASES = "leases.coordination.k8s.io"
 
@@ -122,7 +123,7 @@ async def test_a_deleted_pod_ends(kubelets, objects):
     ],
 )
 async def test_a_pod_that_does_not_fit_fails(kubelets, objects, pod, reason, message):
-    objects.create(node_manifest("n"))
+    objects.create(new_node("n"))
     first = asking("first", "2")
     first["spec"]["containers"][0]["ports"] = [{"containerPort": 1, "hostPort": 80}]
     for manifest in (first, pod):
@@ -157,7 +158,7 @@ async def test_a_node_holds_only_so_many_pods(kubelets, objects):
 
 async def test_a_pod_waits_for_a_node_that_does_not_exist_yet(kubelets, objects):
     objects.create(pod_manifest("p", nodeName="later"))
-    objects.create(node_manifest("later"))
+    objects.create(new_node("later"))
     await until(lambda: phase(objects, "p") == "Running")
 
 
@@ -189,7 +190,7 @@ async def test_leases_are_renewed(kubelets, objects):
 
 
 async def test_pods_that_ran_before_are_counted(server, objects):
-    objects.create(node_manifest("n"))
+    objects.create(new_node("n"))
     objects.create(asking("old", "3", nodeName="n"))
     objects.update(
         "pods", "old", lambda pod: pod["status"].update(phase="Running"), subresource="status"

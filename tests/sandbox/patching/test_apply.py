@@ -1,6 +1,7 @@
 """Server-side apply: over HTTP, as kubectl uses it."""
 
-from tests.sandbox.manifests import PODS, pod_manifest
+from tests.kit.manifests import pod_manifest
+from tests.sandbox.rest import PODS
 
 PATH = "/api/v1/namespaces/default/configmaps/c"
 

@@ -1,4 +1,7 @@
-"""What became of attempts: results, plugins, evictions, hints for the next pod."""
+"""Metrics of pkg/scheduler/metrics: attempts, queues and cache, pod groups, plugins for claims.
+
+Names, labels and buckets are upstream's; buckets are in seconds unless their name says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,10 @@ ATTEMPT_SECONDS = exponential(0.001, 2, 15)
 POINT_SECONDS = exponential(0.0001, 2, 12)
 PLUGIN_SECONDS = exponential(0.00001, 1.5, 20)
 BATCH_SECONDS = exponential(0.00001, 2, 12)
+
+QUEUES = ("active", "backoff", "unschedulable", "gated", "incomplete", "pending")
+VICTIMS = exponential(1, 2, 11)
+PREEMPTION_SECONDS = exponential(0.001, 2, 16)
 
 
 class AttemptMetrics(Registry):
@@ -169,7 +176,7 @@ class PreemptionMetrics(Registry):
 
 
 class BatchMetrics(Registry):
-    """What one decision leaves for the next."""
+    """Metrics of hints that one decision stores for the next."""
 
     def __init__(self, selection: Selection = EVERYTHING) -> None:
         super().__init__(selection)
@@ -211,4 +218,198 @@ class BatchMetrics(Registry):
             "How long leaving something for the next pod took.",
             ("profile",),
             buckets=BATCH_SECONDS,
+        )
+
+
+class WaitingMetrics(Registry):
+    """Queue, cache and the events that change them."""
+
+    def __init__(self, selection: Selection = EVERYTHING) -> None:
+        super().__init__(selection)
+        self.pending_pods = self.gauges(
+            "scheduler_pending_pods", STABLE, "Pods that wait, by where they wait.", ("queue",)
+        )
+        for queue in QUEUES:
+            self.pending_pods.labels(queue)
+        self.queued_entities = self.gauges(
+            "scheduler_queued_entities",
+            ALPHA,
+            "Pods on their own and pod groups that wait, by where they wait.",
+            ("queue", "type"),
+        )
+        self.queue_incoming_pods_total = self.counters(
+            "scheduler_queue_incoming_pods_total",
+            STABLE,
+            "Pods that entered a queue, by what sent them there.",
+            ("queue", "event"),
+        )
+        self.queue_incoming_entities_total = self.counters(
+            "scheduler_queue_incoming_entities_total",
+            ALPHA,
+            "Pods on their own and pod groups that entered a queue, by what sent them there.",
+            ("queue", "event", "type"),
+        )
+        self.unschedulable_pods = self.gauges(
+            "scheduler_unschedulable_pods",
+            BETA,
+            "Waiting pods that a plugin rejected; a pod counts once for each of its rejectors.",
+            ("plugin", "profile"),
+        )
+        self.event_handling_duration_seconds = self.histograms(
+            "scheduler_event_handling_duration_seconds",
+            ALPHA,
+            "How long taking in one change of the cluster took.",
+            ("event",),
+            buckets=POINT_SECONDS,
+        )
+        self.queueing_hint_execution_duration_seconds = self.histograms(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            ALPHA,
+            "How long a plugin took to say whether an event helps a waiting pod.",
+            ("plugin", "event", "hint"),
+            buckets=PLUGIN_SECONDS,
+        )
+        self.inflight_events = self.gauges(
+            "scheduler_inflight_events",
+            ALPHA,
+            "Events remembered for pods that are being tried.",
+            ("event",),
+        )
+        self.cache_size = self.gauges(
+            "scheduler_cache_size", ALPHA, "Nodes, pods and assumed pods in the cache.", ("type",)
+        )
+        for kind in ("assumed_pods", "nodes", "pods"):
+            self.cache_size.labels(kind)
+        self.pre_queueing_hint_evaluations_total = self.counters(
+            "scheduler_pre_queueing_hint_evaluations_total",
+            ALPHA,
+            "Events for which a plugin named the pods that they can concern, or could not.",
+            ("plugin", "result"),
+        )
+        self.kscheduler_inflight_events_dropped_total = self.counters(
+            "kscheduler_inflight_events_dropped_total",
+            ALPHA,
+            "Events that too many pods in flight made us forget.",
+        ).labels()
+
+
+class GroupMetrics(Registry):
+    """Families that upstream registers with the gates for workloads."""
+
+    def __init__(self, selection: Selection = EVERYTHING) -> None:
+        super().__init__(selection)
+        self.podgroup_schedule_attempts_total = self.counters(
+            "scheduler_podgroup_schedule_attempts_total",
+            ALPHA,
+            "Attempts to place a pod group, by how they ended.",
+            ("result", "profile"),
+        )
+        self.podgroup_scheduling_attempt_duration_seconds = self.histograms(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            ALPHA,
+            "How long an attempt to place a pod group took.",
+            ("result", "profile"),
+            buckets=ATTEMPT_SECONDS,
+        )
+        self.podgroup_scheduling_algorithm_duration_seconds = self.histograms(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            ALPHA,
+            "How long finding nodes for a pod group took.",
+            buckets=ATTEMPT_SECONDS,
+        )
+        self.generated_placements_total = self.counters(
+            "scheduler_generated_placements_total",
+            ALPHA,
+            "Placements that were proposed for pod groups.",
+            ("profile",),
+        )
+        self.placement_evaluations_total = self.counters(
+            "scheduler_placement_evaluations_total",
+            ALPHA,
+            "Proposed placements that were tried, by whether the pod group fits.",
+            ("result", "profile"),
+        )
+        self.placement_evaluation_duration_seconds = self.histograms(
+            "scheduler_placement_evaluation_duration_seconds",
+            ALPHA,
+            "How long trying a proposed placement took.",
+            ("result", "profile"),
+            buckets=ATTEMPT_SECONDS,
+        )
+        self.workload_preemption_attempts_total = self.counters(
+            "scheduler_workload_preemption_attempts_total",
+            ALPHA,
+            "Searches for pods to evict for a pod group.",
+            ("result",),
+        )
+        self.workload_preemption_victims = self.histograms(
+            "scheduler_workload_preemption_victims",
+            ALPHA,
+            "Pods evicted for one pod group.",
+            buckets=VICTIMS,
+        )
+        self.preemption_workload_disruptions = self.histograms(
+            "scheduler_preemption_workload_disruptions",
+            ALPHA,
+            "Pod groups disrupted for one preemptor.",
+            ("preemptor",),
+            buckets=VICTIMS,
+        )
+        self.preemption_evaluation_duration_seconds = self.histograms(
+            "scheduler_preemption_evaluation_duration_seconds",
+            ALPHA,
+            "How long the search for pods to evict took.",
+            ("preemptor", "result"),
+            buckets=PREEMPTION_SECONDS,
+        )
+        self.preemption_execution_duration_seconds = self.histograms(
+            "scheduler_preemption_execution_duration_seconds",
+            ALPHA,
+            "How long evicting took.",
+            ("preemptor", "result"),
+            buckets=PREEMPTION_SECONDS,
+        )
+        self.preemption_pdb_violations_total = self.counters(
+            "scheduler_preemption_pdb_violations_total",
+            ALPHA,
+            "Evicted pods whose disruption budget did not allow for it.",
+            ("preemptor",),
+        )
+
+
+class ClaimMetrics(Registry):
+    """Metrics of the plugins for volumes and devices."""
+
+    def __init__(self, selection: Selection = EVERYTHING) -> None:
+        super().__init__(selection)
+        self.volume_scheduling_stage_error_total = self.counters(
+            "scheduler_volume_scheduling_stage_error_total",
+            ALPHA,
+            "Failures while finding, assuming or binding volumes.",
+            ("operation",),
+        )
+        self.dra_bindingconditions_allocations_total = self.counters(
+            "scheduler_dra_bindingconditions_allocations_total",
+            ALPHA,
+            "Allocations of devices that must become ready before binding, per driver.",
+            ("profile", "driver", "status"),
+        )
+        self.dra_bindingconditions_wait_duration_seconds = self.histograms(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            ALPHA,
+            "How long binding waited for devices to become ready.",
+            ("profile", "driver", "status"),
+            buckets=exponential(0.1, 2, 14),
+        )
+        self.dynamic_resource_allocation_resourceclaim_creates_total = self.counters(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            ALPHA,
+            "Resource claims the scheduler created.",
+            ("status", "admin_access", "owner_api_group", "owner_api_kind"),
+        )
+        self.volume_binder_cache_requests_total = self.counters(
+            "scheduler_volume_binder_cache_requests_total",
+            ALPHA,
+            "Questions to the cache of volumes; there is none, and upstream never counts.",
+            ("operation",),
         )

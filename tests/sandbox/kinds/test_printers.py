@@ -2,10 +2,10 @@
 
 import pytest
 
-from kscheduler.sandbox.catalog.ages import human_duration
-from kscheduler.sandbox.catalog.pod_status import pod_status
+from kscheduler.sandbox.kinds.printers import human_duration, pod_status
 from kscheduler.sandbox.resources import RESOURCES
-from tests.sandbox.manifests import NODES, PODS, node_manifest, pod_manifest
+from tests.kit.manifests import pod_manifest
+from tests.sandbox.rest import NODES, PODS, new_node
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -158,7 +158,7 @@ async def test_pods_are_shown_as_a_table(rest, objects):
 
 
 async def test_nodes_are_shown_as_a_table(rest, objects):
-    node = node_manifest("n", labels={"node-role.kubernetes.io/worker": ""}, unschedulable=True)
+    node = new_node("n", labels={"node-role.kubernetes.io/worker": ""}, unschedulable=True)
     node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     objects.create(node)
     _, table = await rest.get(f"{NODES}/n", headers={"Accept": TABLE})

@@ -1,22 +1,28 @@
-"""Nodes and pods with sane defaults; whatever a test is about is a keyword."""
+"""Nodes and pods as JSON, as a user would send them to an API server.
+
+What has no keyword of its own is a field of the spec.
+"""
 
 from typing import Any
 
+Json = dict[str, Any]
+
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
-SMALL_IMAGE = "registry.example/app:1"
+IMAGE = "example.com/app:1"
 
 
-def node(
-    name: str,
+def node_manifest(
+    name: str = "n",
     *,
     cpu: str = "4",
     memory: str = "8Gi",
-    pods: int = 110,
+    pods: str | int = 110,
     labels: dict[str, str] | None = None,
-    images: list[dict[str, Any]] | None = None,
+    images: list[Json] | None = None,
     **spec: Any,
-) -> dict[str, Any]:
+) -> Json:
+    """A node that is ready, with a host name."""
     room = {"cpu": cpu, "memory": memory, "pods": str(pods)}
     return {
         "apiVersion": "v1",
@@ -32,54 +38,63 @@ def node(
     }
 
 
-def pod(
-    name: str,
+def pod_manifest(
+    name: str = "p",
     *,
+    namespace: str = "",
+    labels: dict[str, str] | None = None,
     cpu: str = "",
     memory: str = "",
-    labels: dict[str, str] | None = None,
+    image: str = IMAGE,
+    ports: list[Json] | None = None,
     host_port: int = 0,
-    image: str = SMALL_IMAGE,
-    node_affinity: dict[str, Any] | None = None,
-    pod_affinity: dict[str, Any] | None = None,
-    pod_anti_affinity: dict[str, Any] | None = None,
+    node_affinity: Json | None = None,
+    pod_affinity: Json | None = None,
+    pod_anti_affinity: Json | None = None,
     **spec: Any,
-) -> dict[str, Any]:
+) -> Json:
+    """A pod of one container, unless `containers` are given; without a namespace, it gets that of
+    the request.
+    """
     requests = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount}
-    container: dict[str, Any] = {"name": "app", "image": image, "resources": {"requests": requests}}
-    if host_port:
-        container["ports"] = [{"containerPort": host_port, "hostPort": host_port}]
-    affinity = {
+    container: Json = {"name": "c", "image": image, "resources": {"requests": requests}}
+    if ports or host_port:
+        container["ports"] = ports or [{"containerPort": host_port, "hostPort": host_port}]
+    rules = {
         "nodeAffinity": node_affinity,
         "podAffinity": pod_affinity,
         "podAntiAffinity": pod_anti_affinity,
     }
-    affinity = {kind: rules for kind, rules in affinity.items() if rules}
+    if affinity := {kind: terms for kind, terms in rules.items() if terms}:
+        spec["affinity"] = affinity
+    metadata: Json = {"name": name, "labels": labels or {}}
+    if namespace:
+        metadata["namespace"] = namespace
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": labels or {}},
-        "spec": {"containers": [container], **({"affinity": affinity} if affinity else {}), **spec},
+        "metadata": metadata,
+        "spec": {"containers": [container], **spec},
     }
 
 
-def on_node(name: str) -> dict[str, Any]:
+def on_node(name: str) -> Json:
     """A node selector for just this node."""
     return {"nodeSelector": {HOSTNAME: name}}
 
 
-def required(term: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:
+def required(term: Json | list[Json]) -> Json:
     """Rules between pods that must hold."""
     terms = term if isinstance(term, list) else [term]
     return {"requiredDuringSchedulingIgnoredDuringExecution": terms}
 
 
-def near(labels: dict[str, str], key: str = ZONE, **more: Any) -> dict[str, Any]:
+def near(labels: dict[str, str], key: str = ZONE, **more: Any) -> Json:
     """A term of affinity or anti-affinity."""
     return {"labelSelector": {"matchLabels": labels}, "topologyKey": key, **more}
 
 
-def node_terms(*expressions: dict[str, Any]) -> dict[str, Any]:
+def node_terms(*expressions: Json) -> Json:
     """Required node affinity of one term."""
     terms = [{"matchExpressions": list(expressions)}]
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
