@@ -275,7 +275,7 @@ class EventHandlers:
         self._observe(PENDING_POD_DELETED, start)
 
     def _handle_assumed_pod_deletion(self, pod: PodInfo) -> None:
-        """Give the room of an assumed pod back: its binding goes on, and will fail for lack of a pod."""
+        """Give an assumed pod's room back; its binding goes on, and will fail for lack of a pod."""
         # The cached version has the node name.
         assumed = self._cache.get_pod(pod)
         # One that waits for permission is cleaned up by its own attempt, which ends now.
@@ -284,7 +284,7 @@ class EventHandlers:
         self._queue.move_all_to_active_or_backoff_queue(POD_GONE, assumed, None, self._clock())
 
     def _nomination_cleared(self, pod: PodInfo) -> None:
-        """Wake pods of the same priority or less: they were filtered as if this one were on the node."""
+        """Wake pods of its priority or less: they were filtered as if it were on the node."""
         priority = pod.priority
         self._queue.move_all_to_active_or_backoff_queue(
             POD_GONE, pod, None, self._clock(), lambda waiting: waiting.priority <= priority
