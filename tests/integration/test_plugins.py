@@ -11,6 +11,8 @@ from tests.integration.cluster import pod
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
+pytestmark = pytest.mark.slow
+
 PLUGINS = Path(__file__).with_name("labelled_plugins.py")
 SCORER = ("--plugin", f"{PLUGINS}:Scorer", "--plugin-timeout=60s")
 HANGING = (*SCORER, "--plugin-timeout=300ms")
