@@ -17,7 +17,7 @@ $(INSTALLED): pyproject.toml kscheduler/version.py
 run: $(INSTALLED) ## watch pods being placed on an embedded cluster
 	$(BIN)/kscheduler sandbox $(ARGS)
 
-test: $(INSTALLED) ## all tests; on a real API server, too, with KSCHEDULER_BUILD_CONTROLPLANE=1
+test: $(INSTALLED) ## all tests (ARGS="-m 'not slow'" the quick ones); on a real API server, too, with KSCHEDULER_BUILD_CONTROLPLANE=1
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 controlplane: $(INSTALLED) ## build etcd, kube-apiserver, kubectl and kube-scheduler for the tests, once

@@ -1,8 +1,14 @@
-"""What informers deliver, carried into cache and queue: where things are, and whom that may help.
+"""The event handlers: what informers deliver goes into the cache, the queue, and to waiting pods.
 
-Mirrors pkg/scheduler/eventhandlers.go without pod groups and deferred resizes. Differs: a pod that
-was replaced by another of its name counts as deleted and added, and where the cache refuses a step
-it is brought to what the API server says.
+    Node                     cache; the change may help unschedulable pods
+    Pod with a node          cache; the same
+    Pod without one          queue, if one of our profiles is responsible for it
+    other kinds that         the same as for nodes, without the cache
+    plugins registered for
+
+Mirrors pkg/scheduler/eventhandlers.go, under the same names, without pod groups and deferred
+resizes. Differs: a pod that was replaced by another of its name counts as deleted and added, and
+where the cache refuses a step it is brought to what the API server says.
 """
 
 from __future__ import annotations
@@ -11,12 +17,13 @@ import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from kscheduler import logs
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import ApiObject
 from kscheduler.api.timestamps import steady_time
+from kscheduler.client.informers.informer import Informer, Registration
 from kscheduler.framework import cluster_event
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
@@ -54,7 +61,7 @@ _HANDLED = frozenset({NODE, cluster_event.POD, *cluster_event.POD_KINDS, cluster
 
 @dataclass(frozen=True, slots=True)
 class Subscriber(Generic[T]):
-    """An informer's handler; `deleted` also hears whether the last state is only what we knew."""
+    """An informer's handler of functions; `deleted` takes whether the final state is unknown."""
 
     added: Callable[[T], None]
     updated: Callable[[T, T], None]
@@ -71,7 +78,7 @@ class Subscriber(Generic[T]):
 
 
 class EventHandlers:
-    """`profiles` are the scheduler names we answer to."""
+    """Handlers of one scheduler; `profiles` are the scheduler names it is responsible for."""
 
     def __init__(
         self,
@@ -124,13 +131,13 @@ class EventHandlers:
         log.v(3).info("Add event for node", node=logs.ref(node))
         self._cache.add_node(node)
         self._queue.move_all_to_active_or_backoff_queue(NODE_ADDED, None, node, self._clock())
-        self._took(NODE_ADDED, start)
+        self._observe(NODE_ADDED, start)
 
     def node_updated(self, old: Node, new: Node) -> None:
         start = time.perf_counter()
         log.v(4).info("Update event for node", node=logs.ref(new))
         self._cache.update_node(new)
-        self._tell_each(
+        self._move_for_each(
             node_scheduling_properties_change(old, new), old, new, time.perf_counter() - start
         )
 
@@ -142,50 +149,54 @@ class EventHandlers:
             self._cache.remove_node(node)
         except CacheError as error:
             log.unhandled(error, "Scheduler cache RemoveNode failed")
-        self._took(NODE_DELETED, start)
+        self._observe(NODE_DELETED, start)
 
     def pod_added(self, pod: Pod) -> None:
         if pod.spec.node_name:
-            self._assigned_pod_added(self._compile(pod))
-        elif self._responsible(pod):
-            self._pending_pod_added(self._compile(pod))
+            self._add_assigned_pod_to_cache(self._compile(pod))
+        elif self._responsible_for_pod(pod):
+            self._add_pod_to_scheduling_queue(self._compile(pod))
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         if old.uid != new.uid:
             self.pod_deleted(old, final_state_unknown=True)
             self.pod_added(new)
         elif old.spec.node_name:
-            self._assigned_pod_updated(old, new)
+            self._update_assigned_pod_in_cache(old, new)
         elif new.spec.node_name:
             self._pod_bound(old, new)
-        elif self._responsible(old) and _version(old) != _version(new):
-            self._pending_pod_updated(old, new)
+        elif (
+            self._responsible_for_pod(old)
+            # A resync delivers the same version again.
+            and old.metadata.resource_version != new.metadata.resource_version
+        ):
+            self._update_pod_in_scheduling_queue(old, new)
 
     def pod_deleted(self, pod: Pod, *, final_state_unknown: bool = False) -> None:
         """A pod whose end we missed may have been bound since; then both sides clean up."""
         info = self._compile(pod)
         if pod.spec.node_name or final_state_unknown:
-            self._assigned_pod_deleted(info)
-        if self._responsible(pod) and (not pod.spec.node_name or final_state_unknown):
-            self._pending_pod_deleted(info)
+            self._delete_assigned_pod_from_cache(info)
+        if self._responsible_for_pod(pod) and (not pod.spec.node_name or final_state_unknown):
+            self._delete_pod_from_scheduling_queue(info)
 
     def added(self, resource: str, item: object) -> None:
-        self._something_else(resource, Action.ADD, None, item)
+        self._move_waiting_pods(resource, Action.ADD, None, item)
 
     def updated(self, resource: str, old: object, new: object) -> None:
-        self._something_else(resource, Action.UPDATE, old, new)
+        self._move_waiting_pods(resource, Action.UPDATE, old, new)
 
     def deleted(self, resource: str, item: object) -> None:
-        self._something_else(resource, Action.DELETE, item, None)
+        self._move_waiting_pods(resource, Action.DELETE, item, None)
 
-    def _something_else(self, resource: str, action: Action, old: object, new: object) -> None:
+    def _move_waiting_pods(self, resource: str, action: Action, old: object, new: object) -> None:
         if self._wanted.get(resource, Action.NONE) & action:
             start = time.perf_counter()
             event = ClusterEvent(resource, action)
             self._queue.move_all_to_active_or_backoff_queue(event, old, new, self._clock())
-            self._took(event, start)
+            self._observe(event, start)
 
-    def _assigned_pod_added(self, pod: PodInfo) -> None:
+    def _add_assigned_pod_to_cache(self, pod: PodInfo) -> None:
         start = time.perf_counter()
         log.v(3).info("Add event for scheduled pod", pod=logs.ref(pod.pod))
         try:
@@ -194,9 +205,9 @@ class EventHandlers:
             log.unhandled(error, "Scheduler cache AddPod failed", pod=logs.ref(pod.pod))
             self._cache.update_pod(pod, pod)
         self._queue.move_all_to_active_or_backoff_queue(POD_ASSIGNED, None, pod, self._clock())
-        self._took(POD_ASSIGNED, start)
+        self._observe(POD_ASSIGNED, start)
 
-    def _assigned_pod_updated(self, old: Pod, new: Pod) -> None:
+    def _update_assigned_pod_in_cache(self, old: Pod, new: Pod) -> None:
         start = time.perf_counter()
         log.v(4).info("Update event for scheduled pod", pod=logs.ref(old))
         before, after = self._compiled_before(old), self._compile(new)
@@ -206,10 +217,10 @@ class EventHandlers:
             log.unhandled(error, "Scheduler cache UpdatePod failed", pod=logs.ref(old))
             self._cache.add_pod(after)
         events = pod_scheduling_properties_change(before, after, UNSCHEDULED_POD)
-        self._tell_each(events, before, after, time.perf_counter() - start)
-        self._took(POD_UPDATED, start)
+        self._move_for_each(events, before, after, time.perf_counter() - start)
+        self._observe(POD_UPDATED, start)
 
-    def _assigned_pod_deleted(self, pod: PodInfo) -> None:
+    def _delete_assigned_pod_from_cache(self, pod: PodInfo) -> None:
         start = time.perf_counter()
         log.v(3).info("Delete event for scheduled pod", pod=logs.ref(pod.pod))
         try:
@@ -217,83 +228,84 @@ class EventHandlers:
         except CacheError as error:
             log.unhandled(error, "Scheduler cache RemovePod failed", pod=logs.ref(pod.pod))
         self._queue.move_all_to_active_or_backoff_queue(POD_GONE, pod, None, self._clock())
-        self._took(POD_GONE, start)
+        self._observe(POD_GONE, start)
 
     def _pod_bound(self, old: Pod, new: Pod) -> None:
-        self._assigned_pod_added(self._compile(new))
-        if self._responsible(old):
+        self._add_assigned_pod_to_cache(self._compile(new))
+        if self._responsible_for_pod(old):
             # Usually it left the queue long ago; unless it was somebody else who bound it.
             start = time.perf_counter()
             log.v(3).info("Delete event for unscheduled pod", pod=logs.ref(old))
             self._queue.delete(old)
-            self._took(PENDING_POD_DELETED, start)
+            self._observe(PENDING_POD_DELETED, start)
 
-    def _pending_pod_added(self, pod: PodInfo) -> None:
+    def _add_pod_to_scheduling_queue(self, pod: PodInfo) -> None:
         start = time.perf_counter()
         log.v(3).info("Add event for unscheduled pod", pod=logs.ref(pod.pod))
         self._queue.add(pod, self._clock())
         self._durations.labels(UNSCHEDULED_POD_ADD).observe(time.perf_counter() - start)
 
-    def _pending_pod_updated(self, old: Pod, new: Pod) -> None:
+    def _update_pod_in_scheduling_queue(self, old: Pod, new: Pod) -> None:
         start = time.perf_counter()
         before, after = self._compiled_before(old), self._compile(new)
         if self._cache.is_assumed(after):
             # Its node is in our hands already: nothing of an update matters, but that it is going.
             if after.terminating and not before.terminating:
-                self._assumed_pod_deleted(after)
+                self._handle_assumed_pod_deletion(after)
         else:
             log.v(4).info("Update event for unscheduled pod", pod=logs.ref(new))
             self._queue.update(before, after, self._clock())
-            promised = old.status.nominated_node_name
-            if promised and promised != new.status.nominated_node_name:
-                self._promise_ended(before)
+            nominated = old.status.nominated_node_name
+            if nominated and nominated != new.status.nominated_node_name:
+                self._nomination_cleared(before)
         for event in {
             PENDING_POD_UPDATED,
             *pod_scheduling_properties_change(before, after, UNSCHEDULED_POD),
         }:
-            self._took(event, start)
+            self._observe(event, start)
 
-    def _pending_pod_deleted(self, pod: PodInfo) -> None:
+    def _delete_pod_from_scheduling_queue(self, pod: PodInfo) -> None:
         start = time.perf_counter()
         log.v(3).info("Delete event for unscheduled pod", pod=logs.ref(pod.pod))
         self._queue.delete(pod)
         if self._cache.is_assumed(pod):
-            self._assumed_pod_deleted(pod)
+            self._handle_assumed_pod_deletion(pod)
         elif pod.pod.status.nominated_node_name:
-            self._promise_ended(pod)
-        self._took(PENDING_POD_DELETED, start)
+            self._nomination_cleared(pod)
+        self._observe(PENDING_POD_DELETED, start)
 
-    def _assumed_pod_deleted(self, pod: PodInfo) -> None:
-        """The cached version has the node. Binding goes on, and will fail for lack of a pod."""
+    def _handle_assumed_pod_deletion(self, pod: PodInfo) -> None:
+        """Give an assumed pod's room back; its binding goes on, and will fail for lack of a pod."""
+        # The cached version has the node name.
         assumed = self._cache.get_pod(pod)
         # One that waits for permission is cleaned up by its own attempt, which ends now.
         if not self._waiting_pods.reject(assumed.uid):
             self._cache.forget(assumed)
         self._queue.move_all_to_active_or_backoff_queue(POD_GONE, assumed, None, self._clock())
 
-    def _promise_ended(self, pod: PodInfo) -> None:
-        """Pods of its priority or less had to treat it as if it were on the node."""
+    def _nomination_cleared(self, pod: PodInfo) -> None:
+        """Wake pods of its priority or less: they were filtered as if it were on the node."""
         priority = pod.priority
         self._queue.move_all_to_active_or_backoff_queue(
             POD_GONE, pod, None, self._clock(), lambda waiting: waiting.priority <= priority
         )
 
-    def _tell_each(
+    def _move_for_each(
         self, events: list[ClusterEvent], old: object, new: object, taken_before: float
     ) -> None:
         for event in events:
             start = time.perf_counter() - taken_before
             self._queue.move_all_to_active_or_backoff_queue(event, old, new, self._clock())
-            self._took(event, start)
+            self._observe(event, start)
 
-    def _took(self, event: ClusterEvent, start: float) -> None:
+    def _observe(self, event: ClusterEvent, start: float) -> None:
         self._durations.labels(event.label).observe(time.perf_counter() - start)
 
-    def _responsible(self, pod: Pod) -> bool:
+    def _responsible_for_pod(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._profiles
 
     def _compiled_before(self, pod: Pod) -> PodInfo:
-        """The version that cache or queue still have, as it may have much worked out already."""
+        """The PodInfo that cache or queue still have: much about it may be worked out already."""
         queued = self._queue.get(pod.key)
         if queued is not None and queued.pod.pod is pod:
             return queued.pod
@@ -303,10 +315,6 @@ class EventHandlers:
         except CacheError:
             return fresh
         return known if known.pod is pod else fresh
-
-
-def _version(pod: Pod) -> str:
-    return pod.metadata.resource_version
 
 
 def _needed(registered: dict[str, Action]) -> dict[str, Action]:
@@ -319,3 +327,28 @@ def _needed(registered: dict[str, Action]) -> dict[str, Action]:
             continue
         needed[resource] = actions
     return needed
+
+
+class Informers(Protocol):
+    """The informers of one scheduler."""
+
+    pods: Informer[Pod]
+    nodes: Informer[Node]
+
+    def of_event(self, resource: str) -> Informer[Any] | None:
+        """The informer of a kind as plugins name it in events; None if that names no kind."""
+
+
+def add_all_event_handlers(
+    informers: Informers, handlers: EventHandlers
+) -> list[Registration[Any]]:
+    """Connects informers to cache and queue; those that only wake waiting pods are made here."""
+    registrations: list[Registration[Any]] = [
+        informers.pods.add_handler(handlers.pods),
+        informers.nodes.add_handler(handlers.nodes),
+    ]
+    for resource in handlers.needed_resources():
+        informer = informers.of_event(resource)
+        if informer is not None:
+            registrations.append(informer.add_handler(handlers.others(resource)))
+    return registrations

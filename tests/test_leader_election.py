@@ -1,7 +1,6 @@
 """Leader election against a lease in memory, in time that only passes when everybody waits."""
 
 import asyncio
-import copy
 import io
 import random
 from dataclasses import replace
@@ -15,6 +14,7 @@ from kscheduler import logs
 from kscheduler.client.errors import Conflict, InternalError
 from kscheduler.errors import ConfigError
 from kscheduler.leader_election import ElectionConfig, LeaderElector, Observers
+from tests.kit.leases import Leases
 
 CONFIG = ElectionConfig(
     identity="me",
@@ -49,58 +49,6 @@ def play(scenario):
     """Runs it to its end, which it must reach within an hour of its own time."""
     with asyncio.Runner(loop_factory=VirtualTime) as runner:
         return runner.run(asyncio.wait_for(scenario, 3600))
-
-
-class Leases:
-    """One lease on a server: versions, conflicts, and answers that fail on request."""
-
-    def __init__(self, spec=None, metadata=None):
-        self.lease = spec and {"metadata": metadata or {"resourceVersion": "1"}, "spec": spec}
-        self.versions = 1
-        self.requests = []
-        # What the next requests meet, by verb: an exception, or a callable that is awaited first.
-        self.ahead = {}
-
-    async def _begin(self, verb):
-        self.requests.append((verb, asyncio.get_running_loop().time() - 1000.0))
-        for hindrance in self.ahead.pop(verb, []):
-            if isinstance(hindrance, Exception):
-                raise hindrance
-            await hindrance()
-
-    async def get(self):
-        await self._begin("get")
-        return copy.deepcopy(self.lease)
-
-    async def create(self, spec):
-        await self._begin("create")
-        if self.lease is not None:
-            raise Conflict("there is one")
-        return self._store({"metadata": {}, "spec": spec})
-
-    async def update(self, lease):
-        await self._begin("update")
-        if self.lease is None or lease["metadata"] != self.lease["metadata"]:
-            raise Conflict("it has changed")
-        return self._store(lease)
-
-    def _store(self, lease):
-        self.versions += 1
-        version = {"resourceVersion": str(self.versions)}
-        self.lease = copy.deepcopy(lease | {"metadata": lease["metadata"] | version})
-        return copy.deepcopy(self.lease)
-
-    def steal(self, holder="thief", seconds=15):
-        spec = self.lease["spec"] | {"holderIdentity": holder, "leaseDurationSeconds": seconds}
-        self._store(self.lease | {"spec": spec})
-
-    @property
-    def spec(self):
-        return self.lease["spec"]
-
-    @property
-    def verbs(self):
-        return [verb for verb, _ in self.requests]
 
 
 class Candidate:

@@ -34,7 +34,7 @@ from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.cycle.status_writer import StatusWriter
-from kscheduler.event_handlers import EventHandlers
+from kscheduler.event_handlers import EventHandlers, add_all_event_handlers
 from kscheduler.framework.handle import Factory
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import resources_read
@@ -250,7 +250,7 @@ def new_scheduler(
         background,
         outside,
         extender_connections,
-        handlers=subscribe(informers, events),
+        handlers=add_all_event_handlers(informers, events),
     )
 
 
@@ -287,16 +287,3 @@ def plugin_names(completed: Completed) -> set[str]:
         for names in effective.by_point.values()
         for name in names
     }
-
-
-def subscribe(informers: Informers, events: EventHandlers) -> list[Registration[Any]]:
-    """Connects informers to cache and queue; those that only wake waiting pods are made here."""
-    handlers: list[Registration[Any]] = [
-        informers.pods.add_handler(events.pods),
-        informers.nodes.add_handler(events.nodes),
-    ]
-    for resource in events.needed_resources():
-        informer = informers.of_event(resource)
-        if informer is not None:
-            handlers.append(informer.add_handler(events.others(resource)))
-    return handlers

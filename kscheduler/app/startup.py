@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -42,14 +42,13 @@ from kscheduler.config.metric_options import metric_selection, read_manifest
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.option_checks import problems
 from kscheduler.config.options import Options
-from kscheduler.config.profiles import Completed, complete, named_plugins
+from kscheduler.config.profiles import Completed, complete
 from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.files import reason
 from kscheduler.leader_election import Tenure
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.out_of_tree.args import check_all
-from kscheduler.runtime.out_of_tree.registration import RegisteredPlugin, register
+from kscheduler.runtime.out_of_tree.registration import register_configured
 from kscheduler.serving.delegation import delegate
 from kscheduler.serving.listeners import generate_certificate, open_listeners, open_port
 from kscheduler.version import KUBERNETES_VERSION, __version__
@@ -99,7 +98,7 @@ async def setup(
             tenure = Tenure()
             fence = Fence(tenure.held)
         warn_of_hidden_metrics(options)
-        registered = register_plugins(config, options.plugin, out_of_tree, catalog)
+        registered = register_configured(config, out_of_tree, options.plugin, catalog.in_tree)
         completed = complete(config, catalog.including(registered.values()), gates=gates)
         log_configuration(completed)
         record_build(metrics, gates)
@@ -220,20 +219,6 @@ def check_lock(kind: str) -> None:
     elif kind == "configmapsleases":
         problem = f"{kind} lock is removed, migrated to leases"
     raise ConfigError(f"couldn't create resource lock: {problem}")
-
-
-def register_plugins(
-    config: KubeSchedulerConfiguration,
-    specs: Sequence[str],
-    given: Mapping[str, Any],
-    catalog: Catalog,
-) -> Mapping[str, RegisteredPlugin]:
-    """The out-of-tree registry; ConfigError if the file has arguments that its plugins refuse."""
-    registered = register(given, specs, named_plugins(config), catalog.in_tree)
-    types = {name: one.args_type for name, one in registered.items()}
-    if found := list(check_all(config, types)):
-        raise ConfigError(aggregate_fields(found))
-    return registered
 
 
 def log_configuration(completed: Completed) -> None:

@@ -138,7 +138,7 @@ def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
 
 def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Sequence[str]:
     """Mistakes in a file; one that cannot be read hides those that validation would find."""
-    from kscheduler.app.startup import register_plugins
+    from kscheduler.runtime.out_of_tree.registration import register_configured
 
     known = catalog()
     try:
@@ -146,7 +146,7 @@ def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Seque
         if found := validation_errors(loaded, known, gates):
             return [str(error) for error in found]
         logs.configure(logs.Logging(), stderr=_Silence())
-        outside = register_plugins(loaded, specs, {}, known)
+        outside = register_configured(loaded, {}, specs, known.in_tree)
         complete(loaded, known.including(outside.values()), gates=gates)
     except StrictError as err:
         return err.complaints

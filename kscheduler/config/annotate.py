@@ -1,7 +1,7 @@
 """A configuration shown in full, each line marked as given in the file or filled in.
 
 The lines are YAML in the order of the fields' declaration. Entries of lists are recognised by their
-name where they have one, so that a reweighted plugin is told from the defaults around it.
+name where they have one, so that a reweighted plugin is distinguished from the defaults around it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _items(items: Sequence[Any], given: object, indent: str) -> Iterator[Annotat
 
 
 def _source(item: object, index: int, sources: Sequence[object]) -> object:
-    """What the file says about this entry: by name, else by value or position."""
+    """The entry of the file that this one comes from: by name, else by value or position."""
     if not isinstance(item, Mapping):
         return item if item in sources else None
     for key in NAME_KEYS:

@@ -1,4 +1,4 @@
-"""Which release to behave as: --emulated-version and --min-compatibility-version.
+"""The release to behave as: --emulated-version and --min-compatibility-version.
 
 A flag's item is `[component=]version`; the only component here is kube. Texts and checks are
 component-base's (compatibility, apimachinery's version parsing).

@@ -25,7 +25,7 @@ log = logs.logger(__name__)
 
 
 class Stage(StrEnum):
-    """How far a feature has come; the values are those of metric labels and help texts."""
+    """Maturity of a feature; the values are those of metric labels and help texts."""
 
     PRE_ALPHA = "PRE-ALPHA"
     ALPHA = "ALPHA"
@@ -35,7 +35,7 @@ class Stage(StrEnum):
 
 
 class Spec(NamedTuple):
-    """What a gate is from a release on."""
+    """Stage and default of a gate from a release on."""
 
     since: Release
     stage: Stage
@@ -78,7 +78,7 @@ def _release(text: str) -> Release:
 
 
 class FeatureGates:
-    """Which gates are on. Asking for a gate that does not exist is a bug and raises KeyError."""
+    """Feature gates and whether each is on; a gate that does not exist is a bug: KeyError."""
 
     def __init__(self, emulation: Emulation, explicit: Mapping[str, bool]) -> None:
         self.emulation = emulation
@@ -146,7 +146,7 @@ class FeatureGates:
         return self.emulation.problems()
 
     def descriptions(self) -> list[str]:
-        """What --help lists: gates that are neither settled nor unborn."""
+        """Lines of --help: gates that are alpha or beta at the emulated release."""
         return [line for name in sorted(_known()) if (line := self._description(name))]
 
     def _description(self, name: str) -> str:
@@ -170,7 +170,7 @@ class FeatureGates:
         }
 
     def _refusals(self, explicit: Mapping[str, bool]) -> list[str]:
-        """Why these values cannot be set; a gate nobody knows ends the search."""
+        """Reasons why these values cannot be set; an unknown gate ends the search."""
         found: list[str] = []
         for name, value in explicit.items():
             if name not in self._specs:

@@ -19,7 +19,7 @@ class Named(str):
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Where a field is: `profiles[0].schedulerName`."""
+    """Position of a field: `profiles[0].schedulerName`."""
 
     text: str = ""
 

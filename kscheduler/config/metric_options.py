@@ -39,7 +39,7 @@ class ManifestError(ConfigError):
 
 
 def metric_selection(options: Options) -> Selection:
-    """What the flags select; ManifestError if the manifest cannot be used."""
+    """Families and label values that the flags select; ManifestError if there is a bad manifest."""
     from kscheduler.metrics import Selection  # not needed to check options
 
     labels: Mapping[str, str] = {}

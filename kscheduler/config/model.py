@@ -66,7 +66,7 @@ class PluginSet(Model):
 
 
 class Plugins(Model):
-    """What is switched on and off at each extension point, and at all of them (`multi_point`)."""
+    """Plugins enabled and disabled at each extension point, and at all of them (`multi_point`)."""
 
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()

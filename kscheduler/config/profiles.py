@@ -40,7 +40,7 @@ MAX_TOTAL_SCORE = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class EffectivePlugins:
-    """What a profile runs: ordered names per point, and the weights where they matter."""
+    """Plugins of a profile: ordered names per point, and the weights where they matter."""
 
     scheduler_name: str
     by_point: Mapping[Point, tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""What a configuration model looks like on the wire, read off its annotations.
+"""Wire form of configuration models, read off their annotations.
 
 A model is declared once, in Python. Decoding, dumping and error texts also need the JSON name of
 a field, the Go type that kube-scheduler would name in an error, and whether an empty value is

@@ -80,7 +80,7 @@ def factories() -> Mapping[str, Factory]:
 
 @cache
 def not_built() -> Mapping[str, str]:
-    """What scheduling is like without the plugins that are not built, by name."""
+    """Plugins that are not built: by name, what scheduling is like without them."""
     return {one.name: one.missing for one in declarations() if one.plugin_class is None}
 
 

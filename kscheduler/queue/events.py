@@ -1,4 +1,4 @@
-"""What an update changed, as far as it can matter to a pod that waits.
+"""Cluster events of an update: the changes to a pod or a node that can matter to a waiting pod.
 
 Mirrors pkg/scheduler/framework/events.go.
 """

@@ -79,7 +79,7 @@ class _Score(NamedTuple):
 
 
 class _Panel(NamedTuple):
-    """The plugins that take part in a scoring."""
+    """Plugins that score an attempt, in order; `weights` is [plugins]."""
 
     plugins: list[_Score]
     names: list[str]
@@ -172,6 +172,7 @@ class Scoring:
                 raw.append(whole_numbers(plugin.ask(cycle, pod, nodes), size))
             except Exception as error:
                 raise self._failed("running Score plugins", plugin, error) from error
+        # One matrix, so that checking the range and weighing are one operation each.
         normalized = np.empty((len(plugins), size), _INT64)
         for index, plugin in enumerate(plugins):
             scores = raw[index]

@@ -1,18 +1,23 @@
 """The sandbox: a cluster in one process, for newcomers and for tests.
 
 HTTP requests flow in as to any API server; objects, watch events and refusals flow out as from one.
-`store` keeps bytes and versions, `kinds` knows what makes an object valid, `registry` applies
-that, `rest` speaks HTTP, `access` decides who may, `catalog` describes it all to clients,
-`kubelets` plays the nodes, and `storage` whoever deals with volumes.
+A request passes `server` (the listener), `rest` (filters, handlers, watches, discovery), `registry`
+(create and update by the rules of a kind, with `admission`) and ends in `store` (bytes, versions,
+history). `kinds` declares every kind, `patching` applies patches, `access` knows users and rights.
+`kubelets` plays the nodes and `controllers` the parts of a control plane that schedulers depend on.
+Open `server` first, then `rest.handlers` and `registry`.
+
+A new kind is one Resource in the module of its group in `kinds` (see there); nothing else has to
+know about it. A new controller is a module in `controllers` with a class whose `run` is one task.
 
 Invariants. A request is one synchronous step over the store, so no client sees half of it. An
 object is encoded once per change, whoever watches. Nothing is unbounded: history, watch queues,
 request bodies and events all have a stated cap. The sandbox knows only `api`: it is a server, not a
 back door, and real clients (kubectl, the official Python client) must work against it.
 
-What it is not: there are no controllers for workloads, budgets or garbage collection, and no
-persistence. A stub that fakes the few calls a scheduler makes was the alternative; it would have
-agreed with our own misunderstandings.
+Left out: controllers for workloads, budgets and garbage collection, and persistence. A stub that
+fakes the few calls a scheduler makes was the alternative; it would have agreed with our own
+misunderstandings.
 """
 
 from kscheduler.sandbox.access.users import ADMIN, ANONYMOUS, User, read_token_file

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kscheduler.sandbox import binding, deletion
+from kscheduler.sandbox import deletion, subresources
 from kscheduler.sandbox.deletion import DeleteOptions
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.lists import ListOptions, list_page, parse_selection
@@ -103,7 +103,9 @@ class Objects:
 
     def bind(self, name: str, node: str, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Assign a pod to a node, as a scheduler does."""
-        binding.bind(self._registry, namespace, name, {"target": {"kind": "Node", "name": node}})
+        subresources.bind(
+            self._registry, namespace, name, {"target": {"kind": "Node", "name": node}}
+        )
 
     def _select(self, resource: Resource, namespace: str, query: dict[str, str]) -> _Selected:
         selection = parse_selection(resource, namespace, query)

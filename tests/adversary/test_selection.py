@@ -11,7 +11,7 @@ from tests.adversary.inputs import ROWS, SELECTION, Ask, encoded, feature_labels
 from tests.bench.workloads import node
 from tests.e2e.api import AT_ONCE, Json, until
 from tests.e2e.cluster import Cluster, scheduled_condition
-from tests.e2e.conftest import REAL
+from tests.e2e.fixtures import REAL
 
 NODES = 20
 # Generous: these tests share the machine with others. Growth is what `test_growth` counts.

@@ -13,8 +13,8 @@ from kscheduler.app.election import ElectionThread, make_elector
 from kscheduler.client.credentials import Exec, ExecPlugin
 from kscheduler.leader_election import ElectionConfig, LeaderElector, Observers
 from kscheduler.metrics import Metrics
+from tests.kit.leases import Leases
 from tests.kit.polling import until
-from tests.test_leader_election import Leases
 
 CONFIG = ElectionConfig(
     identity="me",

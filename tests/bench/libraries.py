@@ -28,7 +28,7 @@ from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.http.response import Response
 from kscheduler.client.transport import Transport
 from kscheduler.metrics import Metrics
-from tests.client.test_throughput import realistic_pod
+from tests.client.streams import realistic_pod
 
 try:
     import httptools

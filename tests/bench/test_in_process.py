@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def lines(script, *flags):
     command = [sys.executable, "-m", f"tests.bench.{script}", "--json", *flags]

@@ -9,8 +9,8 @@ from tests.bench.chart import chart
 from tests.bench.contestants import FLOOR, OURS, THEIRS
 from tests.bench.report import BEGIN, END, UnmarkedPageError, main, replaced
 from tests.bench.results import STEADY, STOCK_LIMITS, Case, Results, Run
+from tests.bench.sample import measured
 from tests.bench.summary import standings
-from tests.bench.test_summary import measured
 
 STEADY_CASE = Case("mixed", 5000, 2000, STEADY, "half")
 LINES = [

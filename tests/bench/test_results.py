@@ -6,8 +6,8 @@ import pytest
 from tests.bench import plan
 from tests.bench.contestants import FLOOR, OURS, THEIRS
 from tests.bench.results import BACKLOG, STEADY, Case, Entry, Failed, Results
+from tests.bench.sample import measured
 from tests.bench.scenarios import MEASURED, PODS, SCENARIOS, Size
-from tests.bench.test_summary import measured
 
 WHEN = "2026-01-01T00:00:00Z"
 

@@ -3,7 +3,8 @@ import pytest
 from tests.bench.contestants import FLOOR, OURS, THEIRS
 from tests.bench.measurement import percentile
 from tests.bench.plan import TARGETS, WEIGHED
-from tests.bench.results import BACKLOG, STEADY, STOCK_LIMITS, Case, Entry, Figures, Measured
+from tests.bench.results import BACKLOG, STEADY, STOCK_LIMITS, Case
+from tests.bench.sample import measured
 from tests.bench.summary import (
     MISSED,
     NEAR_FLOOR,
@@ -19,22 +20,6 @@ from tests.bench.summary import (
     slower_rate,
     standings,
 )
-
-PLAIN = Case("plain", 5000, 3000)
-
-
-def measured(who, pods_per_second=100.0, case=PLAIN, number=1, cpu=1.0, peak=100.0):
-    figures = Figures(
-        seconds=1.0,
-        pods_per_second=pods_per_second,
-        start_seconds=1.0,
-        scheduler_cpu_ms=cpu,
-        apiserver_cpu_ms=1.0,
-        etcd_cpu_ms=1.0,
-        bench_cpu_ms=0.1,
-        peak_megabytes=peak,
-    )
-    return Measured(Entry(case, who, number), figures, "2026-01-01T00:00:00Z", 0.5)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from kscheduler import logs
 from kscheduler.cli import sandbox_view
 from kscheduler.cli.sandbox import _running, sandbox
 
+pytestmark = pytest.mark.slow
+
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",

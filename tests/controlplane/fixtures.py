@@ -1,6 +1,7 @@
 """The control plane of a test run: one, however many processes share the run.
 
-A conftest imports `run_folder` and `control_plane`; `locked` keeps tests apart that cannot share.
+A folder's conftest imports `run_folder` and `control_plane`; `locked` keeps tests apart that
+cannot share.
 """
 
 import fcntl

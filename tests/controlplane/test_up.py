@@ -18,6 +18,8 @@ from tests.controlplane.plane import alive
 from tests.kit.polling import block_until
 from tests.kit.ports import free_port
 
+pytestmark = pytest.mark.slow
+
 UP = "tests.controlplane.up"
 DOWN = "tests.controlplane.down"
 PATIENCE_SECONDS = 60.0

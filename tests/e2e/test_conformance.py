@@ -5,7 +5,7 @@ Those of preemption are in test_preemption.py.
 
 import pytest
 
-from tests.e2e.conftest import REAL
+from tests.e2e.fixtures import REAL
 from tests.kit.manifests import HOSTNAME, ZONE, node_manifest, node_terms, on_node, pod_manifest
 
 NO_MATCH = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."

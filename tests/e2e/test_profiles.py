@@ -3,7 +3,7 @@
 import pytest
 
 from tests.controlplane.binaries import ASSETS_VARIABLE, MissingProgramError, program
-from tests.e2e.conftest import REAL
+from tests.e2e.fixtures import REAL
 from tests.kit.manifests import node_manifest, pod_manifest
 
 TWO_PROFILES = """

@@ -15,7 +15,7 @@ import pytest
 from tests.controlplane.fixtures import locked
 from tests.controlplane.plane import ADMIN
 from tests.e2e.api import Api, path, until
-from tests.e2e.conftest import REAL, SANDBOX
+from tests.e2e.fixtures import REAL, SANDBOX
 from tests.kit.manifests import ZONE, node_manifest, pod_manifest
 
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -28,6 +28,14 @@ Object = dict[str, Any]
 pod = partial(pod_manifest, cpu="100m", namespace="default")
 
 
+ELECTED = {
+    "leaderElect": True,
+    "leaseDuration": "60s",
+    "renewDeadline": "30s",
+    "retryPeriod": "400ms",
+}
+
+
 class Cluster:
     """An API server as tests look at it: who is where, and what was asked of it."""
 
@@ -188,3 +196,9 @@ async def program(arguments: Sequence[str]) -> AsyncIterator[asyncio.subprocess.
         if started.returncode is None:
             started.kill()
         await started.communicate()
+
+
+def holder(cluster: Cluster) -> str:
+    """The identity that holds the scheduler's lease."""
+    lease = cluster.api.objects.find("leases.coordination.k8s.io", "kube-scheduler", "kube-system")
+    return lease["spec"]["holderIdentity"] if lease else ""

@@ -12,6 +12,8 @@ from tests.integration.cluster import SCHEDULER, Cluster, Running, pod
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
+pytestmark = pytest.mark.slow
+
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

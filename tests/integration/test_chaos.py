@@ -14,6 +14,8 @@ from tests.integration.checker import binding_violations, violations
 from tests.integration.workload import mixed_nodes, mixed_pods
 from tests.kit.polling import until
 
+pytestmark = pytest.mark.slow
+
 SEED = 20261116
 PODS = 450
 CHAOS_SECONDS = 10.0

@@ -16,6 +16,8 @@ from tests.integration.cluster import pod, program
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "docs/plugins"
 
 

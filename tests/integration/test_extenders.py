@@ -18,6 +18,8 @@ from tests.integration.extender import (
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
+pytestmark = pytest.mark.slow
+
 BOUND_BY_US = "/binding"
 # Victims without grace are gone as soon as they are told to go.
 LOW = {"terminationGracePeriodSeconds": 0}

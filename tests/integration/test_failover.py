@@ -25,6 +25,8 @@ from tests.integration.replicas import (
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
 PODS_PER_ROUND = 60
 HOSTS = ("127.0.0.1", "localhost")

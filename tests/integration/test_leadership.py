@@ -4,24 +4,17 @@ import asyncio
 import gc
 import weakref
 
+import pytest
+
 from tests.integration.checker import binding_violations
-from tests.integration.cluster import pod, program
+from tests.integration.cluster import ELECTED, holder, pod, program
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
+pytestmark = pytest.mark.slow
+
 # Not lost because this machine stood still for a while.
-ELECTED = {
-    "leaderElect": True,
-    "leaseDuration": "60s",
-    "renewDeadline": "30s",
-    "retryPeriod": "400ms",
-}
 SOON_LOST = {**ELECTED, "leaseDuration": "6s", "renewDeadline": "4s"}
-
-
-def holder(cluster):
-    lease = cluster.api.objects.find("leases.coordination.k8s.io", "kube-scheduler", "kube-system")
-    return lease["spec"]["holderIdentity"] if lease else ""
 
 
 def count(cluster, method, suffix):

@@ -8,6 +8,8 @@ from tests.integration.cluster import pod
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
+pytestmark = pytest.mark.slow
+
 
 class DeafWhileItMatters:
     """Loses the answers to `losses` bindings; from the first on, no news of pods get through."""

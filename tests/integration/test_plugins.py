@@ -11,6 +11,8 @@ from tests.integration.cluster import pod
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 
+pytestmark = pytest.mark.slow
+
 PLUGINS = Path(__file__).with_name("labelled_plugins.py")
 SCORER = ("--plugin", f"{PLUGINS}:Scorer", "--plugin-timeout=60s")
 HANGING = (*SCORER, "--plugin-timeout=300ms")
@@ -209,7 +211,7 @@ async def test_readiness_names_a_plugin_that_keeps_failing(cluster):
     cluster.create(node_manifest("n1"), node_manifest("n2"))
     async with cluster.scheduler(args=SCORER, profiles=profile(score="Scorer")) as running:
         (check,) = (
-            one for one in running.daemon._checks()["readyz"] if one.name == "outside-plugins"
+            one for one in running.daemon.checks()["readyz"] if one.name == "outside-plugins"
         )
         assert (check.probe(), check.remark()) == (None, "")
         cluster.create(pod("bad", labels={"fault": "raise"}))

@@ -2,8 +2,7 @@
 
 import asyncio
 
-from tests.integration.cluster import pod, program
-from tests.integration.test_leadership import ELECTED, holder
+from tests.integration.cluster import ELECTED, holder, pod, program
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 

@@ -2,10 +2,14 @@
 
 import random
 
+import pytest
+
 from tests.integration.checker import binding_violations, violations
 from tests.integration.cluster import pod
 from tests.integration.workload import mixed_nodes, mixed_pods
 from tests.kit.polling import until
+
+pytestmark = pytest.mark.slow
 
 SEED = 37
 NODES, PODS = 1000, 5000

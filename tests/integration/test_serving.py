@@ -15,6 +15,8 @@ from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 from tests.kit.ports import free_port
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "scraper-token"
 SCRAPES = 500
 LORISES = 300

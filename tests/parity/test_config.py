@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_every_recorded_start_is_reproduced():
     outcome = subprocess.run(

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_every_recorded_request_gets_the_recorded_answer():
     outcome = subprocess.run(

@@ -16,6 +16,7 @@ DISLIKED = {
 }
 
 
+@pytest.mark.slow
 def test_every_recorded_family_is_exported_and_no_name_is_bad_but_upstreams():
     outcome = subprocess.run(
         [sys.executable, "-m", "tests.parity.metrics"],

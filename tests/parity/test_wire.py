@@ -15,6 +15,7 @@ UID = "0b5b0c6e-5f0c-4f0e-9d8e-0123456789ab"
 OTHER_UID = "1b5b0c6e-5f0c-4f0e-9d8e-0123456789ab"
 
 
+@pytest.mark.slow
 def test_every_recorded_scenario_is_reproduced():
     outcome = subprocess.run(
         [sys.executable, "-m", "tests.parity.wire"],

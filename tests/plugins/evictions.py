@@ -28,7 +28,7 @@ from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
-from tests.runtime.conftest import Promises
+from tests.kit.clusters import FixedNominator
 
 PROFILE = "default-scheduler"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -148,7 +148,7 @@ class Stage:
             gates=SimpleNamespace(enabled=lambda name: asynchronous),
             listers=self.listers,
             snapshot=self.cache.snapshot,
-            nominator=Promises(promised),
+            nominator=FixedNominator(promised),
             activate=lambda pods: self.activated.extend(pod.name for pod in pods),
             client=self.calls,
             recorder=SimpleNamespace(event=self._event),
@@ -209,3 +209,16 @@ class Stage:
                 break
         running.cancel()
         await asyncio.wait({running})
+
+
+def summary_of(found):
+    """Victims and broken budgets by node, reasons by row, and errors of a dry run."""
+    candidates = {
+        one.node: ([victim.name for victim in one.victims], one.num_pdb_violations)
+        for one in found.candidates
+    }
+    reasons = {}
+    for charge in found.charges:
+        for row in charge.rows.tolist():
+            reasons.setdefault(row, []).append((charge.plugin, charge.code, charge.reason))
+    return candidates, reasons, sorted(found.errors)

@@ -27,6 +27,8 @@ from tests.plugins.volumes import (
     using,
 )
 
+pytestmark = pytest.mark.slow
+
 ZONE = "topology.kubernetes.io/zone"
 
 

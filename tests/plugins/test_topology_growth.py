@@ -29,6 +29,8 @@ from tests.plugins.topologies import (
     make_pod,
 )
 
+pytestmark = pytest.mark.slow
+
 NODES = 24
 PRESENT = 120
 

@@ -13,6 +13,8 @@ from tests.plugins.volumes import (
     using,
 )
 
+pytestmark = pytest.mark.slow
+
 LOCAL = make_class("wait", "kubernetes.io/no-provisioner")
 
 

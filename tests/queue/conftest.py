@@ -16,12 +16,10 @@ from kscheduler.api.core import (
     Toleration,
 )
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.framework.status import Code, Status
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
 from kscheduler.state.pod_info import PodInfo
-
-PROFILE = "default-scheduler"
+from tests.queue.profiles import PROFILE, FakeProfile
 
 
 def make_pod(
@@ -60,32 +58,6 @@ def make_pod(
             status=status or PodStatus(nominated_node_name=nominated),
         )
     )
-
-
-class FakeProfile:
-    """Sorts by priority and time; `gates` are functions by plugin that may refuse a pod."""
-
-    def __init__(self, events=None, gates=None):
-        self.events = events or {}
-        self.gates = gates or {}
-        self.signed = 0
-
-    def sort_key(self, queued):
-        return -queued.pod.priority, queued.timestamp
-
-    def run_pre_enqueue(self, pod, first):
-        names = sorted(self.gates, key=lambda name: name != first)
-        for name in names:
-            if self.gates[name](pod):
-                return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("closed",), name)
-        return None
-
-    def still_gates(self, pod, plugin):
-        return self.gates[plugin](pod)
-
-    def sign(self, pod):
-        self.signed += 1
-        return f"{pod.key}@{pod.pod.metadata.resource_version}"
 
 
 class Harness:

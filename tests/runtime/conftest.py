@@ -17,30 +17,10 @@ from kscheduler.metrics import Metrics
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.state.cache import Cache
-from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.pod_info import PodInfo
+from tests.kit.clusters import FixedNominator
 
 PROFILE = "default-scheduler"
-
-
-class Promises:
-    """A nominator that was told everything at once: node → pods."""
-
-    def __init__(self, pods=None):
-        self._pods = pods or {}
-        self.changes = ChangeLog()
-
-    @property
-    def nodes(self):
-        return self._pods.keys()
-
-    def pods_for_node(self, node):
-        return self._pods.get(node, [])
-
-    def node_of(self, uid):
-        return next(
-            (node for node, pods in self._pods.items() if uid in {pod.uid for pod in pods}), None
-        )
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +89,7 @@ def handle(metrics):
         gates=SimpleNamespace(enabled={"OpportunisticBatching"}.__contains__),
         listers=FixedListers(),
         snapshot=lambda: None,
-        nominator=Promises(),
+        nominator=FixedNominator(),
         activate=lambda pods: None,
         client=None,
         recorder=None,
@@ -130,7 +110,7 @@ def make_framework(handle):
             for point, method in METHOD_OF_POINT.items()
         }
         weight_of = {plugin.name: 1 for plugin in plugins} | (weights or {})
-        own = replace(handle, nominator=Promises(promised), framework=lambda: framework)
+        own = replace(handle, nominator=FixedNominator(promised), framework=lambda: framework)
         framework = Framework(own, plugins_at, weights=weight_of)
         return framework
 

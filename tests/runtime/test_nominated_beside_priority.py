@@ -11,7 +11,7 @@ from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.runtime.filter_with_nominated import NominatedBesidePriority
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
-from tests.queue.conftest import PROFILE, FakeProfile
+from tests.queue.profiles import PROFILE, FakeProfile
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 NODES = st.sampled_from(["n0", "n1", "n2"])

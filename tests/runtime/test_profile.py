@@ -1,9 +1,11 @@
 """From configuration to frameworks: who is made, with what, and where it runs."""
 
+import io
 from types import SimpleNamespace as Plugin
 
 import pytest
 
+from kscheduler import logs
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import complete
@@ -179,3 +181,15 @@ def test_closing_a_framework_closes_its_plugins(make_framework):
     plugin = Plugin(name="A", filter=lambda *_: [], close=lambda: closed.append("A"))
     make_framework(plugin, Plugin(name="B", filter=lambda *_: [])).close()
     assert closed == ["A"]
+
+
+def test_that_extenders_disable_signatures_is_logged_once(handle):
+    written = io.BytesIO()
+    handle.extenders = [Plugin()]  # As good as any that is not empty.
+    yaml = "extenders: [{urlPrefix: 'http://127.0.0.1:1', filterVerb: filter}]\n"
+    logs.configure(logs.Logging(), stderr=written)
+    try:
+        build(handle, yaml)
+    finally:
+        logs.configure(logs.Logging())
+    assert written.getvalue().count(b"because it has extenders configured") == 1

@@ -1,7 +1,6 @@
 """Metrics in the forms scrapers ask for, and what it costs when they all come at once."""
 
 import gzip
-import struct
 import time
 
 import pytest
@@ -11,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kscheduler.serving import metrics_page
 from kscheduler.serving.exposition import as_protobuf, as_text, integer, number_text, varint
 from kscheduler.serving.metrics_page import MetricsPage, content_type_for
+from tests.serving.protobuf import fields, read_varint
 
 
 @pytest.fixture
@@ -65,38 +65,11 @@ def test_numbers_are_spelled_as_in_go(value, text):
     assert number_text(value) == text
 
 
-def fields(message):
-    """(field, value) of a protobuf message; values as they are."""
-    at, found = 0, []
-    while at < len(message):
-        key, at = _varint(message, at)
-        if key & 7 == 0:
-            value, at = _varint(message, at)
-        elif key & 7 == 1:
-            (value,) = struct.unpack_from("<d", message, at)
-            at += 8
-        else:
-            size, at = _varint(message, at)
-            value, at = message[at : at + size], at + size
-        found.append((key >> 3, value))
-    return found
-
-
-def _varint(message, at):
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-
-
 def test_protobuf_says_the_same(registry):
     message, families = as_protobuf(registry.collect()), {}
     at = 0
     while at < len(message):
-        size, at = _varint(message, at)
+        size, at = read_varint(message, at)
         family = dict(fields(message[at : at + size]))
         families[family[1].decode()] = family
         at += size

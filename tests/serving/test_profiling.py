@@ -12,7 +12,7 @@ from kscheduler.serving.gate import Pages
 from kscheduler.serving.profiling import memory, pages
 from kscheduler.serving.profiling.formats import pprof, speedscope, summed
 from kscheduler.serving.profiling.sampler import BusyError, Place, Sampler, Samples, stack_of_task
-from tests.serving.test_metrics_page import fields
+from tests.serving.protobuf import fields
 
 INNER = Place("inner", "a.py", 1, 3)
 OUTER = Place("outer", "a.py", 10, 12)

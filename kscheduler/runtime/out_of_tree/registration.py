@@ -27,6 +27,9 @@ from typing import Any
 
 from kscheduler import logs
 from kscheduler.config.field_errors import Path as FieldPath
+from kscheduler.config.field_errors import aggregate
+from kscheduler.config.model import KubeSchedulerConfiguration
+from kscheduler.config.profiles import named_plugins
 from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.extension_points import METHOD_OF_POINT, METHODS, Method, Point, points_of
 from kscheduler.framework.in_tree import Plugin
@@ -109,6 +112,20 @@ def register(
         if entry.name in wanted:
             _add(found, _register_entry(entry, in_tree))
     return found
+
+
+def register_configured(
+    config: KubeSchedulerConfiguration,
+    given: Mapping[str, Any],
+    specs: Iterable[str],
+    in_tree: Container[str],
+) -> dict[str, RegisteredPlugin]:
+    """The plugins that a configuration can use; ConfigError if it has arguments they refuse."""
+    registered = register(given, specs, named_plugins(config), in_tree)
+    types = {name: one.args_type for name, one in registered.items()}
+    if found := list(plugin_args.check_all(config, types)):
+        raise ConfigError(aggregate(found))
+    return registered
 
 
 def register_available(

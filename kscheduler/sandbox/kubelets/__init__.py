@@ -1,8 +1,8 @@
 """Kubelets: nodes that behave, without machines.
 
 Changes of pods and nodes flow in from the store, statuses, leases and deletions flow back through
-the registry, so that watchers see what real kubelets would have caused. All nodes are played by one
-task: ten thousand timers would cost more than the pods they wait for.
+the registry, so that watchers see what real kubelets would have caused. `kubelet` is the task that
+plays all nodes, `admission` what a kubelet checks, `nodes` their manifests and leases.
 
 A pod that is bound is checked as a kubelet checks it (resources, ports, affinity, NoExecute
 taints). One that does not fit fails with OutOfcpu and the like, which makes a scheduler's

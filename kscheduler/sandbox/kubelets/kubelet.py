@@ -1,4 +1,9 @@
-"""One task that plays every kubelet of the cluster."""
+"""The kubelets of all nodes, played by one task.
+
+Ten thousand timers would cost more than the pods they wait for, so actions on pods wait in
+one heap, and a batch of due actions is carried out at a time. Each action names the uid it is meant
+for: a pod that was deleted and created anew under its name is another pod.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,7 @@ from kscheduler.sandbox.store import Change, Key, Object, Stored
 START_SECONDS = 0.2
 STOP_SECONDS = 0.1
 _TICK_SECONDS = 0.5
-_BATCH = 200  # pods handled before others get a turn
+_BATCH = 200  # pods handled before other tasks run
 _decode_node = decoder_for(Node)
 _decode_pod = decoder_for(Pod)
 
@@ -46,9 +51,9 @@ class Kubelets:
         self._leases = NodeLeases(registry, renew_seconds)
         self._paused: set[str] = set()
         self._loads: dict[str, NodeLoad] = {}
-        self._changed: dict[Key, None] = {}  # pods to look at, in order, each once
+        self._changed: dict[Key, None] = {}  # pods to handle, in order, each once
         self._nodeless: dict[str, set[Key]] = {}  # pods bound to nodes that do not exist
-        self._agenda = Agenda()
+        self._delayed = _DelayingQueue()
         self._addresses = itertools.count(1)
         self._wake = asyncio.Event()
 
@@ -76,18 +81,18 @@ class Kubelets:
             self._leases.add(node, load.node.metadata.uid)
         for stored in self._registry.collection(PODS):
             if stored.fields["spec.nodeName"] == node:
-                self._look_at(stored.key)
+                self._mark_changed(stored.key)
 
     async def run(self) -> None:
-        """Play until cancelled."""
+        """Until cancelled: handle changed pods, due actions and leases in turn."""
         stops = self._listen()
         try:
             while True:
                 await self._handle_changes()
-                for step in self._agenda.pop_due(time.monotonic(), _BATCH):
-                    self._take(step)
+                for action in self._delayed.pop_due(time.monotonic(), _BATCH):
+                    self._carry_out(action)
                 self._leases.renew_due(time.monotonic())
-                await self._pause()
+                await self._wait()
         finally:
             for stop in stops:
                 stop()
@@ -96,18 +101,20 @@ class Kubelets:
         nodes, pods = self._registry.collection(NODES), self._registry.collection(PODS)
         stops = [nodes.listen(self._node_changed), pods.listen(self._pod_changed)]
         for stored in nodes:
-            self._node_seen(stored)
+            self._add_node(stored)
         bound = [stored for stored in pods if stored.fields["spec.nodeName"]]
         # Those that run already have their place; only what is left is for the others.
         bound.sort(key=lambda stored: stored.fields["status.phase"] != "Running")
         for stored in bound:
-            self._look_at(stored.key)
+            self._mark_changed(stored.key)
         return stops
 
-    async def _pause(self) -> None:
-        """Wait for a change or for the next step on the agenda; always lets others run."""
-        wait = 0 if self._changed else self._agenda.wait(time.monotonic(), _TICK_SECONDS)
-        if not wait:
+    async def _wait(self) -> None:
+        """Wait for a change or for the next due action; always lets other tasks run."""
+        wait = (
+            0 if self._changed else self._delayed.seconds_until_due(time.monotonic(), _TICK_SECONDS)
+        )
+        if self._changed or not wait:
             await asyncio.sleep(0)
             return
         # Not wait_for: in Python 3.11 it can swallow a cancellation that meets a wake-up.
@@ -116,7 +123,7 @@ class Kubelets:
                 await self._wake.wait()
         self._wake.clear()
 
-    def _look_at(self, key: Key) -> None:
+    def _mark_changed(self, key: Key) -> None:
         self._changed[key] = None
         self._wake.set()
 
@@ -125,9 +132,9 @@ class Kubelets:
             self._loads.pop(change.stored.key[1], None)
             self._leases.remove(change.stored.key[1])
         else:
-            self._node_seen(change.stored)
+            self._add_node(change.stored)
 
-    def _node_seen(self, stored: Stored) -> None:
+    def _add_node(self, stored: Stored) -> None:
         node = _decode_node(stored.body)
         load = self._loads.get(node.name)
         if load is not None:
@@ -136,14 +143,14 @@ class Kubelets:
         self._loads[node.name] = NodeLoad(node, _internal_address(stored))
         self._leases.add(node.name, node.metadata.uid)
         for key in self._nodeless.pop(node.name, ()):
-            self._look_at(key)
+            self._mark_changed(key)
 
     def _pod_changed(self, change: Change) -> None:
         node = change.stored.fields["spec.nodeName"]
         if not node:
             return
         if change.type != "DELETED":
-            self._look_at(change.stored.key)
+            self._mark_changed(change.stored.key)
         elif load := self._loads.get(node):
             load.remove(_decode_pod(change.stored.body).metadata.uid)
 
@@ -164,8 +171,8 @@ class Kubelets:
         uid, node = pod.metadata.uid, stored.fields["spec.nodeName"]
         load = self._loads.get(node)
         if pod.metadata.deletion_timestamp is not None:
-            step = Step("stop", stored.key, uid)
-            self._agenda.enter(step, time.monotonic() + self._stop_seconds)
+            action = _PodAction("stop", stored.key, uid)
+            self._delayed.add_at(action, time.monotonic() + self._stop_seconds)
         elif load is None:
             self._nodeless.setdefault(node, set()).add(stored.key)
         elif stored.fields["status.phase"] in ("Succeeded", "Failed"):
@@ -174,46 +181,38 @@ class Kubelets:
             self._receive(load, pod, stored)
 
     def _receive(self, load: NodeLoad, pod: Pod, stored: Stored) -> None:
-        """A pod the node has not seen before: take it or refuse it."""
-        running = stored.fields["status.phase"] == "Running"  # since before we played
+        """Admit or reject a pod the node has not seen before."""
+        running = stored.fields["status.phase"] == "Running"  # since before this task began
         verdict = load.measure(pod) if running else load.check(pod)
         if isinstance(verdict, Refusal):
-            self._reject(stored, verdict)
+            item = stored.decode()
+            event = rejection_event(item, verdict)
+            mark_rejected(item, verdict)
+            self._registry.replace(PODS, stored.key, item)
+            self._registry.create(EVENTS, stored.key[0], event)
             return
         load.add(pod.metadata.uid, verdict)
         if not running:
-            step = Step("start", stored.key, pod.metadata.uid)
-            self._agenda.enter(step, time.monotonic() + self._start_seconds)
+            action = _PodAction("start", stored.key, pod.metadata.uid)
+            self._delayed.add_at(action, time.monotonic() + self._start_seconds)
 
-    def _reject(self, stored: Stored, refusal: Refusal) -> None:
-        pod = stored.decode()
-        event = rejection_event(pod, refusal)
-        mark_rejected(pod, refusal)
-        self._registry.replace(PODS, stored.key, pod)
-        self._registry.create(EVENTS, stored.key[0], event)
-
-    def _take(self, step: Step) -> None:
-        stored = self._registry.collection(PODS).get(step.key)
+    def _carry_out(self, action: _PodAction) -> None:
+        stored = self._registry.collection(PODS).get(action.key)
         if stored is None or stored.fields["spec.nodeName"] in self._paused:
             return
         pod = stored.decode()
-        if pod["metadata"]["uid"] != step.uid:
+        if pod["metadata"]["uid"] != action.uid:
             return
-        if step.action == "stop":
-            options = DeleteOptions(grace_period_seconds=0, uid=step.uid)
-            delete(self._registry, PODS, *step.key, options)
+        if action.verb == "stop":
+            options = DeleteOptions(grace_period_seconds=0, uid=action.uid)
+            delete(self._registry, PODS, *action.key, options)
         elif stored.fields["status.phase"] == "Pending":
-            self._start(step.key, pod)
-
-    def _start(self, key: Key, pod: Object) -> None:
-        load = self._loads.get(pod["spec"]["nodeName"])
-        if load is not None and "deletionTimestamp" not in pod["metadata"]:
-            mark_running(pod, load.address, self._next_address())
-            self._registry.replace(PODS, key, pod)
-
-    def _next_address(self) -> str:
-        number = next(self._addresses)
-        return f"10.{number // 65536 % 256}.{number // 256 % 256}.{number % 256}"
+            load = self._loads.get(pod["spec"]["nodeName"])
+            if load is not None and "deletionTimestamp" not in pod["metadata"]:
+                number = next(self._addresses)
+                address = f"10.{number // 65536 % 256}.{number // 256 % 256}.{number % 256}"
+                mark_running(pod, load.address, address)
+                self._registry.replace(PODS, action.key, pod)
 
 
 def _internal_address(node: Stored) -> str:
@@ -225,7 +224,7 @@ _RUNNING_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "Con
 
 
 def mark_running(pod: Object, host_ip: str, pod_ip: str) -> None:
-    """All containers up and ready, all init containers done."""
+    """Set the status of a running pod: all containers ready, all init containers done."""
     state, spec = pod["status"], pod["spec"]
     moment = now()
     state["phase"] = "Running"
@@ -306,35 +305,35 @@ def _container_status(
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One thing to do to one incarnation of a pod."""
+class _PodAction:
+    """An action due on one incarnation of a pod: `start` or `stop`."""
 
-    action: str
+    verb: str
     key: Key
     uid: str
 
 
-class Agenda:
-    """Steps by the moment they are due; the same step is entered once."""
+class _DelayingQueue:
+    """Actions by the time they are due; an action that waits already is not added again."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Step]] = []
-        self._entered: set[Step] = set()
+        self._heap: list[tuple[float, int, _PodAction]] = []
+        self._waiting: set[_PodAction] = set()
         self._sequence = itertools.count()
 
-    def enter(self, step: Step, moment: float) -> None:
-        if step not in self._entered:
-            self._entered.add(step)
-            heapq.heappush(self._heap, (moment, next(self._sequence), step))
+    def add_at(self, action: _PodAction, moment: float) -> None:
+        if action not in self._waiting:
+            self._waiting.add(action)
+            heapq.heappush(self._heap, (moment, next(self._sequence), action))
 
-    def pop_due(self, now: float, limit: int) -> list[Step]:
-        due: list[Step] = []
+    def pop_due(self, now: float, limit: int) -> list[_PodAction]:
+        due: list[_PodAction] = []
         while self._heap and self._heap[0][0] <= now and len(due) < limit:
-            step = heapq.heappop(self._heap)[2]
-            self._entered.discard(step)
-            due.append(step)
+            action = heapq.heappop(self._heap)[2]
+            self._waiting.discard(action)
+            due.append(action)
         return due
 
-    def wait(self, now: float, longest: float) -> float:
-        """Seconds until the next step is due, at most `longest`."""
+    def seconds_until_due(self, now: float, longest: float) -> float:
+        """Seconds until the next action is due, at most `longest`."""
         return min(longest, max(self._heap[0][0] - now, 0)) if self._heap else longest

@@ -1,4 +1,4 @@
-"""What simulated nodes look like."""
+"""Simulated nodes: their manifests, and the leases that say they are alive."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class NodeLeases:
         self._registry = registry
         self._renew_seconds = renew_seconds
         self._next: dict[str, float] = {}
-        self._turns: list[tuple[float, str]] = []  # a heap; entries not in `_next` are void
+        self._renewals: list[tuple[float, str]] = []  # a heap; entries not in `_next` are void
 
     def add(self, node: str, uid: str) -> None:
         if node not in self._next:
@@ -162,15 +162,15 @@ class NodeLeases:
             collection.remove((NAMESPACE, node))
 
     def renew_due(self, now: float) -> None:
-        while self._turns and self._turns[0][0] <= now:
-            moment, node = heapq.heappop(self._turns)
+        while self._renewals and self._renewals[0][0] <= now:
+            moment, node = heapq.heappop(self._renewals)
             if self._next.get(node) == moment:
                 self._schedule(node, now + self._renew_seconds)
                 self._write(node)
 
     def _schedule(self, node: str, moment: float) -> None:
         self._next[node] = moment
-        heapq.heappush(self._turns, (moment, node))
+        heapq.heappush(self._renewals, (moment, node))
 
     def _write(self, node: str, uid: str = "") -> None:
         key = (NAMESPACE, node)

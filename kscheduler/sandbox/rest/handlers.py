@@ -14,9 +14,7 @@ from aiohttp import web
 
 from kscheduler.sandbox import fields, status
 from kscheduler.sandbox.access.authorization import Reviews
-from kscheduler.sandbox.binding import bind
 from kscheduler.sandbox.deletion import DeleteOptions, delete, parse_delete_options
-from kscheduler.sandbox.eviction import evict
 from kscheduler.sandbox.kinds import events
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.lists import ListOptions, list_page, parse_list_options, parse_selection
@@ -33,8 +31,8 @@ from kscheduler.sandbox.rest.representation import Representation
 from kscheduler.sandbox.rest.request import Exchange, RequestInfo, json_answer
 from kscheduler.sandbox.rest.schemas import model_name, unknown_fields
 from kscheduler.sandbox.rest.watch import Watch, Watches
-from kscheduler.sandbox.scale import scale_of, with_scale
 from kscheduler.sandbox.store import Object, Stored
+from kscheduler.sandbox.subresources import bind, evict, scale_of, with_scale
 
 Answer = web.Response | Watch
 _POD_ACTIONS = ("binding", "eviction")

@@ -18,7 +18,7 @@ from kscheduler.client.informers.pace import Gate, Pace
 from kscheduler.client.informers.reflector import Reflector
 from tests.client.following import SHAPE, Story
 from tests.client.scripted import bookmark, event, line, pod
-from tests.client.test_throughput import MemoryClient
+from tests.client.streams import MemoryClient
 
 MANY = 300
 # A budget's worth of looks, and one object more.

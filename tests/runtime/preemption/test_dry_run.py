@@ -11,7 +11,7 @@ from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kscheduler.runtime.preemption.dry_run import DryRun
 from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
 from kscheduler.state.pod_info import PodInfo
-from tests.plugins.evictions import REQUIRED, Stage, make_budget, make_node, make_pod
+from tests.plugins.evictions import REQUIRED, Stage, make_budget, make_node, make_pod, summary_of
 
 NOW_NS = 1_800_000_000 * 10**9
 NAMES = ("n0", "n1", "n2")
@@ -45,18 +45,6 @@ def rehearse(stage, pod, rows=None, wanted=100, cycle=None):
     nodes = stage.cache.snapshot()
     dry_run = DryRun(stage.framework, cycle, PodInfo(pod), nodes, budgets=budgets, now_ns=NOW_NS)
     return dry_run.run(np.arange(len(nodes)) if rows is None else rows, wanted)
-
-
-def told(found):
-    candidates = {
-        one.node: ([victim.name for victim in one.victims], one.num_pdb_violations)
-        for one in found.candidates
-    }
-    reasons = {}
-    for charge in found.charges:
-        for row in charge.rows.tolist():
-            reasons.setdefault(row, []).append((charge.plugin, charge.code, charge.reason))
-    return candidates, reasons, sorted(found.errors)
 
 
 pods = st.lists(
@@ -193,8 +181,8 @@ crowded = clusters.filter(is_refused_everywhere)
 @settings(max_examples=60, deadline=None)
 @given(crowded)
 def test_together_as_alone(cluster):
-    together = told(rehearse(build(cluster), PREEMPTOR))
-    alone = told(rehearse(build(cluster, [Following()]), PREEMPTOR))
+    together = summary_of(rehearse(build(cluster), PREEMPTOR))
+    alone = summary_of(rehearse(build(cluster, [Following()]), PREEMPTOR))
     assert together == alone
 
 
@@ -209,7 +197,7 @@ def test_victims_are_those_of_the_definition(cluster):
     if len(set(ports)) < len(ports):
         return  # Two pods with one port on a node is what ports cannot express.
     stage = build(cluster)
-    candidates, _, _ = told(rehearse(stage, PREEMPTOR))
+    candidates, _, _ = summary_of(rehearse(stage, PREEMPTOR))
     want = {name: expected(stage, PREEMPTOR, name) for name in NAMES}
     assert candidates == {name: one for name, one in want.items() if one}
 
@@ -287,7 +275,7 @@ def test_together_as_alone_where_nodes_matter_to_each_other(cluster, relation):
     for more in ([], [Following()]):
         stage, cycle = related(cluster, relation, more), CycleState()
         stage.framework.run_pre_filter(cycle, PodInfo(pod), stage.cache.snapshot())
-        answers.append(told(rehearse(stage, pod, cycle=cycle)))
+        answers.append(summary_of(rehearse(stage, pod, cycle=cycle)))
     together, alone = answers
     assert together == alone
 
@@ -374,4 +362,4 @@ def test_pods_that_leave_and_pods_that_come_are_counted_in_one_world():
     stage.framework = stage._framework([plugin])
     pod = make_pod("p", "3", priority=5, labels=x, topologySpreadConstraints=[spread])
     # Without both, and with the promised one, there is one on each node.
-    assert told(rehearse(stage, pod))[0] == {"n0": (["v0", "v1"], 0)}
+    assert summary_of(rehearse(stage, pod))[0] == {"n0": (["v0", "v1"], 0)}

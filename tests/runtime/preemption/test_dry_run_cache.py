@@ -12,8 +12,7 @@ from kscheduler.runtime.preemption.dry_run import DryRun
 from kscheduler.runtime.preemption.dry_run_cache import MAX_TEMPLATES, DryRunCache
 from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
 from kscheduler.state.pod_info import PodInfo
-from tests.plugins.evictions import Stage, far_from, make_budget, make_node, make_pod
-from tests.runtime.preemption.test_dry_run import told
+from tests.plugins.evictions import Stage, far_from, make_budget, make_node, make_pod, summary_of
 
 # Between the times at which pods are started.
 FIRST_SECOND = 1_767_225_600
@@ -118,7 +117,7 @@ class Changing(RuleBasedStateMachine):
             ).run(np.arange(len(table)), wanted)
             for known in (self.memory.outcomes_for(pod, table, self.budgets), None)
         )
-        assert told(remembering) == told(new)
+        assert summary_of(remembering) == summary_of(new)
 
     @invariant()
     def nothing_is_out_of_date(self):
@@ -202,7 +201,7 @@ def found(stage, memory, pod, now_ns):
         now_ns=now_ns,
         known=known,
     )
-    candidates, *_ = told(dry_run.run(np.arange(len(table)), len(table)))
+    candidates, *_ = summary_of(dry_run.run(np.arange(len(table)), len(table)))
     return {node: victims for node, (victims, _) in candidates.items()}
 
 
