@@ -49,7 +49,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class CompletedConfig:
-    """All that a scheduler and the daemon around it are made of; open ports and connections too."""
+    """The parts of a scheduler and of the daemon around it, open ports and connections included."""
 
     options: Options
     gates: FeatureGates

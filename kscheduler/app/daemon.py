@@ -57,7 +57,7 @@ async def run(daemon: Daemon) -> int:
 
 
 def warn_of_missing_plugins(cc: CompletedConfig) -> None:
-    """Nobody should find out from a misplaced pod what this version cannot do yet."""
+    """Warns of configured plugins that this version lacks, before a misplaced pod does."""
     missing = not_built()
     for name in sorted(plugin_names(cc.completed) & missing.keys()):
         log.text_warning(f"Plugin {name} is not available in this version: {missing[name]}")

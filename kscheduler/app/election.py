@@ -64,7 +64,7 @@ def election_config(config: LeaderElectionConfiguration) -> ElectionConfig:
 
 
 def request_seconds(config: LeaderElectionConfiguration) -> float:
-    """How long one request may take, so that a renewal can fail and be tried again in time."""
+    """The time one request may take, so that a renewal can fail and be tried again in time."""
     return max(1.0, config.renew_deadline.seconds / 2)
 
 

@@ -265,7 +265,7 @@ def counting(gates: FeatureGates) -> Counting:
 
 
 def without(completed: Completed, missing: Collection[str]) -> Completed:
-    """The same configuration as if these plugins ran nowhere."""
+    """A copy of the configuration as if these plugins ran nowhere."""
     plugins = {
         name: replace(
             effective,

@@ -19,7 +19,7 @@ class UsageError(KschedulerError):
 
 
 def parse(args: Sequence[str]) -> tuple[Options, list[str]]:
-    """What the flags say, and the arguments that are none."""
+    """Options as the flags say, and the arguments that are no flags."""
     line = _Line(args)
     line.read()
     values = {flag.field: line.value(flag) for flag in line.flags.values()}

@@ -137,7 +137,7 @@ def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
 
 
 def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Sequence[str]:
-    """As far as one can see: what cannot be read hides what cannot be right."""
+    """Mistakes in a file; one that cannot be read hides those that validation would find."""
     from kscheduler.runtime.out_of_tree.registration import register_configured
 
     known = catalog()

@@ -37,7 +37,7 @@ def _pod(
 
 
 def _agent(node: str) -> Manifest:
-    """As a DaemonSet would make it: for this node and no other."""
+    """A pod as a DaemonSet would make it: for this node and no other."""
     this_node = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = {"nodeSelectorTerms": [{"matchFields": [this_node]}]}
     return _pod(
@@ -63,7 +63,7 @@ def _web(number: int, nodes: int) -> Manifest:
 
 
 def _cache(number: int) -> Manifest:
-    """Would rather not share a node with its like."""
+    """Replicas that prefer not to share a node with each other."""
     apart = {
         "weight": 100,
         "podAffinityTerm": {

@@ -55,7 +55,7 @@ def _flattened(path: str, document: object) -> Iterator[Manifest]:
 
 
 def title(manifest: Manifest) -> str:
-    """How to call an object in messages."""
+    """An object's kind and name, for messages."""
     return f"{manifest['kind']} {(manifest.get('metadata') or {}).get('name', '')}".rstrip()
 
 

@@ -35,7 +35,7 @@ console = Console(highlight=False, markup=False)
 
 
 def introduce(url: str, kubeconfig: Path, *, server_only: bool) -> None:
-    """How to reach the sandbox."""
+    """Prints the addresses of the sandbox."""
     lines = {
         "API server": url,
         "kubectl": f"kubectl --kubeconfig {kubeconfig} get pods -A -o wide",

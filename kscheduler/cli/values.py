@@ -38,7 +38,7 @@ class ValueType:
     )  # defaults that help does not mention
 
     def shown_default(self, default: object) -> str:
-        """What help says in `(default …)`, or nothing."""
+        """The text of `(default …)` in help; "" for none."""
         text = self.show(default)
         if text in self.zeros:
             return ""

@@ -43,8 +43,8 @@ _KEPT_IN_PATH = "$&+,/:;=@"
 SILENCE_SECONDS = 0.05
 # What makes zlib read gzip.
 GZIP_BITS = 16 + zlib.MAX_WBITS
-# Whether what has come of an answer will do, although more was promised.
-Enough = Callable[[bytes], bool]
+# Whether the bytes that have come hold a complete value, although the head announced more.
+IsComplete = Callable[[bytes], bool]
 # The loop asks one question at a time, but bindings do so beside it.
 MAX_CONNECTIONS = 100
 MAX_ANSWER_BYTES = 64 << 20
@@ -92,8 +92,8 @@ def address(url: str) -> Address:
     return Address(f"{scheme}://{host}", f"{path or '/'}{parts.query}", authorization, shown)
 
 
-async def read_body(connection: Connection, enough: Enough, *, most_bytes: int) -> bytes:
-    """The body, or what has come of it if that is enough."""
+async def read_body(connection: Connection, is_complete: IsComplete, *, most_bytes: int) -> bytes:
+    """The body, or the bytes that have come of it once these are complete."""
     came = bytearray()
     silence = SILENCE_SECONDS
     while True:
@@ -103,7 +103,7 @@ async def read_body(connection: Connection, enough: Enough, *, most_bytes: int) 
         except BROKEN as error:
             came += connection.response.take()
             body = _decoded(connection, came, most_bytes)
-            if enough(body):
+            if is_complete(body):
                 return body
             # Silence is no end. A connection that timed out by itself has an error number.
             if not isinstance(error, TimeoutError) or error.errno is not None:
@@ -160,7 +160,9 @@ class ExtenderHttp:
         self._timeout_seconds = timeout_seconds if timeout_seconds > 0 else None
         self._fence = fence
 
-    async def ask(self, verb: str, question: bytes, *, repeatable: bool, enough: Enough) -> bytes:
+    async def ask(
+        self, verb: str, question: bytes, *, repeatable: bool, is_complete: IsComplete
+    ) -> bytes:
         """The body of the answer, which was 200; every failure is a KschedulerError.
 
         A question is `repeatable` if it changes nothing.
@@ -168,7 +170,9 @@ class ExtenderHttp:
         grant = None if repeatable or self._fence is None else self._fence.grant()
         while True:
             try:
-                return await self._ask(verb, question, grant, repeatable=repeatable, enough=enough)
+                return await self._ask(
+                    verb, question, grant, repeatable=repeatable, is_complete=is_complete
+                )
             except ExtenderWithheldError:
                 if grant is None or not await grant.reopened():
                     raise
@@ -180,7 +184,7 @@ class ExtenderHttp:
         grant: SecondsLeft | None,
         *,
         repeatable: bool,
-        enough: Enough,
+        is_complete: IsComplete,
     ) -> bytes:
         url = f"{self._url}/{verb}"
         where = address(url)
@@ -191,7 +195,7 @@ class ExtenderHttp:
                 try:
                     status = connection.response.status
                     if status == OK:
-                        return await read_body(connection, enough, most_bytes=MAX_ANSWER_BYTES)
+                        return await read_body(connection, is_complete, most_bytes=MAX_ANSWER_BYTES)
                 finally:
                     self._connections.release(connection)
         except TimeoutError as error:

@@ -1,4 +1,4 @@
-"""What the port's guards tell of their work, as upstream's metrics.
+"""Metrics of authentication and authorization on the secure port, under upstream's names.
 
 User names become a handful of words, so that neither their number nor the names themselves show.
 """

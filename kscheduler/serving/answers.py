@@ -196,7 +196,7 @@ Allows = Callable[[str, Target | None], bool]
 
 
 def unconverted(media_type: str, target: Target | None) -> bool:
-    """What errors allow: any form, no other kind."""
+    """The rule for errors: any form, no other kind."""
     return target is None
 
 

@@ -1,4 +1,4 @@
-"""Who a client certificate says a caller is, and whether an authority we trust says so too.
+"""Client certificates: the user one names, and whether a trusted authority stands behind it.
 
 The rules are those of Go's crypto/x509 for client certificates: a chain from the certificate to an
 authority, every link signed, valid now and allowed to sign, and meant for client authentication.
@@ -101,7 +101,7 @@ def common_name(certificate: x509.Certificate) -> str:
 
 
 def identifier(certificate: x509.Certificate) -> str:
-    """How log lines name a certificate."""
+    """A certificate's name in log lines."""
     subject = _extension(certificate, x509.SubjectKeyIdentifier)
     authority = _extension(certificate, x509.AuthorityKeyIdentifier)
     subject_key = subject.digest if subject else b""
@@ -179,7 +179,7 @@ def _check_leaf(leaf: x509.Certificate, now: datetime.datetime) -> None:
 
 
 def _problems(certificate: x509.Certificate, now: datetime.datetime) -> Iterator[str]:
-    """What keeps a certificate from being part of any chain."""
+    """Reasons that keep a certificate from being part of any chain."""
     starts, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     expired = "x509: certificate has expired or is not yet valid: current time"
     if now < starts:

@@ -40,7 +40,7 @@ _nobody.disabled = True
 
 
 class Host(Protocol):
-    """Who wants to know whether a connection waits for its client."""
+    """The server, told whether a connection waits for its client."""
 
     def made(self, connection: Connection) -> None: ...
     def waits(self, connection: Connection) -> None: ...
@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
         self._host.works(self)
 
     def end(self) -> None:
-        """It has been answered."""
+        """The request has been answered."""
         self._in_request = False
         self._header_bytes = 0
         self._tail = b""

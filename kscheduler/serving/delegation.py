@@ -1,4 +1,4 @@
-"""Whom to ask about callers: API servers for token and access reviews, and authorities.
+"""Delegated authentication and authorization: API servers for reviews, and authorities.
 
 Both kubeconfigs are optional. Without one, and outside a cluster, the flags still work: callers are
 anonymous, and only what needs no permission is served.
@@ -159,7 +159,7 @@ def delegated_authorization(options: Options) -> Authorization:
 
 
 async def _look_up(client: KubeClient, published: Published, options: Options) -> None:
-    """What the cluster publishes now; not having it is fatal only if the flags say so."""
+    """Takes what the cluster publishes now; not having it is fatal only if the flags say so."""
     try:
         async with asyncio.timeout(LOOKUP_SECONDS):
             published.take(_decode(await client.get(CONFIG_MAPS, CONFIG_MAP, NAMESPACE)))
@@ -171,15 +171,12 @@ async def _look_up(client: KubeClient, published: Published, options: Options) -
                 f"Unable to get {WHERE}.  Usually fixed by 'kubectl create rolebinding "
                 f"-n {NAMESPACE} ROLEBINDING_NAME --role={READER} --serviceaccount=YOUR_NS:YOUR_SA'"
             )
-        said = _timed_out() if isinstance(error, TimeoutError) else error
-        _tell_of_failed_lookup(said, tolerated=options.authentication_tolerate_lookup_failure)
+        if isinstance(error, TimeoutError):
+            error = DeadlineExceeded(f"Get {WHERE}", "context deadline exceeded")
+        _report_failed_lookup(error, tolerated=options.authentication_tolerate_lookup_failure)
 
 
-def _timed_out() -> ApiError:
-    return DeadlineExceeded(f"Get {WHERE}", "context deadline exceeded")
-
-
-def _tell_of_failed_lookup(error: object, *, tolerated: bool) -> None:
+def _report_failed_lookup(error: object, *, tolerated: bool) -> None:
     if not tolerated:
         raise ConfigError(f"unable to load configmap based request-header-client-ca-file: {error}")
     log.text_warning(f"Error looking up in-cluster authentication configuration: {error}")
@@ -207,7 +204,7 @@ class Refreshed:
         self._take(new)
 
     def on_delete(self, item: ConfigMap, *, final_state_unknown: bool) -> None:
-        """What was true before the deletion stays in force."""
+        """The last version stays in force."""
 
     def _take(self, item: ConfigMap) -> None:
         self._authorities(lambda: self._published.take_authorities(item))

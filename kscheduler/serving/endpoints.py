@@ -21,7 +21,7 @@ from kscheduler.serving.profiling import pages as profiling
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the pages take what they show.
+    """The objects that the pages show.
 
     `checks` maps healthz, livez and readyz to what each of them looks at. `flags` and `emulated`
     are None if /flagz and /statusz are switched off.

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from kscheduler import logs
 from kscheduler.api.decode import DecodeError
-from kscheduler.api.small_groups import SubjectAccessReviewStatus, UserInfo
+from kscheduler.api.small_groups import UserInfo
 from kscheduler.client.errors import ApiError
 from kscheduler.gotext.duration import SECOND, format_duration
 from kscheduler.serving import answers
@@ -72,7 +72,10 @@ def guarded(
             observer.authorized("error", time.perf_counter() - started)
             log.error(error, "Unable to authorize the request")
             return answers.internal_error(request, error)
-        observer.authorized(_told(verdict), time.perf_counter() - started)
+        decision = "allowed" if verdict.allowed else "no-opinion"
+        if verdict.denied:
+            decision = "denied"
+        observer.authorized(decision, time.perf_counter() - started)
         if verdict.allowed and not verdict.denied:
             return await handler(request)
         log.v(4).info("Forbidden", URI=request.raw_path, reason=verdict.reason)
@@ -81,12 +84,6 @@ def guarded(
         )
 
     return answer
-
-
-def _told(verdict: SubjectAccessReviewStatus) -> str:
-    if verdict.denied:
-        return "denied"
-    return "allowed" if verdict.allowed else "no-opinion"
 
 
 def presented(handler: Handler) -> Handler:

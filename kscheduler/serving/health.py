@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import Metric
@@ -75,17 +75,13 @@ def examine(
         names = ",".join(map(quote, unknown))
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
     if failures:
-        _tell(endpoint, failures)
+        # The endpoint is public, so reasons are for the log only.
+        reasons = "".join(f"[-]{name} failed: {reason}\n" for name, reason in failures.items())
+        log.v(2).text_info(f"{','.join(failures)} check failed: {endpoint}\n{reasons}")
         return Report(healthy=False, text="".join(lines) + f"{endpoint} check failed\n")
     if verbose:
         return Report(healthy=True, text="".join(lines) + f"{endpoint} check passed\n")
     return Report(healthy=True, text="ok")
-
-
-def _tell(endpoint: str, failures: Mapping[str, str]) -> None:
-    """The endpoint is public, so reasons are for the log only."""
-    reasons = "".join(f"[-]{name} failed: {reason}\n" for name, reason in failures.items())
-    log.v(2).text_info(f"{','.join(failures)} check failed: {endpoint}\n{reasons}")
 
 
 def examine_one(check: Check) -> Report:

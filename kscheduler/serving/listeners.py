@@ -61,7 +61,7 @@ class SecurePort:
 
     @property
     def pair(self) -> Pem:
-        """The same at every call; a self-signed one takes 50 ms to make at the first."""
+        """Certificate and key, always the same; a self-signed one takes 50 ms at the first call."""
         return self.make_pair()
 
     @property
@@ -133,7 +133,7 @@ def open_port(options: Options, generated: MakePair | None) -> SecurePort | None
 
 
 def with_current_files(port: SecurePort) -> SecurePort:
-    """The same port with what its files hold now."""
+    """A copy of the port with what its files hold now."""
     make_pair = _constantly(read_pair(port.pair_files)) if port.pair_files else port.make_pair
     sni_pairs = tuple(_sni_pair(one) for one in port.sni_files)
     return replace(port, make_pair=make_pair, sni_pairs=sni_pairs)

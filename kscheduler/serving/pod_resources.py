@@ -64,7 +64,7 @@ Pods = Callable[[], Collection[Pod]]
 
 
 class Form(Protocol):
-    """How a family of gauges is written; the labels of a sample are sorted by name."""
+    """A way to write a family of gauges; the labels of a sample are sorted by name."""
 
     # Whether `opening` needs to know how many bytes the samples have.
     counts_bytes: bool

@@ -1,4 +1,4 @@
-"""Asking the API server who a token belongs to, and whether somebody may do something.
+"""Token and access reviews: the API server says who a caller is, and what they may do.
 
 Time-outs and repetitions are upstream's: 10 s for a review, up to five tries half a second apart
 where the server only hiccuped. The connections are the reviews' own, so that an API server that
@@ -142,7 +142,7 @@ class AccessReviews:
 
 
 def _body(kind: str, api_version: str, spec: TokenReviewSpec | SubjectAccessReviewSpec) -> bytes:
-    """As client-go writes a review: with an empty status, which has members without omitempty."""
+    """A review as client-go writes it: with an empty status, whose members lack omitempty."""
     status: dict[str, object] = {"user": {}} if kind == "TokenReview" else {"allowed": False}
     return _encode(
         {"kind": kind, "apiVersion": api_version, "metadata": {}, "spec": spec, "status": status}

@@ -119,7 +119,7 @@ class Server:
         return len(self._open) < self._limit or self._send_away(self._waiting)
 
     async def _make_places(self) -> None:
-        """For those who have spoken, while there are none."""
+        """Frees places for connections that have spoken, while there are none."""
         while True:
             await asyncio.sleep(BUSY_SECONDS)
             for _ in range(self._without_place if self._places.locked() else 0):
@@ -167,7 +167,7 @@ class Server:
                 connection.close()
 
     async def _take_place(self, greeting: _Greeting) -> None:
-        """It is we who let the client wait now."""
+        """Waits for a place; meanwhile the connection does not count as a slow client."""
         self._waiting.pop(greeting, None)
         self._without_place += 1
         try:
@@ -234,6 +234,6 @@ def _address(listener: socket.socket) -> str:
 
 
 def _descriptors() -> int:
-    """How many files this process may have open."""
+    """The number of files this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft if soft != resource.RLIM_INFINITY else 2 * MAX_CONNECTIONS

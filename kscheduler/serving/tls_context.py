@@ -216,7 +216,7 @@ def remember_no_sessions(context: ssl.SSLContext) -> None:
 
 
 def _address(context: ssl.SSLContext) -> int:
-    """Where OpenSSL's own context is: the first member of CPython's."""
+    """The address of OpenSSL's own context: the first member of CPython's."""
     return ctypes.c_void_p.from_address(id(context) + object.__basicsize__).value or 0
 
 

@@ -1,4 +1,4 @@
-"""Whose certificates we believe: callers' own, and those of proxies that vouch for callers.
+"""Trusted authorities: for callers' own certificates, and for proxies that vouch for callers.
 
 Each comes from a file or, if no file is named, from the ConfigMap where the API server publishes
 what it believes itself. Both may change while we run. What cannot be read leaves the last good
@@ -39,7 +39,7 @@ class UntrustedCertificateError(KschedulerError):
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """Which headers a proxy uses, and the common names of proxies that may (none: any)."""
+    """The headers a proxy uses, and the common names of proxies that may (none: any)."""
 
     usernames: tuple[str, ...] = ()
     uids: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class CaFile:
 
 
 class Published:
-    """What the ConfigMap says."""
+    """Authorities and headers as the ConfigMap has them."""
 
     def __init__(self) -> None:
         self.client: Authorities | None = None
@@ -183,7 +183,7 @@ def _taken(data: Mapping[str, str], key: str, last: Authorities | None) -> Autho
 
 
 def file_stamp(path: str) -> tuple[int, int, int] | None:
-    """Something else after every change of the file; None if it is not there."""
+    """A value that changes with the file; None if it is not there."""
     try:
         found = os.stat(path)
     except OSError:

@@ -65,7 +65,7 @@ async def asking(url, tls=None, seconds=30.0):
 
 async def test_a_question_is_posted_to_its_verb():
     async with serving() as (extender, url), asking(f"{url}/ext//") as wire:
-        assert await wire.ask("filter", QUESTION, repeatable=True, enough=never) == QUESTION
+        assert await wire.ask("filter", QUESTION, repeatable=True, is_complete=never) == QUESTION
     ((path, headers, body),) = extender.requests
     assert (path, body) == ("/ext/filter", QUESTION)
     assert headers["Content-Type"] == "application/json"
@@ -74,14 +74,14 @@ async def test_a_question_is_posted_to_its_verb():
 async def test_a_url_that_makes_no_sense_fails_the_question_not_the_start():
     async with asking("http://[::1/ext") as wire:
         with pytest.raises(KschedulerError, match="missing ']' in host"):
-            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
 
 
 async def test_who_asks_is_told_as_the_url_says():
     async with serving() as (extender, url):
         with_user = url.replace("http://", "http://u:p@")
         async with asking(f"{with_user}/a b") as wire:
-            await wire.ask("filter?x", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter?x", QUESTION, repeatable=True, is_complete=never)
     ((path, headers, _),) = extender.requests
     assert path == "/a b/filter"
     assert headers["Authorization"] == "Basic dTpw"
@@ -91,10 +91,10 @@ async def test_who_asks_is_told_as_the_url_says():
 async def test_connections_are_kept_and_shared_by_those_who_ask_at_once():
     async with serving() as (extender, url), asking(url) as wire:
         for _ in range(3):
-            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
         assert len(extender.peers) == 1
         await asyncio.gather(
-            *(wire.ask("bind", QUESTION, repeatable=False, enough=never) for _ in range(5))
+            *(wire.ask("bind", QUESTION, repeatable=False, is_complete=never) for _ in range(5))
         )
         assert len(extender.requests) == 8
 
@@ -107,7 +107,7 @@ async def test_any_status_but_200_is_a_failure(code):
     async with serving() as (extender, url), asking(url) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError) as told:
-            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
     assert str(told.value) == f"failed filter with extender at URL {url}/filter, code {code}"
 
 
@@ -118,7 +118,7 @@ async def test_silence_is_waited_for_only_so_long():
     async with serving() as (extender, url), asking(url, seconds=1.0) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError) as told:
-            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
     assert str(told.value) == (
         f'Post "{url}/filter": context deadline exceeded '
         "(Client.Timeout exceeded while awaiting headers)"
@@ -127,7 +127,7 @@ async def test_silence_is_waited_for_only_so_long():
 
 async def test_a_limit_below_zero_is_none():
     async with serving() as (_, url), asking(url, seconds=-5.0) as wire:
-        assert await wire.ask("filter", QUESTION, repeatable=True, enough=never) == QUESTION
+        assert await wire.ask("filter", QUESTION, repeatable=True, is_complete=never) == QUESTION
 
 
 async def test_an_answer_that_does_not_end_is_waited_for_only_so_long():
@@ -140,9 +140,9 @@ async def test_an_answer_that_does_not_end_is_waited_for_only_so_long():
     async with serving() as (extender, url), asking(url, seconds=2.0) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError) as told:
-            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
         extender.answer = None
-        assert await wire.ask("filter", QUESTION, repeatable=True, enough=never) == QUESTION
+        assert await wire.ask("filter", QUESTION, repeatable=True, is_complete=never) == QUESTION
     assert str(told.value) == (
         "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
     )
@@ -186,7 +186,7 @@ async def saying(*pieces, ends):
 async def test_an_answer_that_is_finished_needs_no_end(pieces, ends):
     head = b"HTTP/1.1 200 OK\r\n"
     async with saying(head, *pieces, ends=ends) as url, asking(url, seconds=60.0) as wire:
-        assert await wire.ask("filter", QUESTION, repeatable=True, enough=finished) == b"{}"
+        assert await wire.ask("filter", QUESTION, repeatable=True, is_complete=finished) == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ async def test_an_answer_that_is_finished_needs_no_end(pieces, ends):
 async def test_once_an_answer_has_begun_its_failure_comes_without_the_request(said, told):
     async with saying(said, ends=True) as url, asking(url) as wire:
         with pytest.raises(ExtenderHttpError) as refused:
-            await wire.ask("filter", QUESTION, repeatable=True, enough=finished)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=finished)
         assert str(refused.value) == told.replace("{url}", url)
 
 
@@ -221,7 +221,7 @@ async def test_a_compressed_answer_is_understood():
 
     async with serving() as (extender, url), asking(url) as wire:
         extender.answer = answer
-        told = await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+        told = await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
     assert told == b'{"Error":""}' * 1000
 
 
@@ -235,7 +235,7 @@ async def test_a_compressed_answer_has_an_end_as_well(monkeypatch):
     async with serving() as (extender, url), asking(url) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError, match="more than 4096 bytes"):
-            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
 
 
 @pytest.mark.parametrize("code", [307, 308])
@@ -246,7 +246,7 @@ async def test_the_same_question_is_asked_where_the_server_says(code):
 
     async with serving() as (extender, url), asking(f"{url}/ext") as wire:
         extender.answer = answer
-        assert await wire.ask("bind", QUESTION, repeatable=False, enough=never) == QUESTION
+        assert await wire.ask("bind", QUESTION, repeatable=False, is_complete=never) == QUESTION
     assert [path for path, _, _ in extender.requests] == ["/ext/bind", "/ext/bind/"]
 
 
@@ -266,7 +266,7 @@ async def test_other_redirections_are_failures(code, location):
     async with serving() as (extender, url), asking(url) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError, match=f"code {code}$"):
-            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
 
 
 async def test_nobody_is_sent_round_for_ever():
@@ -276,7 +276,7 @@ async def test_nobody_is_sent_round_for_ever():
     async with serving() as (extender, url), asking(url) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError, match="stopped after 10 redirects"):
-            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
     assert len(extender.requests) == 10
 
 
@@ -285,7 +285,7 @@ async def test_nobody_there():
         pass
     async with asking(url) as wire:
         with pytest.raises(ExtenderHttpError) as told:
-            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
     address = url.removeprefix("http://")
     assert str(told.value) == (
         f'Post "{url}/filter": dial tcp {address}: connect: connection refused'
@@ -301,7 +301,7 @@ async def test_what_changes_nothing_is_asked_again_when_the_connection_ends(repe
     async with serving() as (extender, url), asking(url) as wire:
         extender.answer = answer
         try:
-            await wire.ask("verb", QUESTION, repeatable=repeatable, enough=never)
+            await wire.ask("verb", QUESTION, repeatable=repeatable, is_complete=never)
             failure = ""
         except ExtenderHttpError as error:
             failure = str(error)
@@ -317,13 +317,15 @@ async def test_an_answer_has_an_end(monkeypatch):
     async with serving() as (extender, url), asking(url) as wire:
         extender.answer = answer
         with pytest.raises(ExtenderHttpError):
-            await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
 
 
 async def test_a_large_question_gets_through():
     large = json.dumps({"Nodes": ["n" * 1000] * 800}).encode()
     async with serving() as (_, url), asking(url) as wire:
-        assert len(await wire.ask("filter", large, repeatable=True, enough=never)) == len(large)
+        assert len(await wire.ask("filter", large, repeatable=True, is_complete=never)) == len(
+            large
+        )
 
 
 class TestTls:
@@ -347,7 +349,7 @@ class TestTls:
 
     async def ask(self, tls, **config):
         async with serving(tls) as (extender, url), asking(url, TlsConfig(**config)) as wire:
-            answer = await wire.ask("filter", QUESTION, repeatable=True, enough=never)
+            answer = await wire.ask("filter", QUESTION, repeatable=True, is_complete=never)
             assert answer == QUESTION
             return extender
 

@@ -218,7 +218,7 @@ async def test_an_extender_is_asked_to_bind_when_the_fence_is_open_again(server)
     lease = Lease(seconds=-1.0)
     wire = ExtenderHttp(server.url, TlsConfig(), timeout_seconds=10, fence=lease.fence)
     try:
-        asking = asyncio.create_task(wire.ask("bind", b"{}", repeatable=False, enough=bool))
+        asking = asyncio.create_task(wire.ask("bind", b"{}", repeatable=False, is_complete=bool))
         await until(lambda: lease.fence._waiting)
         assert server.requests == []
         lease.set(1, 60.0)
@@ -232,9 +232,9 @@ async def test_an_extender_is_not_asked_to_bind_behind_a_closed_fence(server):
     server.on("POST", "/filter", Reply())
     wire = ExtenderHttp(server.url, TlsConfig(), timeout_seconds=10, fence=CLOSED)
     try:
-        assert await wire.ask("filter", b"{}", repeatable=True, enough=bool) == b"{}"
+        assert await wire.ask("filter", b"{}", repeatable=True, is_complete=bool) == b"{}"
         with pytest.raises(ExtenderHttpError, match="not sent, because the lease has run out"):
-            await wire.ask("bind", b"{}", repeatable=False, enough=bool)
+            await wire.ask("bind", b"{}", repeatable=False, is_complete=bool)
     finally:
         await wire.close()
     assert [seen.path for seen in server.requests] == ["/filter"]

@@ -35,9 +35,9 @@ class Wire(Protocol):
         /,
         *,
         repeatable: bool,
-        enough: Callable[[bytes], bool],
+        is_complete: Callable[[bytes], bool],
     ) -> bytes:
-        """The answer; as much of it as is `enough`, if it breaks off then."""
+        """The answer; if it breaks off, as much of it as `is_complete` accepts."""
 
 
 class FilterResult(NamedTuple):
@@ -130,4 +130,4 @@ class Extender:
         messages.check_binding_result(answer)
 
     async def _send(self, verb: str, args: bytes, *, repeatable: bool = True) -> bytes:
-        return await self._wire.ask(verb, args, repeatable=repeatable, enough=is_finished)
+        return await self._wire.ask(verb, args, repeatable=repeatable, is_complete=is_finished)

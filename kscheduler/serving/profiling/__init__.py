@@ -1,4 +1,4 @@
-"""What takes the place of Go's /debug/pprof: where time goes, what memory holds, what tasks await.
+"""Profiles in place of Go's /debug/pprof: CPU time, objects in memory, waiting tasks.
 
 In: requests that have passed the gate, and only if enableProfiling is set. Out: profiles in pprof's
 own format (`go tool pprof https://…/debug/pprof/profile`), a timeline for speedscope, and plain

@@ -1,4 +1,4 @@
-"""What memory holds: objects the collector knows, by type.
+"""Objects in memory that the collector knows, by type.
 
 Exact sizes would need every allocation to be traced, which costs twice the memory; this looks at
 what is there, and only when asked. Objects that were set aside at start (`gc.freeze`) are told as

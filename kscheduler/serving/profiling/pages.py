@@ -106,7 +106,7 @@ def _index() -> str:
 
 
 def _seconds(text: str) -> int:
-    """As Go: nonsense means the default."""
+    """The number asked for; nonsense means the default, as in Go."""
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else DEFAULT_SECONDS
 
 

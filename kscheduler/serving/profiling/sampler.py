@@ -1,4 +1,4 @@
-"""Where the process spends its time: the loop's stack, looked at every hundredth second of CPU.
+"""A sampling profiler: the loop's stack, taken every hundredth second of CPU.
 
 The kernel counts that time and signals; the stack seen is the one that the signal found. (A thread
 that looks from outside would mostly see the places where the interpreter lets it run.) A loop that
@@ -97,7 +97,7 @@ def stack_of(frame: FrameType | None) -> Stack:
 
 
 def stack_of_task(task: asyncio.Task[Any]) -> Stack:
-    """What a task waits in, innermost first."""
+    """The frames a task waits in, innermost first."""
     places: list[Place] = []
     waiting: Any = task.get_coro()
     while waiting is not None and len(places) < MAX_DEPTH:
