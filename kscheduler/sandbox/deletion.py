@@ -24,7 +24,7 @@ _POLICIES = ("Orphan", "Background", "Foreground")
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """What a DELETE may say about how."""
+    """Options of a DELETE."""
 
     grace_period_seconds: int | None = None
     uid: str = ""
@@ -72,7 +72,7 @@ def delete(
 def _terminate(
     registry: Registry, stored: Stored, namespace: Object, options: DeleteOptions
 ) -> Deleted:
-    """Begin the end of a namespace; housekeeping empties and removes it."""
+    """Mark a namespace Terminating; the namespace controller empties and removes it."""
     name = namespace["metadata"]["name"]
     if name in IMMORTAL_NAMESPACES:
         raise status.forbidden(NAMESPACES, name, "this namespace may not be deleted")

@@ -76,8 +76,10 @@ def parse_list_options(query: Mapping[str, str], *, streaming: bool) -> ListOpti
             resource_version=query.get("resourceVersion", ""),
             match=query.get("resourceVersionMatch", ""),
             bookmarks=_is_true(query.get("allowWatchBookmarks")),
-            initial_events=_maybe_true(query.get("sendInitialEvents")),
-            timeout_seconds=_seconds(query.get("timeoutSeconds")),
+            initial_events=None
+            if (initial := query.get("sendInitialEvents")) is None
+            else _is_true(initial),
+            timeout_seconds=float(timeout) if (timeout := query.get("timeoutSeconds")) else None,
         )
     except ValueError as error:
         raise status.bad_request(str(error)) from error
@@ -230,14 +232,6 @@ def _watch_errors(options: ListOptions, *, streaming: bool) -> list[FieldError]:
 def _is_true(text: str | None) -> bool:
     """As Go reads a flag in a query: present and not a word for no."""
     return text is not None and text.lower() not in ("false", "0")
-
-
-def _maybe_true(text: str | None) -> bool | None:
-    return None if text is None else _is_true(text)
-
-
-def _seconds(text: str | None) -> float | None:
-    return float(text) if text else None
 
 
 @dataclass(frozen=True, slots=True)

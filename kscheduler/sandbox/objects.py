@@ -67,7 +67,7 @@ class Objects:
         label_selector: str = "",
         field_selector: str = "",
     ) -> int:
-        """How many `list` would return; much cheaper."""
+        """The number of objects `list` would return; much cheaper."""
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         return len(self._select(BY_NAME[resource_name], namespace, query))
 

@@ -204,7 +204,7 @@ def _well_formed(resource: Resource, item: Object) -> Object:
 
 
 def _check_preconditions(resource: Resource, item: Object, old: Object) -> None:
-    """Nobody may overwrite what they have not seen."""
+    """Optimistic concurrency: a write that names another uid or version is refused."""
     wanted, found = item["metadata"], old["metadata"]
     name = found["name"]
     if wanted.get("uid", found["uid"]) != found["uid"]:

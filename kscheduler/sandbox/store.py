@@ -92,7 +92,7 @@ class Collection:
         return self._objects.get(key)
 
     def draft(self, key: Key, item: Object, version: int) -> Stored:
-        """What storing `item` at `version` would keep; `item` itself gets the version."""
+        """The state that storing `item` at `version` would keep; `item` itself gets the version."""
         body = _encode(item, version)
         labels = dict(item["metadata"].get("labels") or {})
         return Stored(key, version, body, labels, self._index(item))
@@ -140,7 +140,7 @@ class Collection:
         return objects
 
     def changes_since(self, version: int) -> list[Change]:
-        """What happened after `version`, oldest first. Raises ExpiredError when too long ago."""
+        """Changes after `version`, oldest first. Raises ExpiredError when too long ago."""
         if version < self._forgotten:
             raise ExpiredError(version, self._forgotten)
         newest_first = []

@@ -1,7 +1,8 @@
-"""RBAC over the stored roles and bindings.
+"""Authorization: RBAC over the stored roles and bindings, and the reviews that ask it.
 
 Rules are compiled once, and again only after a role or binding changed. Members of system:masters
-may do everything.
+may do everything. TokenReview and SubjectAccessReview put the server's own questions on behalf of
+other servers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _ALL = "*"
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What is to be done, to which resource or, when there is none, to which path."""
+    """A verb on a resource or, when there is none, on a path."""
 
     verb: str
     group: str = ""
@@ -50,7 +51,7 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """Whom a binding names: what it compares with, and how reasons show it."""
+    """A subject of a binding: the identity to compare with, and its text in reasons."""
 
     identity: tuple[str, str]
     shown: str

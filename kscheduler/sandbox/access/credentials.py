@@ -1,4 +1,4 @@
-"""Certificates of the sandbox: a throw-away authority that signs for servers and users."""
+"""Credentials: a throw-away authority that signs certificates, and kubeconfigs."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ UNAUTHENTICATED = "system:unauthenticated"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who a request is made by."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """How one field takes part in a merge; `type` leads to the rules of what is inside."""
+    """The part one field takes in a merge; `type` leads to the rules of what is inside."""
 
     type: str = ""
     merge_key: str = ""  # strategic merge: list elements are matched by this field

@@ -1,4 +1,8 @@
-"""A kubelet's own check of a pod it was given, in a kubelet's words."""
+"""Kubelet admission: the check of a pod that was bound to the node, in a kubelet's words.
+
+Mirrors pkg/kubelet/lifecycle: resources first, then node affinity, ports and NoExecute taints; the
+first failure is the reason. A scheduler that overcommits a node is seen here as OutOfcpu.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What a pod takes up on the node it runs on."""
+    """Resources and ports a pod takes on its node."""
 
     requests: dict[str, int]
     ports: Ports
@@ -46,7 +50,7 @@ class NodeLoad:
         return next(self._refusals(pod), None) or self.measure(pod)
 
     def measure(self, pod: Pod) -> Accepted:
-        """What the pod takes, whether or not it fits."""
+        """Resources and ports the pod takes, whether or not it fits."""
         return Accepted(in_units(pod_requests(pod)), _host_ports(pod))
 
     def add(self, uid: str, accepted: Accepted) -> None:

@@ -183,13 +183,10 @@ def _refuse_conflicts(
         ]
     if causes:
         listed = "\n".join(f"- {cause['field']}" for cause in causes)
-        message = f"Apply failed with {_counted(causes)}: {causes[0]['message']}"
+        number = "1 conflict" if len(causes) == 1 else f"{len(causes)} conflicts"
+        message = f"Apply failed with {number}: {causes[0]['message']}"
         text = f"{message}: {causes[0]['field']}" if len(causes) == 1 else f"{message}:\n{listed}"
         raise StatusError(409, "Conflict", text, {"causes": causes})
-
-
-def _counted(causes: list[Json]) -> str:
-    return "1 conflict" if len(causes) == 1 else f"{len(causes)} conflicts"
 
 
 def _dotted(path: Path) -> str:

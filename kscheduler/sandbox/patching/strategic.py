@@ -26,10 +26,13 @@ def strategic_merge(document: dict[str, Json], patch: dict[str, Json], shape: Sh
         return _plain({name: value for name, value in patch.items() if name != _PATCH})
     if directive == "delete":
         return {}
-    merged = _retained(document, patch.get(_RETAIN))
+    retained = patch.get(_RETAIN)
+    merged = {k: v for k, v in document.items() if retained is None or k in retained}
     for name, value in patch.items():
         if name.startswith(_DROP):
-            _drop_primitives(merged, name.removeprefix(_DROP), value)
+            listed = name.removeprefix(_DROP)
+            if listed in merged:
+                merged[listed] = [one for one in merged[listed] if one not in value]
     for name, value in patch.items():
         if not name.startswith("$"):
             order = patch.get(_ORDER + name)
@@ -40,15 +43,6 @@ def strategic_merge(document: dict[str, Json], patch: dict[str, Json], shape: Sh
             key = shape.get(listed, LEAF).merge_key
             merged[listed] = _ordered(merged[listed], merged[listed], order, key)
     return merged
-
-
-def _retained(document: dict[str, Json], keys: list[str] | None) -> dict[str, Json]:
-    return dict(document) if keys is None else {k: v for k, v in document.items() if k in keys}
-
-
-def _drop_primitives(merged: dict[str, Json], name: str, values: list[Json]) -> None:
-    if name in merged:
-        merged[name] = [value for value in merged[name] if value not in values]
 
 
 def _merge_field(
@@ -63,7 +57,8 @@ def _merge_field(
     elif isinstance(value, list) and field.merge_key:
         merged[name] = _merge_keyed(current or [], value, field, order)
     elif isinstance(value, list) and field.is_set:
-        merged[name] = _merge_set(current or [], value, order)
+        union = list(dict.fromkeys([*(current or []), *value]))
+        merged[name] = _ordered(union, current or [], order or value, "")
     else:
         merged[name] = _plain(value)
 
@@ -78,7 +73,8 @@ def _merge_keyed(
     for item in patch:
         if key not in item:
             raise unprocessable(f"map: {item} does not contain declared merge key: {key}")
-        position = _position(merged, key, item[key])
+        matches = (i for i, one in enumerate(merged) if one.get(key) == item[key])
+        position = next(matches, None)
         if item.get(_PATCH) == "delete":
             if position is not None:
                 del merged[position]
@@ -88,15 +84,6 @@ def _merge_keyed(
             merged[position] = strategic_merge(merged[position], item, shape_of(field))
     wanted = order or [item for item in patch if item.get(_PATCH) != "delete"]
     return _ordered(merged, current, wanted, key)
-
-
-def _merge_set(current: list[Json], patch: list[Json], order: list[Json] | None) -> list[Json]:
-    merged = list(dict.fromkeys([*current, *patch]))
-    return _ordered(merged, current, order or patch, "")
-
-
-def _position(items: list[Json], key: str, value: Json) -> int | None:
-    return next((i for i, item in enumerate(items) if item.get(key) == value), None)
 
 
 def _ordered(items: list[Json], server: list[Json], wanted: list[Json], key: str) -> list[Json]:

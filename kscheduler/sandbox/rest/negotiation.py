@@ -25,7 +25,7 @@ _ANY = frozenset({"application/json", "application/*", "*/*"})
 
 
 def representation(accept: str, resource: Resource, include: str) -> Representation:
-    """How to show objects to a client with this Accept header; 406 when there is no way."""
+    """The representation an Accept header asks for; 406 when there is none."""
     for media, parameters in _choices(accept):
         if media not in _ANY:
             continue

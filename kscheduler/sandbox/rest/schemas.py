@@ -34,7 +34,7 @@ _MODEL_PREFIX = re.compile(r"^[A-Za-z]*?V\d+((alpha|beta)\d+)?")
 
 
 def model_name(resource: Resource) -> str:
-    """How the client calls the kind: `V1Pod`, `CoreV1Event`."""
+    """The client's name of the kind: `V1Pod`, `CoreV1Event`."""
     name = resource.version.capitalize() + resource.kind
     prefix = (resource.group.split(".")[0] or "core").capitalize()
     return name if name in _models() else prefix + name
@@ -57,7 +57,11 @@ def definition(name: str) -> Json:
         }
         if field.is_required():
             required.append(json_name)
-    schema: Json = {"type": "object", "description": _summary(model), "properties": properties}
+    schema: Json = {
+        "type": "object",
+        "description": (model.__doc__ or "").split("Attributes:")[0].strip(),
+        "properties": properties,
+    }
     if required:
         schema["required"] = required
     return schema
@@ -138,10 +142,6 @@ def _references(schema: Any) -> Iterator[str]:
             yield schema["$ref"]
         for inner in schema.values():
             yield from _references(inner)
-
-
-def _summary(model: Any) -> str:
-    return (model.__doc__ or "").split("Attributes:")[0].strip()
 
 
 @lru_cache(maxsize=1)
