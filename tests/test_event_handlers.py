@@ -4,8 +4,7 @@ from functools import partial
 import pytest
 
 from kscheduler import logs
-from kscheduler.api.core import Node, NodeSpec, Pod, PodSpec, PodStatus, Taint
-from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.core import Taint
 from kscheduler.event_handlers import EventHandlers
 from kscheduler.framework.cluster_event import (
     CSI_DRIVER,
@@ -26,43 +25,21 @@ from kscheduler.queue import SchedulingQueue
 from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
+from tests.kit.objects import make_node as kit_node
+from tests.kit.objects import make_pod as kit_pod
 
 NOW = 1_700_000_000.0
 OURS = "default-scheduler"
 GONE = "2026-01-01T00:00:00Z"
 
 
-def make_pod(
-    name="p",
-    *,
-    uid=None,
-    node="",
-    version="1",
-    profile=OURS,
-    priority=None,
-    nominated="",
-    labels=None,
-    deleted=None,
-):
-    return Pod(
-        ObjectMeta(
-            name=name,
-            namespace="ns",
-            uid=uid or name,
-            resource_version=version,
-            labels=labels or {},
-            deletion_timestamp=deleted,
-        ),
-        PodSpec(node_name=node, scheduler_name=profile, priority=priority),
-        PodStatus(nominated_node_name=nominated),
-    )
+def make_pod(name="p", *, uid=None, version="1", profile=OURS, priority=None, **fields):
+    fields = {"priority": priority, "scheduler": profile, "version": version, **fields}
+    return kit_pod(name, uid=uid or name, namespace="ns", **fields)
 
 
-def make_node(name="n1", *, labels=None, unschedulable=False, taints=()):
-    return Node(
-        ObjectMeta(name=name, labels=labels or {}),
-        NodeSpec(unschedulable=unschedulable, taints=tuple(Taint(key) for key in taints)),
-    )
+def make_node(name="n1", *, taints=(), **fields):
+    return kit_node(name, allocatable={}, taints=[Taint(key) for key in taints], **fields)
 
 
 class Profile:

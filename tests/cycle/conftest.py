@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from kscheduler import logs
-from kscheduler.api.core import Container, Node, NodeStatus, Pod, PodSpec, PodStatus
+from kscheduler.api.core import Node, NodeStatus, PodStatus
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.cycle.attempt import Attempt, at_once
 from kscheduler.cycle.bind import Binder
@@ -31,24 +31,21 @@ from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
+from tests.kit.objects import make_pod as kit_pod
 
 PROFILE = "default-scheduler"
 NOW = 1_700_000_000.0
 
 
-def make_pod(name="p", *, uid="", node="", version="1", deleting=False, profile=PROFILE, **status):
-    return Pod(
-        metadata=ObjectMeta(
-            name=name,
-            namespace="ns",
-            uid=uid or f"uid-{name}",
-            resource_version=version,
-            generation=int(version),
-            deletion_timestamp="2026-01-01T00:00:00Z" if deleting else None,
-        ),
-        spec=PodSpec(scheduler_name=profile, node_name=node, containers=(Container(),)),
-        status=PodStatus(**status),
-    )
+def make_pod(name="p", *, version="1", deleting=False, profile=PROFILE, uid="", node="", **status):
+    identity = {
+        "namespace": "ns",
+        "uid": uid or None,
+        "version": version,
+        "generation": int(version),
+    }
+    given = {"scheduler": profile, "node": node, "deleted": deleting, "priority": None}
+    return kit_pod(name, **identity, **given, status=PodStatus(**status))
 
 
 class Scripted:

@@ -11,8 +11,6 @@ from types import SimpleNamespace
 import numpy as np
 from hypothesis import strategies as st
 
-from kscheduler.api.core import Node, NodeStatus, Pod, PodStatus
-from kscheduler.api.meta import ObjectMeta
 from kscheduler.cycle.attempt import Attempt, Failed, Feasible, Unschedulable, at_once
 from kscheduler.cycle.node_sampling import num_feasible_nodes_to_find
 from kscheduler.cycle.schedule import SchedulingAlgorithm
@@ -28,8 +26,8 @@ from kscheduler.runtime.extenders.extender import FilterResult
 from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
-from kscheduler.state.cache import Cache
-from kscheduler.state.pod_info import PodInfo
+from tests.kit.clusters import snapshot_of
+from tests.kit.objects import make_node, make_pod_info
 
 SIZE = 400
 # Of all nodes, but never fewer than a hundred.
@@ -41,8 +39,7 @@ ANY = SimpleNamespace(name="Any", score=lambda cycle, pod, nodes: np.zeros(len(n
 
 
 def make_pod(name="p", nominated=""):
-    metadata = ObjectMeta(name=name, namespace="default", uid=name)
-    return PodInfo(Pod(metadata=metadata, status=PodStatus(nominated_node_name=nominated)))
+    return make_pod_info(name, uid=name, nominated=nominated, containers=[])
 
 
 def name_of(row):
@@ -50,12 +47,7 @@ def name_of(row):
 
 
 def make_nodes(count):
-    cache = Cache()
-    for number in range(count):
-        status = NodeStatus(allocatable={"pods": "1"})
-        metadata = ObjectMeta(name=name_of(number), uid=str(number))
-        cache.add_node(Node(metadata=metadata, status=status))
-    return cache.snapshot()
+    return snapshot_of(make_node(name_of(n), allocatable={"pods": "1"}) for n in range(count))
 
 
 NODES = make_nodes(SIZE)

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.api.core import Node, Pod, PodSpec, PodStatus
-from kscheduler.api.meta import ObjectMeta
 from kscheduler.cycle.attempt import Attempt, Failed, Placement, Unschedulable, at_once
 from kscheduler.cycle.node_sampling import num_feasible_nodes_to_find
 from kscheduler.cycle.schedule import NO_NODES_AVAILABLE, SchedulingAlgorithm
@@ -33,21 +31,15 @@ from kscheduler.metrics import Metrics
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import RuntimeHandle
-from kscheduler.state.cache import Cache
-from kscheduler.state.pod_info import PodInfo
+from tests.kit.clusters import snapshot_of
+from tests.kit.objects import make_node, make_pod_info
 
 BY_TIME = Plugin(name="ByTime", sort_key=lambda queued: queued.timestamp)
 NOBODY = Plugin(nodes=(), pods_for_node=lambda node: [])
 
 
 def make_pod(name="p", *, nominated=""):
-    return PodInfo(
-        Pod(
-            metadata=ObjectMeta(name=name, namespace="default", uid=name),
-            spec=PodSpec(),
-            status=PodStatus(nominated_node_name=nominated),
-        )
-    )
+    return make_pod_info(name, uid=name, nominated=nominated, containers=[])
 
 
 def make_framework(*plugins, percentage=None, metrics=None):
@@ -72,10 +64,7 @@ def make_framework(*plugins, percentage=None, metrics=None):
 
 
 def make_nodes(count):
-    cache = Cache()
-    for number in range(count):
-        cache.add_node(Node(metadata=ObjectMeta(name=f"n{number}", uid=str(number))))
-    return cache.snapshot()
+    return snapshot_of(make_node(f"n{number}", allocatable={}) for number in range(count))
 
 
 def make_algorithm(**options):

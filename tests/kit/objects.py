@@ -18,13 +18,15 @@ from kscheduler.api.meta import OwnerReference
 from kscheduler.state.pod_info import PodInfo
 
 DELETED_AT = "2030-01-01T00:00:00Z"
+# Names in Python by names in JSON.
+SPEC_FIELDS = {field.encode_name: field.name for field in structs.fields(PodSpec)}
 
 
 def make_pod(
     name: str = "p",
     *,
     namespace: str = "default",
-    uid: str = "",
+    uid: str | None = None,
     version: str = "",
     generation: int = 0,
     labels: Mapping[str, str] | None = None,
@@ -58,7 +60,7 @@ def make_pod(
     )
     metadata = structs.replace(
         pod.metadata,
-        uid=uid or f"uid-{name}",
+        uid=f"uid-{name}" if uid is None else uid,
         resource_version=version,
         generation=generation,
         deletion_timestamp=(DELETED_AT if deleted is True else deleted) or None,
@@ -115,12 +117,12 @@ def _struct(value: Any, kind: type) -> Any:
     return msgspec.convert(without_nulls(value), kind)
 
 
-def _replaced(spec: PodSpec, fields: Mapping[str, Any]) -> PodSpec:
-    """The spec with these of its fields, given by their names in JSON."""
+def _replaced(spec: PodSpec, fields: dict[str, Any]) -> PodSpec:
+    """The spec with these of its fields, by their names in JSON; what it does not keep is dropped,
+    as in decoding.
+    """
     if not fields:
         return spec
-    unknown = fields.keys() - {field.encode_name for field in structs.fields(PodSpec)}
-    assert not unknown, f"no fields of a pod's spec: {unknown}"
-    given = _struct(dict(fields), PodSpec)
-    names = {f.name for f in structs.fields(PodSpec) if f.encode_name in fields}
+    given = _struct(fields, PodSpec)
+    names = (SPEC_FIELDS[name] for name in fields if name in SPEC_FIELDS)
     return structs.replace(spec, **{name: getattr(given, name) for name in names})

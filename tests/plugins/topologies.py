@@ -4,17 +4,12 @@ Objects are written as in YAML, so that a test reads like a manifest; a node or 
 not describe further is as plain as can be.
 """
 
-from types import SimpleNamespace
-
-from kscheduler.api.core import Node, Pod
-from kscheduler.api.decode import convert
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.status import Code, Status
-from kscheduler.metrics import Metrics
-from kscheduler.runtime.handle import RuntimeHandle
-from kscheduler.state.cache import Cache
-from kscheduler.state.pod_info import PodInfo
+from tests.kit import clusters, objects
+from tests.kit.clusters import snapshot_of
+from tests.kit.objects import make_pod_info
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -25,47 +20,19 @@ ON_BY_DEFAULT = frozenset({"MatchLabelKeysInPodTopologySpread"})
 
 
 def make_node(name, labels=None, **spec):
-    return convert({"metadata": {"name": name, "labels": labels or {}}, "spec": spec}, Node)
+    return objects.make_node(name, labels=labels, allocatable={}, **spec)
 
 
-def make_pod(
-    name="p", labels=None, *, namespace="default", deleted=False, owner=None, status=None, **spec
-):
-    """Keywords that are not named here are the pod's spec."""
-    metadata = {
-        "name": name,
-        "namespace": namespace,
-        "uid": f"uid-{name}",
-        "labels": labels or {},
-        "deletionTimestamp": "2030-01-01T00:00:00Z" if deleted else None,
-        "ownerReferences": [{**owner, "controller": True}] if owner else [],
-    }
-    return PodInfo(convert({"metadata": metadata, "spec": spec, "status": status}, Pod))
+def make_pod(name="p", labels=None, **fields):
+    """A pod without containers, unless given, as the scheduler keeps it."""
+    return make_pod_info(name, labels=labels, **{"priority": None, "containers": [], **fields})
 
 
-def make_cluster(nodes, pods=(), gone=()):
-    """A snapshot; row i is the i-th node. Those of the nodes that are `gone` left free rows."""
-    cache = Cache()
-    for node in nodes:
-        cache.add_node(node)
-    for pod in pods:
-        cache.add_pod(pod)
-    for node in gone:
-        cache.remove_node(node)
-    return cache.snapshot()
+make_cluster = snapshot_of
 
 
 def make_handle(objects=(), gates=ON_BY_DEFAULT):
-    return RuntimeHandle(
-        gates=SimpleNamespace(enabled=lambda name: name in gates),
-        listers=FixedListers(objects),
-        snapshot=lambda: None,
-        nominator=None,
-        activate=lambda pods: None,
-        client=None,
-        recorder=None,
-        metrics=Metrics(),
-    )
+    return clusters.make_handle(gates=gates, listers=FixedListers(objects), nominator=None)
 
 
 def pre_filter(plugin, pod, nodes):

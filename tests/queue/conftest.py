@@ -6,58 +6,18 @@ from collections import Counter
 import pytest
 
 from kscheduler import logs
-from kscheduler.api.core import (
-    Container,
-    Pod,
-    PodSchedulingGate,
-    PodSpec,
-    PodStatus,
-    ResourceRequirements,
-    Toleration,
-)
-from kscheduler.api.meta import ObjectMeta
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
-from kscheduler.state.pod_info import PodInfo
+from tests.kit.objects import make_pod_info
 from tests.queue.profiles import PROFILE, FakeProfile
 
 
-def make_pod(
-    name="p",
-    *,
-    uid=None,
-    priority=None,
-    profile=PROFILE,
-    node="",
-    nominated="",
-    labels=None,
-    requests=None,
-    gates=(),
-    tolerations=0,
-    version="1",
-    status=None,
-):
-    """A compiled pod; its uid is its name unless told otherwise."""
-    return PodInfo(
-        Pod(
-            metadata=ObjectMeta(
-                name=name,
-                namespace="ns",
-                uid=uid or name,
-                resource_version=version,
-                labels=labels or {},
-            ),
-            spec=PodSpec(
-                scheduler_name=profile,
-                priority=priority,
-                node_name=node,
-                containers=(Container(resources=ResourceRequirements(requests=requests or {})),),
-                scheduling_gates=tuple(map(PodSchedulingGate, gates)),
-                tolerations=(Toleration(key="k"),) * tolerations,
-            ),
-            status=status or PodStatus(nominated_node_name=nominated),
-        )
-    )
+def make_pod(name="p", *, uid=None, priority=None, profile=PROFILE, tolerations=0, **fields):
+    """A pod as the queue holds it; its uid is its name unless given."""
+    tolerated = {"tolerations": [{"key": "k"}] * tolerations} if tolerations else {}
+    identity = {"namespace": "ns", "uid": uid or name, "version": "1"}
+    fields = {"priority": priority, "scheduler": profile, **identity, **tolerated, **fields}
+    return make_pod_info(name, **fields)
 
 
 class Harness:

@@ -136,7 +136,7 @@ def test_a_pod_with_a_node_is_an_assigned_pod_even_if_it_is_the_target(
 def test_what_the_kubelet_still_holds_counts_as_requested(make_pod):
     def shrinking(allocated):
         resources = ResourceRequirements(requests={"cpu": allocated})
-        status = ContainerStatus(allocated_resources={"cpu": allocated}, resources=resources)
+        status = ContainerStatus("c", allocated_resources={"cpu": allocated}, resources=resources)
         return make_pod(
             requests={"cpu": "1"}, node="n1", status=PodStatus(container_statuses=(status,))
         )

@@ -8,42 +8,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from kscheduler.api.core import Container, Node, Pod, PodSpec, PodStatus, ResourceRequirements
-from kscheduler.api.meta import ObjectMeta
 from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.listers import FixedListers
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.handle import RuntimeHandle
-from kscheduler.state.cache import Cache
-from kscheduler.state.pod_info import PodInfo
-from tests.kit.clusters import FixedNominator
+from tests.kit.clusters import FixedNominator, make_handle, snapshot_of
+from tests.kit.objects import make_node, make_pod_info
 
 PROFILE = "default-scheduler"
 
 
 @pytest.fixture(scope="session")
 def make_pod():
-    def make(name="p", *, priority=0, nominated="", labels=None, requests=None, node=""):
-        return PodInfo(
-            Pod(
-                metadata=ObjectMeta(
-                    name=name, namespace="default", uid=f"uid-{name}", labels=labels or {}
-                ),
-                spec=PodSpec(
-                    scheduler_name=PROFILE,
-                    priority=priority,
-                    node_name=node,
-                    containers=(
-                        Container(resources=ResourceRequirements(requests=requests or {})),
-                    ),
-                ),
-                status=PodStatus(nominated_node_name=nominated),
-            )
-        )
-
-    return make
+    return make_pod_info
 
 
 @pytest.fixture
@@ -62,13 +39,8 @@ def make_nodes():
 
     @cache
     def make(*names, gone=()):
-        cluster = Cache()
-        api_nodes = {name: Node(metadata=ObjectMeta(name=name, uid=name)) for name in names}
-        for node in api_nodes.values():
-            cluster.add_node(node)
-        for name in gone:
-            cluster.remove_node(api_nodes[name])
-        return cluster.snapshot()
+        nodes = {name: make_node(name, allocatable={}) for name in names}
+        return snapshot_of(nodes.values(), gone=[nodes[name] for name in gone])
 
     return make
 
@@ -85,17 +57,7 @@ def metrics():
 
 @pytest.fixture
 def handle(metrics):
-    return RuntimeHandle(
-        gates=SimpleNamespace(enabled={"OpportunisticBatching"}.__contains__),
-        listers=FixedListers(),
-        snapshot=lambda: None,
-        nominator=FixedNominator(),
-        activate=lambda pods: None,
-        client=None,
-        recorder=None,
-        metrics=metrics,
-        profile_name=PROFILE,
-    )
+    return make_handle(gates={"OpportunisticBatching"}, metrics=metrics)
 
 
 @pytest.fixture

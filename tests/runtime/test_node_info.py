@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.api.core import Node, NodeStatus
-from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.node_info import NodeInfos
 from kscheduler.framework.views import Views
 from kscheduler.state.cache import Cache
 from kscheduler.state.what_if import WhatIf
+from tests.kit.objects import make_node as kit_node
 
 NAMES = ("n0", "n1", "n2", "n3")
 PROPERTIES = ("name", "node", "labels", "allocatable", "requested")
@@ -20,10 +19,7 @@ PROPERTIES = ("name", "node", "labels", "allocatable", "requested")
 
 def make_node(name, *, rack="a", **more):
     allocatable = {"cpu": "4", "pods": "10", **more}
-    return Node(
-        metadata=ObjectMeta(name=name, uid=name, labels={"rack": rack}),
-        status=NodeStatus(allocatable=allocatable),
-    )
+    return kit_node(name, labels={"rack": rack}, allocatable=allocatable)
 
 
 def look(infos, nodes):

@@ -4,38 +4,28 @@ from kscheduler import logs
 from kscheduler.api.core import (
     Container,
     ContainerImage,
-    ContainerPort,
     Node,
     NodeStatus,
-    PersistentVolumeClaimSource,
     Pod,
     PodSpec,
     ResourceRequirements,
-    Volume,
 )
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.state.cache import Cache, CacheError
 from kscheduler.state.pod_info import PodInfo
+from tests.kit.objects import make_node as kit_node
+from tests.kit.objects import make_pod_info
 
 ZONE = "topology.kubernetes.io/zone"
 
 
 def make_pod(node="n1", *, uid="u", name="p", cpu="100m", claim=None, host_port=0):
-    container = Container(
-        "c",
-        ports=(ContainerPort(80, host_port),),
-        resources=ResourceRequirements(requests={"cpu": cpu} if cpu else {}),
-    )
-    volumes = ()
-    if claim:
-        volumes = (Volume("v", persistent_volume_claim=PersistentVolumeClaimSource(claim)),)
-    metadata = ObjectMeta(name=name, namespace="ns", uid=uid)
-    return PodInfo(Pod(metadata, PodSpec(node, containers=(container,), volumes=volumes)))
+    fields = {"requests": {"cpu": cpu} if cpu else {}, "claims": [claim] if claim else ()}
+    return make_pod_info(name, uid=uid, namespace="ns", node=node, host_port=host_port, **fields)
 
 
 def make_node(name="n1", zone=None, **allocatable):
-    labels = {ZONE: zone} if zone else {}
-    return Node(ObjectMeta(name=name, labels=labels), status=NodeStatus(allocatable=allocatable))
+    return kit_node(name, labels={ZONE: zone} if zone else {}, allocatable=allocatable)
 
 
 @pytest.fixture

@@ -1,28 +1,17 @@
 from kscheduler.api.core import (
-    Container,
     Node,
     NodeStatus,
-    Pod,
-    PodSpec,
-    PodStatus,
-    ResourceRequirements,
 )
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.state.cache import Cache
 from kscheduler.state.cache_dump import dump, mismatch
-from kscheduler.state.pod_info import PodInfo
+from tests.kit.objects import make_pod_info
 
 
 def make_pod(name, node, nominated=""):
     requests = {"cpu": "100m", "memory": "1Ki", "x.io/gpu": "1"}
-    container = Container("c", resources=ResourceRequirements(requests=requests))
-    return PodInfo(
-        Pod(
-            ObjectMeta(name=name, namespace="ns", uid=f"uid-{name}"),
-            PodSpec(node, containers=(container,)),
-            PodStatus(phase="Running", nominated_node_name=nominated),
-        )
-    )
+    fields = {"node": node, "nominated": nominated, "requests": requests}
+    return make_pod_info(name, namespace="ns", status={"phase": "Running"}, **fields)
 
 
 def test_nodes_and_ghosts_are_told():

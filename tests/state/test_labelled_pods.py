@@ -4,16 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.api.core import Pod
 from kscheduler.api.labels import EVERYTHING, NOTHING, Operator, Requirement, Selector
-from kscheduler.api.meta import ObjectMeta
 from kscheduler.state.labelled_pods import LabelledPods
-from kscheduler.state.pod_info import PodInfo
 from tests.adversary.work import work_of
+from tests.kit.objects import make_pod_info
 
 
 def make_pod(labels, name="p"):
-    return PodInfo(Pod(metadata=ObjectMeta(name=name, namespace="ns", uid=name, labels=labels)))
+    return make_pod_info(name, uid=name, namespace="ns", labels=labels)
 
 
 keys, values = st.sampled_from("abc"), st.sampled_from("xyz")

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from kscheduler.api.core import Container, ContainerImage, Node, NodeStatus, Pod, PodSpec
+from kscheduler.api.core import ContainerImage, Node, NodeStatus
 from kscheduler.api.labels import EVERYTHING, selector_from_labels
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.state.cache import Cache
-from kscheduler.state.pod_info import PodInfo
+from tests.kit.objects import make_pod_info
 
 
 def make_node(name, disk=None, *images):
@@ -16,8 +16,7 @@ def make_node(name, disk=None, *images):
 
 
 def make_pod(uid, node):
-    metadata = ObjectMeta(name=uid, namespace="ns", uid=uid)
-    return PodInfo(Pod(metadata, PodSpec(node, containers=(Container("c"),))))
+    return make_pod_info(uid, uid=uid, namespace="ns", node=node)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.api.core import Pod
 from kscheduler.api.labels import (
     EVERYTHING,
     Operator,
@@ -12,17 +11,14 @@ from kscheduler.api.labels import (
     Selector,
     selector_from_labels,
 )
-from kscheduler.api.meta import ObjectMeta
 from kscheduler.state import pod_classes
 from kscheduler.state.pod_classes import PodClasses
-from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.row_counts import RowCounts
+from tests.kit.objects import make_pod_info
 
 
 def make_pod(app, *, namespace="ns", deleted=None):
-    labels = {"app": app}
-    metadata = ObjectMeta(namespace=namespace, labels=labels, deletion_timestamp=deleted)
-    return PodInfo(Pod(metadata))
+    return make_pod_info(namespace=namespace, labels={"app": app}, deleted=deleted)
 
 
 def counted(classes, *conditions, terminating=True):

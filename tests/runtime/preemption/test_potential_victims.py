@@ -5,20 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.api.core import Pod
 from kscheduler.api.decode import convert
 from kscheduler.api.labels import SelectorError, compile_selector
 from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
-from kscheduler.state.pod_info import PodInfo
 from tests.adversary.work import work_of
+from tests.kit.objects import make_pod_info
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 
 
 def make_pod(name, labels, namespace="ns"):
-    metadata = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"}
-    return PodInfo(convert({"metadata": {**metadata, "labels": labels}}, Pod))
+    return make_pod_info(name, namespace=namespace, uid=f"{namespace}-{name}", labels=labels)
 
 
 def make_budget(selector, allowed=0, disrupted=(), namespace="ns"):
