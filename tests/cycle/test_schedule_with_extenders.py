@@ -23,7 +23,7 @@ class Wire:
         self.answers = answers
         self.asked = []
 
-    async def ask(self, verb, question, *, repeatable, enough):
+    async def ask(self, verb, question, *, repeatable, is_complete):
         self.asked.append(verb)
         answer = self.answers[verb]
         if isinstance(answer, Exception):
