@@ -1,9 +1,7 @@
-import io
 from functools import partial
 
 import pytest
 
-from kscheduler import logs
 from kscheduler.api.core import Taint
 from kscheduler.event_handlers import EventHandlers
 from kscheduler.framework.cluster_event import (
@@ -25,6 +23,7 @@ from kscheduler.queue import SchedulingQueue
 from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
+from tests.kit.log import captured_log
 from tests.kit.objects import make_node as kit_node
 from tests.kit.objects import make_pod as kit_pod
 
@@ -125,10 +124,8 @@ def watched(world):
 
 @pytest.fixture
 def log_text():
-    lines = io.BytesIO()
-    logs.configure(logs.Logging(), stderr=lines)
-    yield lambda: lines.getvalue().decode()
-    logs.configure(logs.Logging())
+    with captured_log() as log:
+        yield lambda: log.text
 
 
 def test_a_node_comes_and_goes(watched):

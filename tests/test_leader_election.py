@@ -1,7 +1,6 @@
 """Leader election against a lease in memory, in time that only passes when everybody waits."""
 
 import asyncio
-import io
 import random
 from dataclasses import replace
 from itertools import pairwise
@@ -10,11 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kscheduler import logs
 from kscheduler.client.errors import Conflict, InternalError
 from kscheduler.errors import ConfigError
 from kscheduler.leader_election import ElectionConfig, LeaderElector, Observers
 from tests.kit.leases import Leases
+from tests.kit.log import captured_log
 
 CONFIG = ElectionConfig(
     identity="me",
@@ -99,10 +98,8 @@ def spec_of(holder, *, seconds=15, transitions=3, renewed="2026-01-01T00:00:00.0
 
 @pytest.fixture
 def log_text():
-    lines = io.BytesIO()
-    logs.configure(logs.Logging(), stderr=lines)
-    yield lambda: lines.getvalue().decode()
-    logs.configure(logs.Logging())
+    with captured_log() as log:
+        yield lambda: log.text
 
 
 def test_a_missing_lease_is_made_renewed_at_once_and_given_back():

@@ -1,7 +1,6 @@
 """The cycle of real parts: queue, cache, framework, binder, writer; scripted plugins, no clock."""
 
 import asyncio
-import io
 import random
 import time
 from types import SimpleNamespace
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from kscheduler import logs
 from kscheduler.api.core import Node, NodeStatus, PodStatus
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.cycle.attempt import Attempt, at_once
@@ -31,6 +29,7 @@ from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
 from kscheduler.runtime.waiting_pods import WaitingPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
+from tests.kit.log import captured_log
 from tests.kit.objects import make_pod as kit_pod
 
 PROFILE = "default-scheduler"
@@ -321,7 +320,5 @@ def _new_pod():
 
 @pytest.fixture
 def log_text():
-    lines = io.BytesIO()
-    logs.configure(logs.Logging(verbosity=3), stderr=lines)
-    yield lambda: lines.getvalue().decode()
-    logs.configure(logs.Logging())
+    with captured_log(verbosity=3) as log:
+        yield lambda: log.text

@@ -1,13 +1,12 @@
 """Pods, profiles made of lambdas, and queues that are checked when the test is over."""
 
-import io
 from collections import Counter
 
 import pytest
 
-from kscheduler import logs
 from kscheduler.metrics import Metrics
 from kscheduler.queue import SchedulingQueue
+from tests.kit.log import captured_log
 from tests.kit.objects import make_pod_info
 from tests.queue.profiles import PROFILE, FakeProfile
 
@@ -116,10 +115,8 @@ def make_queue():
 @pytest.fixture
 def log_text():
     """What was logged so far."""
-    lines = io.BytesIO()
-    logs.configure(logs.Logging(), stderr=lines)
-    yield lambda: lines.getvalue().decode()
-    logs.configure(logs.Logging())
+    with captured_log() as log:
+        yield lambda: log.text
 
 
 @pytest.fixture(scope="session")

@@ -4,15 +4,13 @@ import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.metrics import Metrics
-from kscheduler.runtime.framework import Framework
 from tests.kit.clusters import FixedNominator, make_handle, snapshot_of
+from tests.kit.clusters import make_framework as kit_framework
 from tests.kit.objects import make_node, make_pod_info
 
 PROFILE = "default-scheduler"
@@ -65,15 +63,8 @@ def make_framework(handle):
     """Every plugin runs wherever it has something to say, in the order given; weights are 1."""
 
     def make(*plugins, weights=None, promised=None):
-        by_time = SimpleNamespace(name="ByTime", sort_key=lambda queued: queued.timestamp)
-        everyone = (*plugins, by_time)
-        plugins_at = {
-            point: [plugin for plugin in everyone if hasattr(plugin, method)]
-            for point, method in METHOD_OF_POINT.items()
-        }
-        weight_of = {plugin.name: 1 for plugin in plugins} | (weights or {})
         own = replace(handle, nominator=FixedNominator(promised), framework=lambda: framework)
-        framework = Framework(own, plugins_at, weights=weight_of)
+        framework = kit_framework(own, plugins, weights=weights)
         return framework
 
     return make
