@@ -2,6 +2,8 @@
 
 import asyncio
 
+from aiohttp import web
+
 from kscheduler.sandbox import ApiServer
 from tests.integration.checker import binding_violations, violations
 from tests.integration.cluster import Cluster, pod
@@ -145,11 +147,21 @@ async def test_successor_goes_on_where_a_killed_scheduler_stopped(cluster):
     names = [f"p{number}" for number in range(200)]
     cluster.create(*(node_manifest(f"n{number}", cpu="3") for number in range(10)))
     cluster.create(*(pod(name) for name in names))
-    some_bound = asyncio.Event()
-    # Not a poller: between two of its looks all pods may be bound.
-    cluster.api.hooks.append(lambda _: some_bound.set() if cluster.bindings > 50 else None)
+    some_bound, gone = asyncio.Event(), asyncio.Event()
+
+    async def hold_back_after_50(request):
+        if request.path.endswith("/binding") and cluster.bindings >= 50:
+            some_bound.set()
+            await gone.wait()
+            request.transport.close()
+            return web.Response(status=499)
+        return None
+
+    cluster.api.interceptors.append(hold_back_after_50)
     async with cluster.scheduler():
         await some_bound.wait()
+    gone.set()
+    cluster.api.interceptors.clear()
     assert cluster.waiting()
     async with cluster.scheduler():
         await until(lambda: not cluster.waiting())
