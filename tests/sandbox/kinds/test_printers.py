@@ -166,7 +166,11 @@ async def test_nodes_are_shown_as_a_table(rest, objects):
     assert row["cells"][:3] == ["n", "Ready,SchedulingDisabled", "worker"]
 
 
-@pytest.mark.parametrize("row", [row for row in RESOURCES if "list" in row.verbs], ids=str)
+@pytest.mark.parametrize(
+    "row",
+    [row for row in RESOURCES if "list" in row.verbs],
+    ids=lambda row: f"{row.plural}.{row.version}.{row.group}",
+)
 async def test_every_resource_has_a_table(rest, row):
     code, table = await rest.get(row.path(), headers={"Accept": TABLE})
     assert (code, table["kind"]) == (200, "Table")
