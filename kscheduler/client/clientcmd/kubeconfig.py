@@ -1,4 +1,4 @@
-"""A kubeconfig file: what is in it, and which of that its current context uses."""
+"""A kubeconfig file: its entries, and those that its current context uses."""
 
 import os
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ SCHEME = quote("k8s.io/client-go/tools/clientcmd/api/latest/latest.go:50")
 
 
 # `go_name` is the Go struct that a type stands for, as type errors name it; the order of the
-# fields is the one in which Go prints them. Fields that nobody reads here are checked all the same.
+# fields is the one in which Go prints them. Fields that are not used here are still type-checked.
 
 
 class Part(msgspec.Struct, frozen=True, rename="kebab"):
@@ -191,12 +191,13 @@ class ActiveContext:
 
 
 def load(path: str) -> Kubeconfig:
+    """The file's entries, with relative paths made absolute."""
     try:
         os.stat(path)
     except FileNotFoundError as error:
         raise ConfigError(f"stat {path}: {files.reason(error)}") from error
     except OSError:
-        pass  # told better by the attempt to open it
+        pass  # Opening it fails as well, and with upstream's text.
     try:
         parsed = _parse(files.read(path))
     except ConfigError as error:
@@ -205,6 +206,7 @@ def load(path: str) -> Kubeconfig:
 
 
 def _parse(data: bytes) -> Kubeconfig:
+    """The entries in the text of a kubeconfig; the checks come in the order of Go's decoder."""
     if not data:
         return Kubeconfig()
     node = parse_yaml(data).node
@@ -259,7 +261,7 @@ def _member(node: Node, key: str) -> Node | None:
 
 
 def _with_resolved_paths(parsed: Kubeconfig, folder: str) -> Kubeconfig:
-    """Relative paths start at the kubeconfig's own folder."""
+    """These entries with absolute paths: relative ones start at the kubeconfig's own folder."""
 
     def resolved(part: Any, *names: str) -> Any:
         paths = {name: getattr(part, name) for name in names}
@@ -271,7 +273,7 @@ def _with_resolved_paths(parsed: Kubeconfig, folder: str) -> Kubeconfig:
         return msgspec.structs.replace(part, **changed)
 
     def resolved_user(user: User) -> Any:
-        # A bare name is looked for in PATH.
+        # A bare name is a program in PATH, not a path.
         if user.exec is not None and os.sep in user.exec.command:
             user = msgspec.structs.replace(user, exec=resolved(user.exec, "command"))
         return resolved(user, "client_certificate", "client_key", "token_file")
@@ -285,6 +287,7 @@ def _with_resolved_paths(parsed: Kubeconfig, folder: str) -> Kubeconfig:
 
 
 def active_context(parsed: Kubeconfig) -> ActiveContext:
+    """The current context; a cluster or user that it names in vain is an empty one, as upstream."""
     context = next(
         (entry.context for entry in parsed.contexts if entry.name == parsed.current_context), None
     )

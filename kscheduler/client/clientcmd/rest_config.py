@@ -1,7 +1,7 @@
 """Address and credentials of the API server: from a kubeconfig, --master, or the pod's own volume.
 
-Mirrors client-go's clientcmd for one explicit file, with its texts and warnings. Differs: a user
-that stands there twice is named, but its secrets are not shown.
+Mirrors client-go's clientcmd for one explicit file, with its texts and warnings. Differs: the error
+about a user that is listed twice names the user, but does not show its secrets.
 """
 
 import os
@@ -18,7 +18,6 @@ from kscheduler.client.clientcmd.kubeconfig import (
     ActiveContext,
     Cluster,
     ExecEntry,
-    User,
     active_context,
     load,
 )
@@ -44,7 +43,8 @@ EXEC_API_VERSIONS = (
 class RestConfig:
     """client-go's rest.Config; `server` is scheme, host and prefix, no slash at the end.
 
-    `problem` is why nobody can: reading a kubeconfig does not tell it, making a client does.
+    `problem` is why no client can be made of it: upstream does not report that when it reads the
+    kubeconfig, but when it makes the client.
     """
 
     server: str
@@ -70,7 +70,7 @@ def load_rest_config(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> RestConfig:
-    """Reads the kubeconfig, or the pod's own service account when nothing else is said."""
+    """Reads the kubeconfig; without one and without `master`, the pod's own service account."""
     if not kubeconfig and not master:
         log.text_warning(
             "Neither --kubeconfig nor --master was specified.  "
@@ -147,8 +147,8 @@ def _rest_config(active: ActiveContext) -> RestConfig:
             break
     config = RestConfig(server, proxy=cluster.proxy_url, problem=problem)
     if not config.secure:
-        # Credentials never travel in clear text: clientcmd does not even read them. Whom to act as
-        # is none: without it we would have more rights than we were meant to have.
+        # Credentials never travel in clear text: clientcmd does not even read them. The user to
+        # impersonate is no credential: without it we would have more rights than intended.
         return replace(config, identity=Identity(impersonation=impersonation))
     tls = replace(
         tls,
@@ -157,33 +157,48 @@ def _rest_config(active: ActiveContext) -> RestConfig:
         key_file="" if user.client_key_data else user.client_key,
         key_data=user.client_key_data,
     )
-    if problem := _user_problem(user) or config.problem:
-        return replace(config, tls=tls, problem=problem)
     token = user.token
-    if not token and user.token_file:
-        token = files.read(user.token_file).decode(errors="replace")
+    if user.auth_provider is not None:
+        problem = f"no Auth Provider found for name {quote(user.auth_provider.name)}"
+    elif user.exec is not None and user.exec.api_version not in EXEC_API_VERSIONS:
+        problem = f"exec plugin: invalid apiVersion {quote(user.exec.api_version)}"
+    elif user.token_file and not token:
+        content = files.read(user.token_file)
+        if not content.strip():
+            problem = f"read empty token from file {quote(user.token_file)}"
+        token = content.decode(errors="replace")
+    if problem:
+        return replace(config, tls=tls, problem=problem)
     identity = Identity(
         token=token,
         token_file=user.token_file,
         username=user.username,
         password=user.password,
-        exec=_exec(user.exec, cluster, server) if user.exec else None,
+        exec=_exec_plugin(user.exec, cluster, server) if user.exec else None,
         impersonation=impersonation,
     )
     return replace(config, tls=tls, identity=identity)
 
 
-def _user_problem(user: User) -> str:
-    if user.auth_provider is not None:
-        return f"no Auth Provider found for name {quote(user.auth_provider.name)}"
-    if user.exec is not None and user.exec.api_version not in EXEC_API_VERSIONS:
-        return f"exec plugin: invalid apiVersion {quote(user.exec.api_version)}"
-    if user.token_file and not user.token and not files.read(user.token_file).strip():
-        return f"read empty token from file {quote(user.token_file)}"
-    return ""
-
-
-def _exec(plugin: ExecEntry, cluster: Cluster, server: str) -> Exec:
+def _exec_plugin(plugin: ExecEntry, cluster: Cluster, server: str) -> Exec:
+    """The exec plugin of a user, with what it gets to know of the cluster if it asks for that."""
+    info: dict[str, Any] | None = None
+    if plugin.provide_cluster_info:
+        authority = cluster.certificate_authority_data
+        if not authority and cluster.certificate_authority:
+            authority = files.read(cluster.certificate_authority)
+        extension = next(
+            (e.extension for e in cluster.extensions if e.name == CLUSTER_INFO_EXTENSION), None
+        )
+        # In the order of Go's fields, without the empty ones; `config` is there in any case.
+        info = {
+            "server": server,
+            **({"tls-server-name": cluster.tls_server_name} if cluster.tls_server_name else {}),
+            **({"insecure-skip-tls-verify": True} if cluster.insecure_skip_tls_verify else {}),
+            **({"certificate-authority-data": authority} if authority else {}),
+            **({"proxy-url": cluster.proxy_url} if cluster.proxy_url else {}),
+            "config": extension,
+        }
     return Exec(
         command=plugin.command,
         args=plugin.args,
@@ -191,26 +206,8 @@ def _exec(plugin: ExecEntry, cluster: Cluster, server: str) -> Exec:
         api_version=plugin.api_version,
         install_hint=plugin.install_hint,
         interactive_mode=plugin.mode,
-        cluster=_cluster_info(cluster, server) if plugin.provide_cluster_info else None,
+        cluster=info,
     )
-
-
-def _cluster_info(cluster: Cluster, server: str) -> dict[str, Any]:
-    """The cluster as an exec plugin that asked for it is told."""
-    authority = cluster.certificate_authority_data
-    if not authority and cluster.certificate_authority:
-        authority = files.read(cluster.certificate_authority)
-    extension = next(
-        (e.extension for e in cluster.extensions if e.name == CLUSTER_INFO_EXTENSION), None
-    )
-    return {
-        "server": server,
-        **({"tls-server-name": cluster.tls_server_name} if cluster.tls_server_name else {}),
-        **({"insecure-skip-tls-verify": True} if cluster.insecure_skip_tls_verify else {}),
-        **({"certificate-authority-data": authority} if authority else {}),
-        **({"proxy-url": cluster.proxy_url} if cluster.proxy_url else {}),
-        "config": extension,
-    }
 
 
 def _server_url(server: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 
-from kscheduler.client.clientcmd.kubeconfig import ActiveContext, Cluster, ExecEntry, User
+from kscheduler.client.clientcmd.kubeconfig import ActiveContext, Cluster, User
 from kscheduler.errors import ConfigError
 from kscheduler.gotext import files
 from kscheduler.gotext.strconv import quote
@@ -15,6 +15,7 @@ NO_SERVER = "cluster has no server defined"
 
 
 def validate(active: ActiveContext) -> None:
+    """Raises one error with all problems, in upstream's order: context, user, cluster."""
     problems = [
         *active.problems,
         *_user_problems(active.user_name, active.user),
@@ -36,7 +37,16 @@ def _cluster_problems(active: ActiveContext) -> list[str]:
     if not cluster.server:
         missing = f"no server found for cluster {quote(name)}" if name else ""
         problems.append(missing or "default cluster has no server defined")
-    if reason := _proxy_problem(cluster.proxy_url):
+    reason = ""
+    if cluster.proxy_url:
+        try:
+            scheme = parse_url(cluster.proxy_url).scheme
+        except ConfigError:
+            reason = f"could not parse: {cluster.proxy_url}"
+        else:
+            if scheme not in ("http", "https", "socks5"):
+                reason = f"unsupported scheme {quote(scheme)}, must be http, https, or socks5"
+    if reason:
         problems.append(
             f"invalid 'proxy-url' {quote(cluster.proxy_url)} for cluster {quote(name)}: {reason}"
         )
@@ -55,16 +65,29 @@ def _cluster_problems(active: ActiveContext) -> list[str]:
 
 def _user_problems(name: str, user: User) -> list[str]:
     problems = []
+    # A key without a certificate is not used, hence not looked at.
     if user.client_certificate or user.client_certificate_data:
         problems += _certificate_problems(name, user)
-    if user.exec is not None:
-        problems += _exec_problems(name, user.exec, provided=user.auth_provider is not None)
-    methods = ["token"] if user.token else []
-    methods += ["basicAuth"] if user.username or user.password else []
-    if len(methods) > 1:
+    if (plugin := user.exec) is not None:
+        use = f"for {name} to use exec authentication plugin"
+        if user.auth_provider is not None:
+            problems.append(
+                f"authProvider cannot be provided in combination with an exec plugin for {name}"
+            )
+        if not plugin.command:
+            problems.append(f"command must be specified {use}")
+        if not plugin.api_version:
+            problems.append(f"apiVersion must be specified {use}")
+        unnamed = sum(not variable.name for variable in plugin.env)
+        problems += [f"env variable name must be specified {use}"] * unnamed
+        if not plugin.mode:
+            problems.append(f"interactiveMode must be specified {use}")
+        elif plugin.mode not in ("Never", "IfAvailable", "Always"):
+            problems.append(f'invalid interactiveMode for {name}: "{plugin.mode}"')
+    if user.token and (user.username or user.password):
         problems.append(
             f"more than one authentication method found for {name}; "
-            f"found [{' '.join(methods)}], only one is allowed"
+            "found [token basicAuth], only one is allowed"
         )
     details = user.impersonate_uid or user.impersonate_groups or user.impersonate_extra
     if details and not user.impersonate:
@@ -95,37 +118,6 @@ def _certificate_problems(name: str, user: User) -> list[str]:
         if reason := _unreadable(path):
             problems.append(f"unable to read {what} {path} for {name} due to {reason}")
     return problems
-
-
-def _exec_problems(name: str, plugin: ExecEntry, *, provided: bool) -> list[str]:
-    use = f"for {name} to use exec authentication plugin"
-    problems = []
-    if provided:
-        problems.append(
-            f"authProvider cannot be provided in combination with an exec plugin for {name}"
-        )
-    if not plugin.command:
-        problems.append(f"command must be specified {use}")
-    if not plugin.api_version:
-        problems.append(f"apiVersion must be specified {use}")
-    problems += [f"env variable name must be specified {use}" for one in plugin.env if not one.name]
-    if not plugin.mode:
-        problems.append(f"interactiveMode must be specified {use}")
-    elif plugin.mode not in ("Never", "IfAvailable", "Always"):
-        problems.append(f'invalid interactiveMode for {name}: "{plugin.mode}"')
-    return problems
-
-
-def _proxy_problem(url: str) -> str:
-    if not url:
-        return ""
-    try:
-        scheme = parse_url(url).scheme
-    except ConfigError:
-        return f"could not parse: {url}"
-    if scheme not in ("http", "https", "socks5"):
-        return f"unsupported scheme {quote(scheme)}, must be http, https, or socks5"
-    return ""
 
 
 def _unreadable(path: str) -> str:
