@@ -18,7 +18,7 @@ from enum import Enum
 from typing import ClassVar, Self
 from weakref import WeakValueDictionary
 
-from kscheduler.api import field_errors
+from kscheduler.api.field_errors import FieldError, aggregate, child, index, invalid
 from kscheduler.api.meta import LabelSelector, LabelSelectorRequirement
 from kscheduler.api.quantity import MAX_INT64, MIN_INT64
 from kscheduler.api.validation import label_key_errors, label_value_errors
@@ -78,14 +78,11 @@ class Requirement:
             case Operator.DOES_NOT_EXIST:
                 return False
             case Operator.GREATER_THAN | Operator.LESS_THAN:
-                return self._compares(value)
-
-    def _compares(self, value: str) -> bool:
-        actual = parse_int(value)
-        (bound,) = map(parse_int, self.values)
-        if actual is None or bound is None:
-            return False
-        return actual > bound if self.operator is Operator.GREATER_THAN else actual < bound
+                actual = parse_int(value)
+                (bound,) = map(parse_int, self.values)
+                if actual is None or bound is None:
+                    return False
+                return actual > bound if self.operator is Operator.GREATER_THAN else actual < bound
 
     def __str__(self) -> str:
         values = ",".join(sorted(self.values))
@@ -158,15 +155,11 @@ class Selector:
         return "NOTHING" if self.matches_nothing else f"Selector({str(self)!r})"
 
 
-def _nothing() -> Selector:
-    selector: Selector = object.__new__(Selector)
-    selector.requirements = ()
-    selector.matches_nothing = True
-    return selector
-
-
 EVERYTHING = Selector()
-NOTHING = _nothing()
+# Around the table of known selectors: by its requirements it would be EVERYTHING.
+NOTHING: Selector = object.__new__(Selector)
+NOTHING.requirements = ()
+NOTHING.matches_nothing = True
 
 
 def compile_selector(selector: LabelSelector | None) -> Selector:
@@ -175,23 +168,20 @@ def compile_selector(selector: LabelSelector | None) -> Selector:
         return NOTHING
     key = tuple(selector.match_labels.items()), selector.match_expressions
     compiled = _compiled.get(key)
-    if compiled is None:
-        compiled = _compile(*key)
-        _compiled.put(key, compiled, 2 * size_of(key, _compiled.largest))
-    return compiled
-
-
-def _compile(
-    match_labels: tuple[tuple[str, str], ...], expressions: tuple[LabelSelectorRequirement, ...]
-) -> Selector:
-    requirements = [requirement(key, Operator.IN, (value,)) for key, value in match_labels]
-    for expression in expressions:
+    if compiled is not None:
+        return compiled
+    requirements = [
+        requirement(label, Operator.IN, (value,)) for label, value in selector.match_labels.items()
+    ]
+    for expression in selector.match_expressions:
         operator = _LABEL_SELECTOR_OPERATORS.get(expression.operator)
         if operator is None:
             shown = quote(expression.operator)
             raise SelectorError(f"{shown} is not a valid label selector operator")
         requirements.append(requirement(expression.key, operator, expression.values))
-    return Selector(requirements)
+    compiled = Selector(requirements)
+    _compiled.put(key, compiled, 2 * size_of(key, _compiled.largest))
+    return compiled
 
 
 _compiled: BoundedCache[
@@ -213,50 +203,38 @@ def requirement(
     """A validated requirement, or a SelectorError naming everything wrong with it."""
     errors = requirement_errors(key, operator, values, path)
     if errors:
-        raise SelectorError(field_errors.aggregate(errors))
+        raise SelectorError(aggregate(errors))
     return Requirement(key, operator, frozenset(values))
 
 
 def requirement_errors(
     key: str, operator: Operator, values: tuple[str, ...], path: str = ""
-) -> list[str]:
+) -> list[FieldError]:
+    """Everything wrong with a requirement: its key, the number of values, then each value."""
     errors = []
     if complaints := label_key_errors(key):
-        errors.append(
-            field_errors.invalid(field_errors.child(path, "key"), key, "; ".join(complaints))
-        )
-    values_path = field_errors.child(path, "values")
-    errors += _arity_errors(operator, values, values_path)
-    for position, value in enumerate(values):
-        if complaints := label_value_errors(value):
-            where = field_errors.index(field_errors.index(values_path, position), key)
-            errors.append(field_errors.invalid(where, value, "; ".join(complaints)))
-    return errors
-
-
-def _arity_errors(operator: Operator, values: tuple[str, ...], path: str) -> list[str]:
+        errors.append(invalid(child(path, "key"), key, "; ".join(complaints)))
+    values_path = child(path, "values")
     match operator:
         case Operator.IN | Operator.NOT_IN if not values:
             detail = "for 'in', 'notin' operators, values set can't be empty"
-            return [field_errors.invalid(path, values, detail)]
+            errors.append(invalid(values_path, None, detail))
         case Operator.EXISTS | Operator.DOES_NOT_EXIST if values:
             detail = "values set must be empty for exists and does not exist"
-            return [field_errors.invalid(path, values, detail)]
+            errors.append(invalid(values_path, values, detail))
         case Operator.GREATER_THAN | Operator.LESS_THAN:
-            return _bound_errors(values, path)
-    return []
-
-
-def _bound_errors(values: tuple[str, ...], path: str) -> list[str]:
-    errors = []
-    if len(values) != 1:
-        detail = "for 'Gt', 'Lt' operators, exactly one value is required"
-        errors.append(field_errors.invalid(path, values, detail))
+            if len(values) != 1:
+                detail = "for 'Gt', 'Lt' operators, exactly one value is required"
+                errors.append(invalid(values_path, values or None, detail))
+            for position, value in enumerate(values):
+                if parse_int(value) is None:
+                    detail = "for 'Gt', 'Lt' operators, the value must be an integer"
+                    errors.append(invalid(index(values_path, position), value, detail))
     for position, value in enumerate(values):
-        if parse_int(value) is None:
-            where = field_errors.index(path, position)
-            detail = "for 'Gt', 'Lt' operators, the value must be an integer"
-            errors.append(field_errors.invalid(where, value, detail))
+        if complaints := label_value_errors(value):
+            # Upstream indexes twice, by position and by key.
+            where = index(index(values_path, position), key)
+            errors.append(invalid(where, value, "; ".join(complaints)))
     return errors
 
 
@@ -305,25 +283,20 @@ class _Parser:
             if not (_is_identifier(self._peek()) or self._peek() == "!"):
                 expected = "!, identifier, or 'end of string'"
                 raise SelectorError(f"found '{self._peek()}', expected: {expected}")
-            yield self._requirement()
-            self._separator()
-
-    def _separator(self) -> None:
-        token = self._next()
-        if token == _END:
-            self._position -= 1
-        elif token != ",":
-            raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
-        elif not (_is_identifier(self._peek()) or self._peek() == "!"):
-            raise SelectorError(f"found '{self._peek()}', expected: identifier after ','")
+            try:
+                requirement = self._requirement()
+            except SelectorError as error:
+                raise SelectorError(f"unable to parse requirement: {error}") from error
+            yield requirement
+            token = self._next()
+            if token == _END:
+                return
+            if token != ",":
+                raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
+            if not (_is_identifier(self._peek()) or self._peek() == "!"):
+                raise SelectorError(f"found '{self._peek()}', expected: identifier after ','")
 
     def _requirement(self) -> Requirement:
-        try:
-            return self._parse_requirement()
-        except SelectorError as error:
-            raise SelectorError(f"unable to parse requirement: {error}") from error
-
-    def _parse_requirement(self) -> Requirement:
         negated = self._peek() == "!"
         if negated:
             self._next()
@@ -331,7 +304,7 @@ class _Parser:
         if not _is_identifier(key):
             raise SelectorError(f"found '{key}', expected: identifier")
         if complaints := label_key_errors(key):
-            raise SelectorError(field_errors.invalid("", key, "; ".join(complaints)))
+            raise SelectorError(str(invalid("", key, "; ".join(complaints))))
         if negated:
             return requirement(key, Operator.DOES_NOT_EXIST)
         if self._peek() in (_END, ","):
@@ -340,16 +313,13 @@ class _Parser:
         operator = _BINARY.get(token)
         if operator is None:
             raise SelectorError(f"found '{token}', expected: {_BINARY_NAMES}")
-        values = self._value_set() if token in ("in", "notin") else {self._single_value()}
-        return requirement(key, operator, tuple(sorted(values)))
-
-    def _single_value(self) -> str:
-        if self._peek() in (_END, ","):
-            return ""
-        token = self._next()
-        if not _is_identifier(token):
-            raise SelectorError(f"found '{token}', expected: identifier")
-        return token
+        if token in ("in", "notin"):
+            return requirement(key, operator, tuple(sorted(self._value_set())))
+        # `key=` and `key=,…` compare with the empty value.
+        value = "" if self._peek() in (_END, ",") else self._next()
+        if value and not _is_identifier(value):
+            raise SelectorError(f"found '{value}', expected: identifier")
+        return requirement(key, operator, (value,))
 
     def _value_set(self) -> set[str]:
         """`(a,b)`; empty places, as in `()` or `(a,)`, stand for the empty value."""
@@ -362,11 +332,6 @@ class _Parser:
             return {""}
         if token != "," and not _is_identifier(token):
             raise SelectorError(f"found '{token}', expected: ',', ')' or identifier")
-        values = self._identifiers()
-        self._next()
-        return values
-
-    def _identifiers(self) -> set[str]:
         values: set[str] = set()
         while True:
             token = self._next()
@@ -381,6 +346,7 @@ class _Parser:
             else:
                 raise SelectorError(f"found '{token}', expected: ',', or identifier")
             if following == ")":
+                self._next()
                 return values
 
     def _peek(self) -> str:

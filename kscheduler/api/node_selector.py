@@ -1,7 +1,7 @@
 """Node selectors and node affinity, for one node at a time.
 
 Terms are ORed, what stands inside a term is ANDed, an empty term matches nothing. A term that
-cannot be parsed matches nothing either; its errors are kept for those who want to tell.
+cannot be parsed matches nothing either; its errors are kept for callers that report them.
 
 Mirrors component-helpers/scheduling/corev1/nodeaffinity. Differs: nothing.
 """
@@ -9,14 +9,13 @@ Mirrors component-helpers/scheduling/corev1/nodeaffinity. Differs: nothing.
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from kscheduler.api import field_errors
 from kscheduler.api.core import (
     NodeSelector,
-    NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
     PreferredSchedulingTerm,
 )
+from kscheduler.api.field_errors import FieldError, aggregate, child, index, invalid, unsupported
 from kscheduler.api.fields import FieldRequirement
 from kscheduler.api.labels import (
     EVERYTHING,
@@ -42,7 +41,7 @@ class Term:
 
     expressions: Selector = EVERYTHING
     fields: tuple[FieldRequirement, ...] = ()
-    errors: tuple[str, ...] = ()
+    errors: tuple[FieldError, ...] = ()
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         if self.errors or not self.expressions.matches(labels):
@@ -64,7 +63,7 @@ class NodeSelectorMatcher:
     def __init__(self, terms: tuple[Term, ...] = ()) -> None:
         self.terms = terms
         self._by_key: dict[str, list[Term]] | None = None
-        self._errors: tuple[str, ...] | None = None
+        self._errors: tuple[FieldError, ...] | None = None
         self._hash: int | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -91,8 +90,11 @@ class NodeSelectorMatcher:
         if self._by_key is None:
             self._by_key = {}
             for term in self.terms:
-                if not term.errors:
-                    self._by_key.setdefault(_needed_key(term), []).append(term)
+                if term.errors:
+                    continue
+                # A label key without which the term matches nothing; "" if there is none.
+                needed = next((one.key for one in term.expressions if one.needs_key), "")
+                self._by_key.setdefault(needed, []).append(term)
         for key in ("", *(self._by_key.keys() & keys)):
             yield from self._by_key.get(key, ())
 
@@ -101,15 +103,7 @@ class NodeSelectorMatcher:
         """The parse errors of all terms; upstream reports them for a node that no term matched."""
         if self._errors is None:
             self._errors = tuple([error for term in self.terms for error in term.errors])
-        return field_errors.aggregate(self._errors) if self._errors else None
-
-
-def _needed_key(term: Term) -> str:
-    """A label key without which the term matches nothing; empty if there is none."""
-    for requirement in term.expressions:
-        if requirement.needs_key:
-            return requirement.key
-    return ""
+        return aggregate(self._errors) if self._errors else None
 
 
 # Equal only to itself: what is worked out from it is remembered by identity.
@@ -139,10 +133,10 @@ class RequiredNodeAffinity:
 
 def compile_node_selector(selector: NodeSelector, path: str = "") -> NodeSelectorMatcher:
     """Parses every term; look at `error` where a broken one must not pass."""
-    terms_path = field_errors.child(path, "nodeSelectorTerms")
+    terms_path = child(path, "nodeSelectorTerms")
     return NodeSelectorMatcher(
         tuple(
-            compile_term(term, field_errors.index(terms_path, position))
+            compile_term(term, index(terms_path, position))
             for position, term in enumerate(selector.node_selector_terms)
             if not _is_empty(term)
         )
@@ -152,13 +146,13 @@ def compile_node_selector(selector: NodeSelector, path: str = "") -> NodeSelecto
 def compile_preferred(terms: Sequence[PreferredSchedulingTerm], path: str = "") -> PreferredTerms:
     """Terms of weight 0 and empty preferences are dropped unparsed; any other must be valid."""
     compiled = tuple(
-        (term.weight, compile_term(term.preference, field_errors.index(path, position)))
+        (term.weight, compile_term(term.preference, index(path, position)))
         for position, term in enumerate(terms)
         if term.weight and not _is_empty(term.preference)
     )
     errors = [error for _, term in compiled for error in term.errors]
     if errors:
-        raise SelectorError(field_errors.aggregate(errors))
+        raise SelectorError(aggregate(errors))
     return PreferredTerms(compiled)
 
 
@@ -172,48 +166,34 @@ def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
 
 
 def compile_term(term: NodeSelectorTerm, path: str = "") -> Term:
-    expressions, label_errors = _expressions(
-        term.match_expressions, field_errors.child(path, "matchExpressions")
-    )
-    fields, errors = _fields(term.match_fields, field_errors.child(path, "matchFields"))
-    return Term(expressions, fields, (*label_errors, *errors))
+    """A term with all that is wrong with it: first its expressions, then its fields."""
+    labels: list[Requirement] = []
+    label_errors: list[FieldError] = []
+    within = child(path, "matchExpressions")
+    for position, item in enumerate(term.match_expressions):
+        where = index(within, position)
+        operator = _OPERATORS.get(item.operator)
+        if operator is None:
+            label_errors.append(unsupported(child(where, "operator"), item.operator, _OPERATORS))
+            continue
+        label_errors += requirement_errors(item.key, operator, item.values, where)
+        labels.append(Requirement(item.key, operator, frozenset(item.values)))
+    fields: list[FieldRequirement] = []
+    errors: list[FieldError] = []
+    within = child(path, "matchFields")
+    for position, item in enumerate(term.match_fields):
+        where = index(within, position)
+        negated = _FIELD_OPERATORS.get(item.operator)
+        if negated is None:
+            errors.append(unsupported(child(where, "operator"), item.operator, _FIELD_OPERATORS))
+        elif len(item.values) != 1:
+            at = child(where, "values")
+            errors.append(invalid(at, item.values or None, "must have one element"))
+        else:
+            fields.append(FieldRequirement(item.key, item.values[0], negated))
+    expressions = EVERYTHING if label_errors else Selector(labels)
+    return Term(expressions, tuple(fields), (*label_errors, *errors))
 
 
 def _is_empty(term: NodeSelectorTerm) -> bool:
     return not term.match_expressions and not term.match_fields
-
-
-def _expressions(
-    requirements: Sequence[NodeSelectorRequirement], path: str
-) -> tuple[Selector, list[str]]:
-    parsed: list[Requirement] = []
-    errors: list[str] = []
-    for position, item in enumerate(requirements):
-        where = field_errors.index(path, position)
-        operator = _OPERATORS.get(item.operator)
-        if operator is None:
-            at = field_errors.child(where, "operator")
-            errors.append(field_errors.not_supported(at, item.operator, _OPERATORS))
-            continue
-        errors += requirement_errors(item.key, operator, item.values, where)
-        parsed.append(Requirement(item.key, operator, frozenset(item.values)))
-    return (EVERYTHING if errors else Selector(parsed)), errors
-
-
-def _fields(
-    requirements: Sequence[NodeSelectorRequirement], path: str
-) -> tuple[tuple[FieldRequirement, ...], list[str]]:
-    parsed: list[FieldRequirement] = []
-    errors: list[str] = []
-    for position, item in enumerate(requirements):
-        where = field_errors.index(path, position)
-        if item.operator not in _FIELD_OPERATORS:
-            at = field_errors.child(where, "operator")
-            errors.append(field_errors.not_supported(at, item.operator, _FIELD_OPERATORS))
-        elif len(item.values) != 1:
-            at = field_errors.child(where, "values")
-            errors.append(field_errors.invalid(at, item.values, "must have one element"))
-        else:
-            negated = _FIELD_OPERATORS[item.operator]
-            parsed.append(FieldRequirement(item.key, item.values[0], negated))
-    return tuple(parsed), errors

@@ -36,7 +36,6 @@ from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.emulation import BINARY, COMPONENT, release_text
 from kscheduler.config.feature_gates import FeatureGates, Stage
-from kscheduler.config.field_errors import aggregate as aggregate_fields
 from kscheduler.config.load import load_config_file
 from kscheduler.config.metric_options import metric_selection, read_manifest
 from kscheduler.config.model import KubeSchedulerConfiguration
@@ -132,7 +131,7 @@ def load_configuration(
     config = load_config_file(options.config, catalog, gates=gates)
     config = options.with_leader_election(config)
     if found := validate(config, catalog, gates):
-        raise ConfigError(aggregate_fields(found))
+        raise ConfigError(aggregate(found))
     return config
 
 

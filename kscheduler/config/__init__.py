@@ -11,7 +11,8 @@ A file passes through five steps and stops at the first that fails with
 
 Open `load` first. A model is declared once (`model`); what decoding and dumping need to know of it
 is read off its annotations (`wire`). Pydantic's own error messages are never shown, because
-upstream's are an interface; that is why decoding is ours and not `model_validate`.
+upstream's are an interface; that is why decoding is ours and not `model_validate`. Violated rules
+are `api.field_errors.FieldError`s; its `aggregate` makes one text of them.
 
 Plugins are declared beside their classes, arguments included (`plugin_args` has what those have in
 common). The registry makes a `catalog.Catalog` of the declarations, and every step takes it as an
@@ -25,7 +26,6 @@ Public functions:
     load.load_config_file(path: str, catalog, *, gates: Gates) -> KubeSchedulerConfiguration
     defaults.default_config(catalog, gates: Gates) -> KubeSchedulerConfiguration
     validation.validate(config, catalog, gates: Gates) -> list[FieldError]   # empty = valid
-    field_errors.aggregate(errors: Iterable[FieldError]) -> str              # "e1" or "[e1, e2]"
     profiles.expand(profile, points_of) -> EffectivePlugins
     profiles.complete(config, catalog, *, gates: Gates) -> Completed         # profiles + extenders
     dump.to_yaml(config) -> str                                              # --write-config-to

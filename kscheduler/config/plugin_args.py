@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Protocol, Self
 
+from kscheduler.api.field_errors import FieldError, Path, invalid, required
 from kscheduler.api.validation import label_key_errors
-from kscheduler.config.field_errors import FieldError, Path, invalid, required
 from kscheduler.config.wire import Int32, Model
 from kscheduler.gotext.json_text import parse_json, plain
 

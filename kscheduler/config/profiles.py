@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler import logs
+from kscheduler.api.field_errors import Path, aggregate
 from kscheduler.config.catalog import Catalog
 from kscheduler.config.defaults import changed
 from kscheduler.config.extenders import with_built_extenders
-from kscheduler.config.field_errors import Path, aggregate
 from kscheduler.config.model import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kscheduler.api.resource_names import is_extended
-from kscheduler.api.validation import label_key_errors
-from kscheduler.config.catalog import Catalog
-from kscheduler.config.dump import internal_json
-from kscheduler.config.field_errors import (
+from kscheduler.api.field_errors import (
     FieldError,
     Named,
     Path,
@@ -20,6 +16,10 @@ from kscheduler.config.field_errors import (
     invalid,
     required,
 )
+from kscheduler.api.resource_names import is_extended
+from kscheduler.api.validation import label_key_errors
+from kscheduler.config.catalog import Catalog
+from kscheduler.config.dump import internal_json
 from kscheduler.config.model import (
     Extender,
     KubeSchedulerConfiguration,

@@ -12,8 +12,8 @@ from functools import partial
 from typing import ClassVar
 
 from kscheduler import logs
+from kscheduler.api.field_errors import FieldError, Path, invalid
 from kscheduler.api.resources import POD_DISRUPTION_BUDGETS
-from kscheduler.config.field_errors import FieldError, Path, invalid
 from kscheduler.config.plugin_args import Gates, PluginArgs
 from kscheduler.config.wire import Int32
 from kscheduler.extension_points import Point

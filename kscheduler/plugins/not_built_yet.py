@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Self
 
+from kscheduler.api.field_errors import FieldError, Path, forbidden, invalid
 from kscheduler.api.resources import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
-from kscheduler.config.field_errors import FieldError, Path, forbidden, invalid
 from kscheduler.config.plugin_args import Gates, PluginArgs
 from kscheduler.config.wire import OMIT_EMPTY
 from kscheduler.extension_points import Point

@@ -16,7 +16,7 @@ def test_one_error_stands_alone_and_several_in_brackets():
 
 
 def test_unsupported_values_name_the_supported_ones():
-    assert field_errors.not_supported("x.operator", "Foo", ["In", "NotIn"]) == (
+    assert str(field_errors.unsupported("x.operator", "Foo", ["In", "NotIn"])) == (
         'x.operator: Unsupported value: "Foo": supported values: "In", "NotIn"'
     )
 
@@ -38,5 +38,9 @@ def test_strings_are_quoted_as_go_does(text, want):
 
 
 def test_lists_are_shown_as_json():
-    assert field_errors.json_list(()) == "null"
-    assert field_errors.json_list(("a", "<b>&")) == '["a","\\u003cb\\u003e\\u0026"]'
+    assert field_errors.shown(None) == "null"
+    assert field_errors.shown(("a", "<b>&")) == '["a","\\u003cb\\u003e\\u0026"]'
+
+
+def test_a_path_that_was_not_given_is_nil():
+    assert str(field_errors.invalid("", "x", "is wrong")) == '<nil>: Invalid value: "x": is wrong'

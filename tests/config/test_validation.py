@@ -2,7 +2,7 @@
 
 import pytest
 
-from kscheduler.config.field_errors import Path, aggregate
+from kscheduler.api.field_errors import Path, aggregate
 from kscheduler.config.validation import validate
 from kscheduler.plugins import catalog
 from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs, ScoringStrategy

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from kscheduler.api import RESOURCES
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import convert
+from kscheduler.api.field_errors import aggregate
 from kscheduler.api.meta import ApiObject
 from kscheduler.api.requests import Counting
 from kscheduler.api.resource import DeviceClass
 from kscheduler.app.scheduler import without
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.field_errors import aggregate
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import Completed, complete
 from kscheduler.config.validation import validate

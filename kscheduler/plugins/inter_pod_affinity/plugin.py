@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from kscheduler.api.core import Namespace, Node
+from kscheduler.api.field_errors import FieldError, Path, invalid
 from kscheduler.api.labels import SelectorError
 from kscheduler.api.meta import EMPTY
 from kscheduler.api.requests import is_resize_deferred
 from kscheduler.api.resources import NAMESPACES
-from kscheduler.config.field_errors import FieldError, Path, invalid
 from kscheduler.config.plugin_args import Gates, PluginArgs
 from kscheduler.config.wire import Int32
 from kscheduler.errors import KschedulerError

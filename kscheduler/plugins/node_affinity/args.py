@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
+from kscheduler.api.field_errors import FieldError, Path, invalid, unsupported
 from kscheduler.api.labels import parse_int
 from kscheduler.api.validation import label_key_errors, label_value_errors
-from kscheduler.config.field_errors import FieldError, Path, invalid, unsupported
 from kscheduler.config.plugin_args import CoreModel, Gates, PluginArgs
 from kscheduler.config.wire import OMIT_EMPTY, Int32
 from kscheduler.gotext.unmarshal import Scalar

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Self
 
-from kscheduler.config.field_errors import (
+from kscheduler.api.field_errors import (
     FieldError,
     Path,
     duplicate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Self
 
-from kscheduler.config.field_errors import (
+from kscheduler.api.field_errors import (
     FieldError,
     Named,
     Path,

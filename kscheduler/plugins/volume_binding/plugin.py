@@ -15,6 +15,7 @@ import numpy as np
 
 from kscheduler.api import quantity
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
+from kscheduler.api.field_errors import FieldError, Path, invalid
 from kscheduler.api.requests import is_resize_deferred
 from kscheduler.api.resources import (
     CSI_DRIVERS,
@@ -27,7 +28,6 @@ from kscheduler.api.resources import (
 from kscheduler.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from kscheduler.api.volume_claims import MIGRATED_PLUGINS
 from kscheduler.config.dump import internal_json
-from kscheduler.config.field_errors import FieldError, Path, invalid
 from kscheduler.config.plugin_args import Gates, PluginArgs, UtilizationShapePoint, shape_errors
 from kscheduler.config.wire import OMIT_EMPTY, Int64
 from kscheduler.errors import KschedulerError

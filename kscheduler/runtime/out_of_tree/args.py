@@ -20,7 +20,7 @@ from typing import Any, get_type_hints
 import msgspec
 import pydantic
 
-from kscheduler.config.field_errors import FieldError, Path, aggregate, invalid
+from kscheduler.api.field_errors import FieldError, Path, aggregate, invalid
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.errors import ConfigError

@@ -26,8 +26,8 @@ from types import ModuleType
 from typing import Any
 
 from kscheduler import logs
-from kscheduler.config.field_errors import Path as FieldPath
-from kscheduler.config.field_errors import aggregate
+from kscheduler.api.field_errors import Path as FieldPath
+from kscheduler.api.field_errors import aggregate
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.profiles import named_plugins
 from kscheduler.errors import ConfigError, KschedulerError

@@ -6,8 +6,8 @@ import msgspec
 import pydantic
 import pytest
 
+from kscheduler.api.field_errors import Path
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.field_errors import Path
 from kscheduler.config.load import load_config
 from kscheduler.config.plugin_args import RawArgs
 from kscheduler.plugins import catalog
