@@ -17,7 +17,6 @@ import numpy as np
 
 from kscheduler import logs
 from kscheduler.cycle.attempt import Attempt, Placement
-from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Rows, Status
 from kscheduler.metrics import Metrics
 from kscheduler.state.nodes_view import Nodes
@@ -141,27 +140,21 @@ class OpportunisticBatch:
             # The node of the pod before takes this one too: it competes with the others again.
             self._metrics.batch_rescore_attempts_total.labels(framework.profile_name).inc()
             rows = np.append(rows, chosen_row)
-        best = self._best_position(attempt, cycle, nodes.take(rows))
-        if best is None:
-            return ""
-        batch.rows = np.delete(rows, best)
-        return nodes.name_of(int(rows[best]))
-
-    def _best_position(self, attempt: Attempt, cycle: CycleState, view: Nodes) -> int | None:
-        """The position of the highest score, the first among equals; None after an error."""
-        started = perf_counter()
-        framework, pod = attempt.framework, attempt.pod
+        started, view = perf_counter(), nodes.take(rows)
         if framework.run_pre_score(cycle, pod, view) is not None:
             self._count_flush(attempt, "prescore_error")
-            return None
+            return ""
         scores = framework.run_score(cycle, pod, view)
         seconds = perf_counter() - started
         duration = self._metrics.batch_rescore_duration_seconds
         duration.labels(framework.profile_name).observe(seconds)
         if isinstance(scores, Status):
             self._count_flush(attempt, "rescore_error")
-            return None
-        return int(scores.total.argmax())
+            return ""
+        # The first among equals: unlike a whole decision, a hint is not drawn by lot.
+        best = int(scores.total.argmax())
+        batch.rows = np.delete(rows, best)
+        return nodes.name_of(int(rows[best]))
 
     def store_schedule_results(
         self, attempt: Attempt, placement: Placement, feasible: Rows

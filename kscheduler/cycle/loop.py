@@ -165,7 +165,13 @@ class SchedulingLoop:
         took = self.slow.watch.seconds_in_plugins if attempt.extended else self._timer() - started
         self.slow.decided(queued, took, found=outcome is None, now=now)
         if isinstance(outcome, UnfinishedPostFilter):
-            outcome = await self._finish_post_filter(attempt, outcome)
+            # PostFilter has to wait for answers: it does so when the decision is over.
+            try:
+                result = await outcome.finish()
+            except Exception as error:  # One pod's trouble: logged, retried, never the daemon's.
+                _log_exception(attempt, error)
+                result = PostFilterResult(failed(error))
+            outcome = _unschedulable_after_post_filter(attempt, outcome.refusal, result)
             now = self._clock()
         if outcome is not None:
             self._failures.handle_scheduling_failure(queued, outcome, started=started, now=now)
@@ -231,14 +237,6 @@ class SchedulingLoop:
         if result.preparation is not None:
             return UnfinishedPostFilter(refusal, result.preparation)
         return _unschedulable_after_post_filter(attempt, refusal, result)
-
-    async def _finish_post_filter(self, attempt: Attempt, ended: UnfinishedPostFilter) -> Failure:
-        try:
-            result = await ended.finish()
-        except Exception as error:  # One pod's trouble: logged, retried, and never the daemon's.
-            _log_exception(attempt, error)
-            result = PostFilterResult(failed(error))
-        return _unschedulable_after_post_filter(attempt, ended.refusal, result)
 
     def _prepare_for_binding_cycle(self, attempt: Attempt, placement: Placement) -> Failure | None:
         """Assume the pod on its node, so that the next decision sees it there, and run Reserve and

@@ -13,8 +13,6 @@ the node tree (zone by zone), or in the order of their names where PreFilter has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from kscheduler.cycle.attempt import Attempt
@@ -63,9 +61,10 @@ def first_feasible(
         passed[filtered.feasible] = True
     rows, visited = _first_marked(passed, candidates, start, wanted)
     if filtered.errors:
-        position, error = _first_error(filtered.errors, rotated(candidates, start, visited))
-        if error is not None:
-            return rows, position, error
+        error_of = {int(row): error for error in filtered.errors for row in error.rows}
+        for position, row in enumerate(rotated(candidates, start, visited).tolist()):
+            if row in error_of:
+                return rows, position, error_of[row]
     return rows, visited, None
 
 
@@ -84,15 +83,6 @@ def _first_marked(marked: Mask, candidates: Rows, start: int, wanted: int) -> tu
         if count == len(candidates):
             return part.take(hits), count
         count *= 4
-
-
-def _first_error(errors: Sequence[Charge], rows: Rows) -> tuple[int, Charge | None]:
-    """The position of the first of these rows that has an error, and that error."""
-    error_of = {int(row): error for error in errors for row in error.rows}
-    for position, row in enumerate(rows.tolist()):
-        if row in error_of:
-            return position, error_of[row]
-    return -1, None
 
 
 class FilterUntilEnough:

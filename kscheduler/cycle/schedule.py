@@ -30,7 +30,6 @@ from kscheduler.framework.status import Charge, Code, Diagnosis, Rows, Scores, S
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
 from kscheduler.runtime.filter import Filtered
-from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
 
@@ -168,7 +167,12 @@ class SchedulingAlgorithm:
             rows = [row for name in sorted(names) if (row := nodes.row_of(name)) is not None]
             view = nodes.take(np.array(rows, np.intp))
             candidates = view.rows
-        wanted = self._num_feasible_nodes_to_find(framework, len(candidates))
+        wanted = 1  # without scoring, the first feasible node is enough
+        if framework.has_score_plugins or self._extenders_choose:
+            percentage = framework.percentage_of_nodes_to_score
+            if percentage is None:
+                percentage = self._percentage
+            wanted = num_feasible_nodes_to_find(len(candidates), percentage)
         started = perf_counter()
         if wanted < len(candidates) and framework.filters_node_by_node(cycle):
             start = self.next_start_node_index % len(candidates)
@@ -216,15 +220,6 @@ class SchedulingAlgorithm:
                 (one._replace(rows=one.rows[np.isin(one.rows, seen)]) for one in filtered.charges),
             )
         return Feasible(rows, processed)
-
-    def _num_feasible_nodes_to_find(self, framework: Framework, num_nodes: int) -> int:
-        """How many feasible nodes are enough; without scoring, the first one is."""
-        if not (framework.has_score_plugins or self._extenders_choose):
-            return 1
-        percentage = framework.percentage_of_nodes_to_score
-        if percentage is None:
-            percentage = self._percentage
-        return num_feasible_nodes_to_find(num_nodes, percentage)
 
     async def find_nodes_that_pass_extenders(
         self, attempt: Attempt, feasible: Rows

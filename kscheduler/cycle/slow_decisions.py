@@ -169,7 +169,13 @@ class SlowDecisions:
         samples = self.watch.take() if seconds >= SAMPLE_SECONDS else None
         if seconds < SLOW_SECONDS:
             if self._records:
-                self._forgive(queued.pod, now)
+                # A quick decision clears the pod and its kind.
+                for key in (queued.uid, kind_of(queued.pod)):
+                    self._records.pop(key, None)
+                # Oldest first: one that rested long ago is dropped per quick decision.
+                oldest = next(iter(self._records), None)
+                if oldest and self._records[oldest].not_before + REMEMBERED_SECONDS < now:
+                    del self._records[oldest]
             return
         call = samples.most_common(1)[0][0] if samples else UNKNOWN
         self._durations.labels(call.plugin, call.extension_point).observe(seconds)
@@ -195,14 +201,6 @@ class SlowDecisions:
             return min(max(after_error, seconds), MAX_REST_SECONDS)
         least = after_error if found else MIN_REST_WITHOUT_NODE_SECONDS
         return min(max(least, REST_FACTOR * seconds), MAX_REST_SECONDS)
-
-    def _forgive(self, pod: PodInfo, now: float) -> None:
-        for key in (pod.uid, kind_of(pod)):
-            self._records.pop(key, None)
-        # Oldest first: one that rested long ago is dropped per quick decision.
-        oldest = next(iter(self._records), None)
-        if oldest and self._records[oldest].not_before + REMEMBERED_SECONDS < now:
-            del self._records[oldest]
 
     def _report(
         self,

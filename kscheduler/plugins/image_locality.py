@@ -57,7 +57,10 @@ class ImageLocality:
             return np.zeros(len(nodes), np.int64)
         most_bytes = MOST_BYTES_PER_IMAGE * len(names)
         if len(images) == 1:
-            return images[0].mask * _score_of(_counted_bytes(images[0], nodes.total), most_bytes)
+            # The usual case, without arrays of bytes: one score for all nodes that have the image.
+            counted = _counted_bytes(images[0], nodes.total)
+            within = min(max(counted, LEAST_BYTES), most_bytes) - LEAST_BYTES
+            return images[0].mask * (within * MAX_NODE_SCORE // (most_bytes - LEAST_BYTES))
         present = np.zeros(len(nodes), np.int64)
         for image in images:
             present += image.mask * _counted_bytes(image, nodes.total)
@@ -74,11 +77,6 @@ class ImageLocality:
 def _counted_bytes(image: ImageOnNodes, total_nodes: int) -> int:
     """An image that few nodes have counts less, so that pods do not pile up there."""
     return int(image.size * (image.node_count / total_nodes))
-
-
-def _score_of(present: int, most_bytes: int) -> int:
-    within = min(max(present, LEAST_BYTES), most_bytes) - LEAST_BYTES
-    return within * MAX_NODE_SCORE // (most_bytes - LEAST_BYTES)
 
 
 def normalized(name: str) -> str:

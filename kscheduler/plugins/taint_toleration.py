@@ -130,16 +130,14 @@ class TaintToleration:
         if len(tolerations) > MOST_REMEMBERED_TOLERATIONS:
             verdicts = self._judged(tolerations, taint_sets)
         else:
-            verdicts = self._known(tolerations, taint_sets)
+            known = self._remembered.get(tolerations)
+            if known is not None and known.cover(taint_sets):
+                verdicts = known
+            else:
+                verdicts = self._judged(tolerations, taint_sets)
+                cost = verdicts.nbytes + size_of(tolerations, self._remembered.largest)
+                self._remembered.put(tolerations, verdicts, cost)
         self._last = tolerations, verdicts
-        return verdicts
-
-    def _known(self, tolerations: Tolerations, taint_sets: TaintSets) -> Verdicts:
-        verdicts = self._remembered.get(tolerations)
-        if verdicts is None or not verdicts.cover(taint_sets):
-            verdicts = self._judged(tolerations, taint_sets)
-            cost = verdicts.nbytes + size_of(tolerations, self._remembered.largest)
-            self._remembered.put(tolerations, verdicts, cost)
         return verdicts
 
     def _judged(self, tolerations: Tolerations, taint_sets: TaintSets) -> Verdicts:

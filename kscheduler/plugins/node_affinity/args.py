@@ -86,26 +86,23 @@ def _expression_errors(requirement: NodeSelectorRequirement, path: Path) -> Iter
         return
     if complaints := label_key_errors(requirement.key):
         yield invalid(path / "key", requirement.key, "; ".join(complaints))
-    yield from _arity_errors(requirement, path / "values")
-    for i, value in enumerate(requirement.values or ()):
-        if complaints := label_value_errors(value):
-            where = (path / "values")[i][requirement.key]
-            yield invalid(where, value, "; ".join(complaints))
-
-
-def _arity_errors(requirement: NodeSelectorRequirement, path: Path) -> Iterator[FieldError]:
-    """Whether the operator takes this number of values, and values of this form."""
-    values = requirement.values
+    # Whether the operator takes this number of values, and values of this form.
+    values, values_path = requirement.values, path / "values"
     match requirement.operator:
         case "In" | "NotIn" if not values:
-            yield invalid(path, values, "for 'in', 'notin' operators, values set can't be empty")
+            detail = "for 'in', 'notin' operators, values set can't be empty"
+            yield invalid(values_path, values, detail)
         case "Exists" | "DoesNotExist" if values:
-            yield invalid(path, values, "values set must be empty for exists and does not exist")
+            detail = "values set must be empty for exists and does not exist"
+            yield invalid(values_path, values, detail)
         case "Gt" | "Lt":
             if len(values or ()) != 1:
                 detail = "for 'Gt', 'Lt' operators, exactly one value is required"
-                yield invalid(path, values, detail)
+                yield invalid(values_path, values, detail)
             for i, value in enumerate(values or ()):
                 if parse_int(value) is None:
                     detail = "for 'Gt', 'Lt' operators, the value must be an integer"
-                    yield invalid(path[i], value, detail)
+                    yield invalid(values_path[i], value, detail)
+    for i, value in enumerate(values or ()):
+        if complaints := label_value_errors(value):
+            yield invalid(values_path[i][requirement.key], value, "; ".join(complaints))

@@ -38,6 +38,7 @@ from kscheduler.framework.status import (
     unresolvable,
 )
 from kscheduler.plugins.helper.normalize_score import share_of_best
+from kscheduler.plugins.node_affinity.args import NodeAffinity as AddedAffinity
 from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -72,7 +73,7 @@ class NodeAffinity:
         self.caches = (self._worth,)
         self._worth_as_of = 0
         if args.added_affinity is not None:
-            self._add(_as_api(args))
+            self._add_affinity(args.added_affinity)
 
     def pre_filter(
         self, cycle: CycleState, pod: PodInfo, nodes: Nodes
@@ -120,13 +121,22 @@ class NodeAffinity:
     def sign(self, pod: PodInfo) -> Mapping[str, object]:
         affinity = pod.pod.spec.affinity
         own = affinity.node_affinity if affinity else None
+        canonical: object = None
+        if own is not None:
+            # Terms in an order that does not depend on how the user wrote them.
+            required = own.required.node_selector_terms if own.required else ()
+            preferred = [(term.weight, _canonical_term(term.preference)) for term in own.preferred]
+            canonical = {
+                "Required": sorted(_canonical_term(term) for term in required),
+                "Preferred": sorted(preferred),
+            }
         return {
-            "v1.Pod.Spec.Affinity.NodeAffinity": None if own is None else _canonical(own),
+            "v1.Pod.Spec.Affinity.NodeAffinity": canonical,
             "v1.Pod.Spec.Affinity.NodeSelector": dict(pod.pod.spec.node_selector or {}),
         }
 
     def _preferred(self, pod: PodInfo) -> Preferred:
-        """By the pod itself; raises SelectorError."""
+        """Terms of the pod itself, compiled once per template; raises SelectorError."""
         derived: dict[object, Preferred] = pod.template.derived
         known = derived.get(self)
         if known is None:
@@ -145,7 +155,10 @@ class NodeAffinity:
             self._worth.put(preferred, worth, cost)
         return worth.take(nodes.rows)
 
-    def _add(self, affinity: core.NodeAffinity) -> None:
+    def _add_affinity(self, added: AddedAffinity) -> None:
+        """The affinity that the profile adds to that of every pod; raises ConfigError."""
+        plain = added.model_dump(by_alias=True, exclude_none=True)
+        affinity = msgspec.convert(plain, core.NodeAffinity)
         if affinity.required is not None:
             enforced = compile_node_selector(affinity.required)
             if enforced.error:
@@ -164,7 +177,8 @@ class NodeAffinity:
             ) from error
 
     def _node_changed(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
-        if self._enforced is not None and not _matches(self._enforced, new):
+        enforced, metadata = self._enforced, new.metadata
+        if enforced is not None and not enforced.matches(metadata.labels, metadata.name):
             return Hint.SKIP
         required = pod.required_node_affinity
         if not _matches_or_raises(required, new):
@@ -196,10 +210,6 @@ def _named_nodes(terms: Sequence[core.NodeSelectorTerm]) -> frozenset[str] | Non
     return frozenset(found)
 
 
-def _matches(selector: NodeSelectorMatcher, node: Node) -> bool:
-    return selector.matches(node.metadata.labels, node.metadata.name)
-
-
 def _matches_or_raises(required: RequiredNodeAffinity, node: Node) -> bool:
     """A term that cannot be parsed is an error only where no other term matches."""
     if required.matches(node.metadata.labels, node.metadata.name):
@@ -208,23 +218,6 @@ def _matches_or_raises(required: RequiredNodeAffinity, node: Node) -> bool:
     if affinity is not None and affinity.error and required.labels.matches(node.metadata.labels):
         raise SelectorError(affinity.error)
     return False
-
-
-def _as_api(args: NodeAffinityArgs) -> core.NodeAffinity:
-    assert args.added_affinity is not None
-    plain = args.added_affinity.model_dump(by_alias=True, exclude_none=True)
-    return msgspec.convert(plain, core.NodeAffinity)
-
-
-def _canonical(affinity: core.NodeAffinity) -> object:
-    """Terms in an order that does not depend on how the user wrote them."""
-    required = affinity.required.node_selector_terms if affinity.required else ()
-    return {
-        "Required": sorted(_canonical_term(term) for term in required),
-        "Preferred": sorted(
-            (term.weight, _canonical_term(term.preference)) for term in affinity.preferred
-        ),
-    }
 
 
 def _canonical_term(term: core.NodeSelectorTerm) -> tuple[_Canonical, _Canonical]:

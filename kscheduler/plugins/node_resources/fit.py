@@ -191,7 +191,16 @@ class NodeResourcesFit:
         return signers.requests(pod)
 
     def _score_request(self, pod: PodInfo) -> PreScoreState:
-        amounts = _counted_in_scoring(pod)
+        """Requests of the containers alone: upstream's scorer does not know of requests at pod
+        level, though what pods on nodes take includes them. A pod that requests no cpu or memory
+        counts as requesting some.
+        """
+        requests = pod.requests
+        amounts: Mapping[str, int]
+        if pod.pod.spec.resources is None and pod.spec_requests is requests:
+            amounts = {**requests, CPU: pod.nonzero_cpu, MEMORY: pod.nonzero_memory}
+        else:
+            amounts = in_units(pod_requests(pod.pod, CONTAINERS_ONLY, NON_ZERO_DEFAULTS))
         return PreScoreState(tuple([amounts.get(name, 0) for name in self._resources]))
 
     def _pod_deleted(self, pod: PodInfo, old: PodInfo, new: None) -> Hint:
@@ -218,17 +227,6 @@ class NodeResourcesFit:
             for name, amount in pod.requests.items()
         )
         return Hint.QUEUE if frees else Hint.SKIP
-
-
-def _counted_in_scoring(pod: PodInfo) -> Mapping[str, int]:
-    """Requests of the containers alone: upstream's scorer does not know of requests at pod level,
-    though what pods on nodes take includes them. A pod that requests no cpu or memory counts as
-    requesting some.
-    """
-    reported_on = pod.spec_requests is not pod.requests
-    if pod.pod.spec.resources is None and not reported_on:
-        return {**pod.requests, CPU: pod.nonzero_cpu, MEMORY: pod.nonzero_memory}
-    return in_units(pod_requests(pod.pod, CONTAINERS_ONLY, NON_ZERO_DEFAULTS))
 
 
 def _allocatable(node: Node) -> dict[str, int]:

@@ -161,12 +161,22 @@ class AttachedVolumes:
         log = whole.changed_rows
         assert log is not None, "a what-if has no past"
         moved = log.since(self._as_of)
-        if len(whole) != len(self.rows):
-            self._resize(len(whole))
+        length = len(whole)
+        if length != len(self.rows):
+            # Rows that are gone are emptied first: their readers and users must not outlive them.
+            for row in range(length, len(self.rows)):
+                self._replace(row, RowVolumes())
+            del self.rows[length:]
+            self.rows.extend(RowVolumes() for _ in range(length - len(self.rows)))
+            self.has_csi_node = _resized(self.has_csi_node, length, 0)
+            self.has_limits = _resized(self.has_limits, length, 0)
+            for columns in self._drivers.values():
+                columns.room = _resized(columns.room, length, NO_LIMIT)
+                columns.installed = _resized(columns.installed, length, 0)
         changed = set().union(*(self._readers.get(key, ()) for key in self._changed))
         for row in changed:
             self._refresh_row(row, whole, {})
-        for row in (set(range(len(whole))) if moved is None else moved) - changed:
+        for row in (set(range(length)) if moved is None else moved) - changed:
             was, node = self.rows[row], whole.name_of(row)
             # Of a node without limits pods do not matter.
             if was.node == node and (not was.limits or was.is_used_by(whole.pods(row))):
@@ -174,17 +184,6 @@ class AttachedVolumes:
             self._refresh_row(row, whole, was.uses)
         self._changed.clear()
         self._as_of = log.now
-
-    def _resize(self, length: int) -> None:
-        for row in range(length, len(self.rows)):
-            self._replace(row, RowVolumes())
-        del self.rows[length:]
-        self.rows.extend(RowVolumes() for _ in range(length - len(self.rows)))
-        self.has_csi_node = _resized(self.has_csi_node, length, 0)
-        self.has_limits = _resized(self.has_limits, length, 0)
-        for columns in self._drivers.values():
-            columns.room = _resized(columns.room, length, NO_LIMIT)
-            columns.installed = _resized(columns.installed, length, 0)
 
     def with_pods(self, row: int, pods: Sequence[PodInfo]) -> RowVolumes:
         """Volumes that would be attached to the row if these were its pods."""

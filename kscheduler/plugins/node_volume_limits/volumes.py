@@ -107,8 +107,14 @@ class VolumeResolver:
             if problem is not None:
                 return failed(problem)
         bound = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
-        if bound is None:
-            return self._to_be_provisioned(claim, has_csi_node=has_csi_node)
+        if bound is None:  # still to be provisioned
+            of_class = self._classes.get(class_of_claim(claim))
+            if of_class is None or of_class.provisioner in _NEVER_COUNTED_PLUGINS | {""}:
+                return None
+            migrated_to = DRIVER_OF_PLUGIN.get(of_class.provisioner)
+            if migrated_to is not None and not has_csi_node:
+                return None
+            return migrated_to or of_class.provisioner, f"{self._prefix}-{claim.key}"
         source = bound.spec.csi
         if source is None:
             migration = migration_of(bound) if has_csi_node else None
@@ -121,17 +127,6 @@ class VolumeResolver:
         if source is None or not source.driver or not source.volume_handle:
             return None
         return source.driver, source.volume_handle
-
-    def _to_be_provisioned(
-        self, claim: PersistentVolumeClaim, *, has_csi_node: bool
-    ) -> tuple[str, str] | None:
-        of_class = self._classes.get(class_of_claim(claim))
-        if of_class is None or of_class.provisioner in _NEVER_COUNTED_PLUGINS | {""}:
-            return None
-        driver = DRIVER_OF_PLUGIN.get(of_class.provisioner)
-        if driver is not None and not has_csi_node:
-            return None
-        return driver or of_class.provisioner, f"{self._prefix}-{claim.key}"
 
 
 def _inline_volume(volume: Volume) -> tuple[str, str] | Status | None:

@@ -22,7 +22,7 @@ from kscheduler.api.labels import (
     compile_selector,
     selector_from_labels,
 )
-from kscheduler.api.meta import LabelSelector, OwnerReference
+from kscheduler.api.meta import LabelSelector
 from kscheduler.api.small_groups import ReplicaSet, StatefulSet
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.framework.listers import Listers
@@ -104,17 +104,13 @@ class Constraints:
 
     def _of(self, pod: PodInfo, action: str) -> Sequence[Constraint]:
         own = pod.pod.spec.topology_spread_constraints
-        if own:
-            return self._own(own, pod, action)
-        defaults = self._defaults[action]
-        if not defaults.constraints:
-            return ()
-        selector = self._default_selector(pod)
-        return () if selector.matches_everything else defaults.spreading(selector)
-
-    def _own(
-        self, own: Sequence[TopologySpreadConstraint], pod: PodInfo, action: str
-    ) -> Sequence[Constraint]:
+        if not own:
+            defaults = self._defaults[action]
+            if not defaults.constraints:
+                return ()
+            selector = self._default_selector(pod)
+            return () if selector.matches_everything else defaults.spreading(selector)
+        # Parsed once per template, unless labels of the pod itself are part of the selectors.
         derived: dict[object, tuple[Constraint, ...]] = pod.template.derived
         known = derived.get((self, action))
         if known is not None:
@@ -202,24 +198,8 @@ class DefaultSelector:
         owner = pod.pod.metadata.controller if owners else None
         if owner is None:
             return self._selector(labels) if labels else EVERYTHING
-        return self._with_owner(labels, owner, pod.namespace)
-
-    def _labels_of_services(self, pod: PodInfo) -> _Labels:
-        """Labels that the Services which select the pod ask for; they cannot contradict."""
-        known = self._services.get(pod.namespace, pod.label_set)
-        if known is not None:
-            return known
-        asked: dict[str, str] = {}
-        for service in self._services.objects(pod.namespace):
-            wanted = service.spec.selector
-            if wanted.items() <= pod.labels.items():
-                asked |= wanted
-        cost = 300 + 100 * (len(pod.labels) + len(asked))
-        return self._services.put(pod.namespace, pod.label_set, tuple(asked.items()), cost)
-
-    def _with_owner(self, labels: _Labels, owner: OwnerReference, namespace: str) -> Selector:
-        """An owner that is missing, of another kind, or has a broken selector adds nothing."""
-        key = f"{namespace}/{owner.name}"
+        # An owner that is missing, of another kind, or has a broken selector adds nothing.
+        key = f"{pod.namespace}/{owner.name}"
         match owner.api_version, owner.kind:
             case "v1", "ReplicationController":
                 controller = self._replication_controllers.get(key)
@@ -235,6 +215,19 @@ class DefaultSelector:
             case _:
                 return self._selector(labels)
 
+    def _labels_of_services(self, pod: PodInfo) -> _Labels:
+        """Labels that the Services which select the pod ask for; they cannot contradict."""
+        known = self._services.get(pod.namespace, pod.label_set)
+        if known is not None:
+            return known
+        asked: dict[str, str] = {}
+        for service in self._services.objects(pod.namespace):
+            wanted = service.spec.selector
+            if wanted.items() <= pod.labels.items():
+                asked |= wanted
+        cost = 300 + 100 * (len(pod.labels) + len(asked))
+        return self._services.put(pod.namespace, pod.label_set, tuple(asked.items()), cost)
+
     def _both(self, labels: _Labels, selector: LabelSelector | None) -> Selector:
         if selector is None:
             return self._selector(labels)
@@ -245,10 +238,10 @@ class DefaultSelector:
 
     def _selector(self, labels: _Labels, owners: Selector | None = None) -> Selector:
         """Selects what has these labels and, if there is an owner's selector, matches that."""
-        made = self._selectors.get((labels, owners))
-        if made is None:
-            made = selector_from_labels(dict(labels))
+        selector = self._selectors.get((labels, owners))
+        if selector is None:
+            selector = selector_from_labels(dict(labels))
             if owners is not None:
-                made = Selector((*made, *owners))
-            self._selectors.put((labels, owners), made, 2 * bytes_of_selector(made))
-        return made
+                selector = Selector((*selector, *owners))
+            self._selectors.put((labels, owners), selector, 2 * bytes_of_selector(selector))
+        return selector

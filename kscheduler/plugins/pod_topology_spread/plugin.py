@@ -67,7 +67,12 @@ class PodTopologySpread:
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         gates = handle.gates
         self._system_defaulted = args.defaulting_type == "System"
-        defaults = SYSTEM_DEFAULTS if self._system_defaulted else _as_api(args)
+        defaults: tuple[core.TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
+        if not self._system_defaulted:
+            listed = [
+                one.model_dump(by_alias=True, exclude_none=True) for one in args.default_constraints
+            ]
+            defaults = msgspec.convert(listed, tuple[core.TopologySpreadConstraint, ...])
         self._has_defaults = bool(defaults)
         default_selector = DefaultSelector(handle.listers)
         self._constraints = Constraints(
@@ -221,11 +226,3 @@ def _if_labels_matter(old: PodInfo, new: PodInfo, constraints: Sequence[Constrai
         for constraint in constraints
     )
     return Hint.QUEUE if changes else Hint.SKIP
-
-
-def _as_api(args: PodTopologySpreadArgs) -> tuple[core.TopologySpreadConstraint, ...]:
-    plain = [
-        constraint.model_dump(by_alias=True, exclude_none=True)
-        for constraint in args.default_constraints
-    ]
-    return msgspec.convert(plain, tuple[core.TopologySpreadConstraint, ...])
