@@ -109,7 +109,7 @@ class Daemon:
                 tasks.create_task(self.cc.lease_events.run(), name="lease-events"),
             ]
             if self.cc.serving is not None:
-                trust = self.cc.serving.delegation.follow()
+                trust = self.cc.serving.delegation.refresh_trust()
                 around.append(tasks.create_task(trust, name="serving/trust"))
             around.append(tasks.create_task(self.serve(), name="serving"))
             work = tasks.create_task(self.schedule(), name="scheduling")

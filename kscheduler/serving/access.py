@@ -1,4 +1,4 @@
-"""Callers: who sent a request, and whether they may visit its path.
+"""Callers: the user that sent a request, and whether they may visit its path.
 
 Authentication is by a proxy's word, a certificate or a token; the first that succeeds counts. If
 none does, a caller who tried and failed is refused; one who did not try is anonymous.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -39,11 +39,7 @@ class UnauthenticatedError(KschedulerError):
 
 
 class InvalidTokenError(KschedulerError):
-    """The token is nobody's."""
-
-
-def _utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+    """The API server knows no user for the token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +49,14 @@ class Authenticator:
     trust: Trust
     tokens: TokenReviews | None = None
     observer: AccessObserver | None = None
-    now: Callable[[], datetime.datetime] = _utc_now
+    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC)
 
     async def user(self, headers: RequestHeaders, certificates: Sequence[bytes]) -> UserInfo:
-        """`certificates` is the chain in DER that the caller has shown, if any."""
+        """The user of a request; `certificates` is the chain in DER that the caller has shown, if
+        any.
+        """
+        # Upstream's order. A way that fails does not end the search: a caller with an expired
+        # certificate may still have a good token.
         ways: tuple[Callable[[], Awaitable[UserInfo | None]], ...] = (
             lambda: self._by_proxy(headers, certificates),
             lambda: self._by_certificate(certificates),
@@ -69,8 +69,12 @@ class Authenticator:
             except (ApiError, DecodeError, InvalidTokenError, UntrustedCertificateError) as error:
                 problems.append(str(error))
                 continue
-            if found is not None:
-                return _authenticated(found)
+            if found is None:
+                continue
+            marks = {AUTHENTICATED, UNAUTHENTICATED}
+            if found.username == ANONYMOUS.username or marks & {*found.groups}:
+                return found
+            return msgspec.structs.replace(found, groups=(*found.groups, AUTHENTICATED))
         if problems:
             raise UnauthenticatedError(aggregate(problems))
         return ANONYMOUS
@@ -132,32 +136,22 @@ def user_in(headers: RequestHeaders, names: Headers) -> UserInfo | None:
     if not username:
         return None
     groups = (value for name in names.groups for value in headers.getall(name, ()))
+    extra: dict[str, list[str]] = {}
+    for prefix in map(str.lower, names.extra_prefixes):
+        for name, value in headers.items():
+            if name.lower().startswith(prefix):
+                key = unquote(name[len(prefix) :].lower())
+                extra.setdefault(key, []).append(value)
     return UserInfo(
         username=username,
         uid=_first(headers, names.uids),
         groups=tuple(filter(None, groups)),
-        extra=_extra(headers, names.extra_prefixes),
+        extra={key: tuple(values) for key, values in extra.items()},
     )
 
 
 def _first(headers: RequestHeaders, names: Sequence[str]) -> str:
     return next(filter(None, (headers.get(name, "") for name in names)), "")
-
-
-def _extra(headers: RequestHeaders, prefixes: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for prefix in map(str.lower, prefixes):
-        for name, value in headers.items():
-            if name.lower().startswith(prefix):
-                key = unquote(name[len(prefix) :].lower())
-                found.setdefault(key, []).append(value)
-    return {key: tuple(values) for key, values in found.items()}
-
-
-def _authenticated(user: UserInfo) -> UserInfo:
-    if user.username == ANONYMOUS.username or {AUTHENTICATED, UNAUTHENTICATED} & {*user.groups}:
-        return user
-    return msgspec.structs.replace(user, groups=(*user.groups, AUTHENTICATED))
 
 
 MASTERS = "system:masters"
@@ -179,7 +173,12 @@ class Authorizer:
 
     async def decide(self, user: UserInfo, verb: str, path: str) -> SubjectAccessReviewStatus:
         """The verdict, with its reason; raises if it cannot be had, which is a no as well."""
-        if MASTERS in user.groups or self._is_open(path):
+        bare = path.removeprefix("/")
+        is_open = any(
+            bare.startswith(open_path[:-1]) if open_path.endswith("*") else bare == open_path
+            for open_path in self.open_paths
+        )
+        if is_open or MASTERS in user.groups:
             return ALLOWED
         if self.reviews is None:
             return REFUSED
@@ -189,10 +188,3 @@ class Authorizer:
                 "webhook subject access review returned both allow and deny response"
             )
         return status
-
-    def _is_open(self, path: str) -> bool:
-        bare = path.removeprefix("/")
-        return any(
-            bare.startswith(open_path[:-1]) if open_path.endswith("*") else bare == open_path
-            for open_path in self.open_paths
-        )

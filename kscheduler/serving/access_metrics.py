@@ -35,7 +35,9 @@ class AccessObserver:
         metrics.authentication_attempts.labels(result).inc()
         metrics.authentication_duration_seconds.labels(result).observe(seconds)
         if user is not None:
-            metrics.authenticated_user_requests.labels(_word_for(user.username)).inc()
+            name = user.username
+            word = name if name in WELL_KNOWN else "email_id" if "@" in name else "other"
+            metrics.authenticated_user_requests.labels(word).inc()
 
     def authorized(self, result: str, seconds: float) -> None:
         """`result` is allowed, denied, no-opinion or error."""
@@ -97,12 +99,6 @@ def _delegated(requests: Family[Counter], durations: Family[Histogram]) -> Itera
     finally:
         requests.labels(code).inc()
         durations.labels(code).observe(time.perf_counter() - started)
-
-
-def _word_for(username: str) -> str:
-    if username in WELL_KNOWN:
-        return username
-    return "email_id" if "@" in username else "other"
 
 
 class Upkeep:

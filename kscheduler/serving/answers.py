@@ -105,12 +105,15 @@ def encoded(
     content_type: str = "",
     status: int = 200,
 ) -> web.Response:
+    """A document in the chosen form; JSON is indented for ?pretty=1 and for programs of people."""
     if media_type == YAML:
-        body = yaml_text(document)
-    elif _wants_indentation(request):
-        body = f"{indented(document)}\n"
+        return _document(yaml_text(document), content_type or media_type, status)
+    asked = query_of(request).get("pretty", [""])[0]
+    if asked:
+        pretty = asked in ("1", "t", "T", "true", "TRUE", "True")
     else:
-        body = f"{marshal(document)}\n"
+        pretty = request.headers.get("User-Agent", "").startswith(_FOR_EYES)
+    body = f"{indented(document) if pretty else marshal(document)}\n"
     return _document(body, content_type or media_type, status)
 
 
@@ -128,13 +131,6 @@ def query_of(request: web.BaseRequest) -> dict[str, list[str]]:
             name, _, value = part.partition("=")
             found.setdefault(unquote_plus(name), []).append(unquote_plus(value))
     return found
-
-
-def _wants_indentation(request: web.BaseRequest) -> bool:
-    asked = query_of(request).get("pretty", [""])[0]
-    if asked:
-        return asked in ("1", "t", "T", "true", "TRUE", "True")
-    return request.headers.get("User-Agent", "").startswith(_FOR_EYES)
 
 
 def _document(body: str, content_type: str, status: int) -> web.Response:
@@ -214,26 +210,21 @@ def choose(header: str, forms: Sequence[str], allows: Allows = unconverted) -> C
 
 
 def wishes(header: str) -> list[Wish]:
-    """Best first; clauses that are none are left out."""
-    clauses = (_wish(text) for text in header.split(",", MAX_WISHES)[:MAX_WISHES])
-    found = [wish for wish in clauses if wish is not None]
+    """Clauses of an Accept header, best first; malformed ones are left out."""
+    found: list[Wish] = []
+    for clause in header.split(",", MAX_WISHES)[:MAX_WISHES]:
+        media_type, *rest = (part.strip() for part in clause.split(";"))
+        main, slash, sub = media_type.partition("/")
+        if media_type == "*":
+            main, slash, sub = "*", "/", "*"
+        if not slash or "/" in sub:
+            continue
+        pairs = (part.partition("=") for part in rest)
+        parameters = {name.strip(): value.strip().strip('"') for name, _, value in pairs}
+        try:
+            quality = float(parameters.pop("q", "1"))
+        except ValueError:
+            quality = 1.0
+        found.append(Wish(main.strip(), sub.strip(), quality, parameters))
+    # A stable sort: of two wishes of one rank the client's first one wins.
     return sorted(found, key=lambda wish: (-wish.quality, wish.type == "*", wish.subtype == "*"))
-
-
-def _wish(clause: str) -> Wish | None:
-    media_type, *rest = (part.strip() for part in clause.split(";"))
-    main, slash, sub = media_type.partition("/")
-    if media_type == "*":
-        main, slash, sub = "*", "/", "*"
-    if not slash or "/" in sub:
-        return None
-    pairs = (part.partition("=") for part in rest)
-    parameters = {name.strip(): value.strip().strip('"') for name, _, value in pairs}
-    return Wish(main.strip(), sub.strip(), _quality(parameters.pop("q", "1")), parameters)
-
-
-def _quality(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 1.0

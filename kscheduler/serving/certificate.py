@@ -28,6 +28,9 @@ def self_signed(bind_address: str, *, now: datetime.datetime) -> tuple[bytes, by
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     epoch = int(now.timestamp())
     issuer = _name(f"localhost-ca@{epoch}")
+    bound = ip_address(bind_address)
+    addresses = [LOOPBACK] if bound.is_unspecified else [LOOPBACK, bound]
+    names = [x509.DNSName("localhost"), *map(x509.IPAddress, addresses)]
     authority = (
         _template(issuer, issuer, authority_key.public_key(), now)
         .add_extension(_usage(signs_certificates=True), critical=True)
@@ -39,7 +42,7 @@ def self_signed(bind_address: str, *, now: datetime.datetime) -> tuple[bytes, by
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName(_names(bind_address)), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     chain = certificate.public_bytes(Encoding.PEM) + authority.public_bytes(Encoding.PEM)
@@ -65,12 +68,6 @@ def _template(
 
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _names(bind_address: str) -> list[x509.GeneralName]:
-    bound = ip_address(bind_address)
-    addresses = [LOOPBACK] if bound.is_unspecified else [LOOPBACK, bound]
-    return [x509.DNSName("localhost"), *map(x509.IPAddress, addresses)]
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

@@ -26,7 +26,7 @@ from kscheduler.serving.trust import UntrustedCertificateError
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
-# Nobody signs that deep; a hostile chain must not cost more than this.
+# Real chains are shorter; a hostile one must not cost more than this.
 MAX_DEPTH = 10
 MAX_SIGNATURE_CHECKS = 100
 
@@ -72,14 +72,15 @@ def verify(chain: Chain, authorities: Authorities, now: datetime.datetime) -> No
     """Raises unless a chain leads from the first certificate to one of the authorities."""
     leaf, *intermediates = chain
     try:
-        _check_leaf(leaf, now)
+        for problem in _problems(leaf, now):
+            raise UntrustedCertificateError(problem)
         _Search(leaf, intermediates[:MAX_SIGNATURE_CHECKS], authorities, now).run()
     except (ValueError, UnsupportedAlgorithm, ConfigError) as error:
         raise UntrustedCertificateError(f"x509: {error}") from error
 
 
 def user_of(certificate: x509.Certificate) -> UserInfo | None:
-    """The user a verified certificate names; None if it names nobody."""
+    """The user a verified certificate names; None if it has no common name."""
     names = _values(certificate, NameOID.COMMON_NAME)
     if not names or not names[-1]:
         return None
@@ -171,11 +172,6 @@ class _Search:
                 and _extension(self.leaf, x509.SubjectAlternativeName)
             )
         )
-
-
-def _check_leaf(leaf: x509.Certificate, now: datetime.datetime) -> None:
-    for problem in _problems(leaf, now):
-        raise UntrustedCertificateError(problem)
 
 
 def _problems(certificate: x509.Certificate, now: datetime.datetime) -> Iterator[str]:

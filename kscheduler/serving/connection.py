@@ -181,8 +181,19 @@ def answered_in_time(handler: Handler) -> Any:
         connection = speaker.connection
         connection.begin()
         try:
-            response = _in_pieces(request, await handler(request))
-            await _send(request, response, connection)
+            response = await handler(request)
+            body = response.body if isinstance(response, web.Response) else None
+            if request.method != "HEAD" and isinstance(body, bytes) and len(body) > PIECE_BYTES:
+                assert isinstance(response, web.Response)
+                response = _InPieces(response, body)
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await response.prepare(request)
+                    await response.write_eof()
+            except TimeoutError:
+                connection.drop()
+            except ConnectionError:
+                pass  # The client has left; aiohttp finds that out by itself.
         finally:
             connection.end()
         return response
@@ -203,25 +214,3 @@ class _InPieces(web.StreamResponse):
             await self.write(self._content[start : start + PIECE_BYTES])
         self._content = self._content[:0]
         await super().write_eof(data)
-
-
-def _in_pieces(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
-    if request.method == "HEAD" or not isinstance(response, web.Response):
-        return response
-    body = response.body
-    if not isinstance(body, bytes) or len(body) <= PIECE_BYTES:
-        return response
-    return _InPieces(response, body)
-
-
-async def _send(
-    request: web.BaseRequest, response: web.StreamResponse, connection: Connection
-) -> None:
-    try:
-        async with asyncio.timeout(SEND_SECONDS):
-            await response.prepare(request)
-            await response.write_eof()
-    except TimeoutError:
-        connection.drop()
-    except ConnectionError:
-        pass  # The client has left; aiohttp finds that out by itself.

@@ -73,18 +73,21 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """`followed` keeps trust up to date while it runs; None if nothing is looked up."""
+    """Authentication and authorization of callers, and the trust both rest on.
+
+    `informers` keep the trust up to date while they run; None if nothing is looked up.
+    """
 
     trust: Trust
     authenticator: Authenticator
     authorizer: Authorizer
-    followed: InformerFactory | None
+    informers: InformerFactory | None
 
-    async def follow(self) -> None:
-        """Until cancelled, or at once if there is nothing to follow."""
-        if self.followed is not None:
+    async def refresh_trust(self) -> None:
+        """Watch the published authorities until cancelled; returns at once if there are none."""
+        if self.informers is not None:
             async with asyncio.TaskGroup() as tasks:
-                self.followed.start(tasks)
+                self.informers.start(tasks)
 
 
 async def delegate(held: AsyncExitStack, options: Options, metrics: Metrics) -> Delegation:
@@ -97,7 +100,7 @@ async def delegate(held: AsyncExitStack, options: Options, metrics: Metrics) -> 
         client = KubeClient(transport)
         if authentication.looks_up:
             published = Published()
-            await _look_up(client, published, options)
+            await _read_published(client, published, options)
     authorization = delegated_authorization(options)
     reviews = None
     if authorization.server is not None:
@@ -116,12 +119,18 @@ async def delegate(held: AsyncExitStack, options: Options, metrics: Metrics) -> 
         proxy_headers=_headers(options),
         published=published,
     )
+    informers = None
+    if client and published:
+        informers = InformerFactory(client)
+        informers.informer(
+            CONFIG_MAPS, namespace=NAMESPACE, field_selector=f"metadata.name={CONFIG_MAP}"
+        ).add_handler(Refreshed(published, metrics))
     ttl = options.authentication_token_webhook_cache_ttl.seconds
     return Delegation(
         trust,
         Authenticator(trust, TokenReviews(client, ttl, access) if client else None, access),
         Authorizer(authorization.always_allowed, reviews),
-        _followed(client, Refreshed(published, metrics)) if client and published else None,
+        informers,
     )
 
 
@@ -149,7 +158,10 @@ def delegated_authorization(options: Options) -> Authorization:
     server = _server(options.authorization_kubeconfig, "authorization")
     if server:
         check_usable(server)
-    paths = _always_allowed(options.authorization_always_allow_paths)
+    paths = tuple(path.removeprefix("/") for path in options.authorization_always_allow_paths)
+    for path in paths:
+        if "*" in path[:-1]:
+            raise ConfigError(f"only trailing * allowed in {quote(path)}")
     if server is None:
         log.text_warning(
             "No authorization-kubeconfig provided, "
@@ -158,7 +170,7 @@ def delegated_authorization(options: Options) -> Authorization:
     return Authorization(server, paths)
 
 
-async def _look_up(client: KubeClient, published: Published, options: Options) -> None:
+async def _read_published(client: KubeClient, published: Published, options: Options) -> None:
     """Takes what the cluster publishes now; not having it is fatal only if the flags say so."""
     try:
         async with asyncio.timeout(LOOKUP_SECONDS):
@@ -173,24 +185,23 @@ async def _look_up(client: KubeClient, published: Published, options: Options) -
             )
         if isinstance(error, TimeoutError):
             error = DeadlineExceeded(f"Get {WHERE}", "context deadline exceeded")
-        _report_failed_lookup(error, tolerated=options.authentication_tolerate_lookup_failure)
-
-
-def _report_failed_lookup(error: object, *, tolerated: bool) -> None:
-    if not tolerated:
-        raise ConfigError(f"unable to load configmap based request-header-client-ca-file: {error}")
-    log.text_warning(f"Error looking up in-cluster authentication configuration: {error}")
-    log.text_warning(
-        "Continuing without authentication configuration. This may treat all requests as anonymous."
-    )
-    log.text_warning(
-        "To require authentication configuration lookup to succeed, "
-        "set --authentication-tolerate-lookup-failure=false"
-    )
+        if not options.authentication_tolerate_lookup_failure:
+            raise ConfigError(
+                f"unable to load configmap based request-header-client-ca-file: {error}"
+            ) from error
+        log.text_warning(f"Error looking up in-cluster authentication configuration: {error}")
+        log.text_warning(
+            "Continuing without authentication configuration. "
+            "This may treat all requests as anonymous."
+        )
+        log.text_warning(
+            "To require authentication configuration lookup to succeed, "
+            "set --authentication-tolerate-lookup-failure=false"
+        )
 
 
 class Refreshed:
-    """The informer's handler: what is published is taken over, and that is counted."""
+    """The informer's handler: takes over the published authorities and headers, and counts that."""
 
     def __init__(self, published: Published, metrics: Metrics) -> None:
         self._published = published
@@ -209,15 +220,6 @@ class Refreshed:
     def _take(self, item: ConfigMap) -> None:
         self._authorities(lambda: self._published.take_authorities(item))
         self._headers(lambda: self._published.take_headers(item))
-
-
-def _followed(client: KubeClient, published: Refreshed) -> InformerFactory:
-    factory = InformerFactory(client)
-    informer = factory.informer(
-        CONFIG_MAPS, namespace=NAMESPACE, field_selector=f"metadata.name={CONFIG_MAP}"
-    )
-    informer.add_handler(published)
-    return factory
 
 
 def _transport(
@@ -290,11 +292,3 @@ def _headers(options: Options) -> Headers:
         extra_prefixes=trimmed(options.requestheader_extra_headers_prefix),
         proxies=options.requestheader_allowed_names,
     )
-
-
-def _always_allowed(paths: Sequence[str]) -> tuple[str, ...]:
-    bare = tuple(path.removeprefix("/") for path in paths)
-    for path in bare:
-        if "*" in path[:-1]:
-            raise ConfigError(f"only trailing * allowed in {quote(path)}")
-    return bare

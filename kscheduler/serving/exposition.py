@@ -44,7 +44,21 @@ def opening(name: str, documentation: str, kind: str) -> str:
 
 def as_protobuf(families: Iterable[Metric]) -> bytes:
     """One MetricFamily after the other, each behind its length."""
-    return b"".join(varint(len(encoded)) + encoded for encoded in map(_family, _by_name(families)))
+    written: list[bytes] = []
+    for family in _by_name(families):
+        if family.type == "histogram":
+            series = _histograms(family)
+        else:
+            # Metric's field for a value of the kind: counter 3, gauge 2, untyped 5.
+            field = {0: 3, 1: 2, 3: 5}[_KINDS[family.type]]
+            series = (
+                _pairs(sample.labels) + message(field, double(1, sample.value))
+                for sample in _samples(family)
+            )
+        head = family_head(printed_name(family), family.documentation, family.type)
+        encoded = head + b"".join(message(4, one) for one in series)
+        written += (varint(len(encoded)), encoded)
+    return b"".join(written)
 
 
 def printed_name(family: Metric) -> str:
@@ -65,15 +79,13 @@ def _samples(family: Metric) -> Iterator[Sample]:
 def label_text(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
-    return f"{{{label_pairs(sorted(labels.items(), key=_le_last))}}}"
+    # client_golang prints a bucket's bound behind the labels of its series.
+    ordered = sorted(labels.items(), key=lambda pair: (pair[0] == "le", pair[0]))
+    return f"{{{label_pairs(ordered)}}}"
 
 
 def label_pairs(labels: Iterable[tuple[str, str]]) -> str:
     return ",".join([f'{name}="{value.translate(_LABEL_ESCAPES)}"' for name, value in labels])
-
-
-def _le_last(pair: tuple[str, str]) -> tuple[bool, str]:
-    return pair[0] == "le", pair[0]
 
 
 def number_text(value: float) -> str:
@@ -84,26 +96,18 @@ def number_text(value: float) -> str:
     return format_float(float(value))
 
 
-def _family(family: Metric) -> bytes:
-    kind = _KINDS[family.type]
-    series = _histograms(family) if family.type == "histogram" else _values(family, kind)
-    head = family_head(printed_name(family), family.documentation, family.type)
-    return head + b"".join(message(4, one) for one in series)
-
-
 def family_head(name: str, documentation: str, kind: str) -> bytes:
     """A MetricFamily without its samples."""
     return string(1, name) + string(2, documentation) + integer(3, _KINDS[kind])
 
 
-def _values(family: Metric, kind: int) -> Iterator[bytes]:
-    field = {0: 3, 1: 2, 3: 5}[kind]
-    for sample in _samples(family):
-        yield _pairs(sample.labels) + message(field, double(1, sample.value))
-
-
 def _histograms(family: Metric) -> Iterator[bytes]:
-    for labels, samples in groupby(_samples(family), key=_without_le):
+    """One Metric per series. Samples of a series stand together: its buckets, count and sum."""
+
+    def without_le(sample: Sample) -> dict[str, str]:
+        return {name: value for name, value in sample.labels.items() if name != "le"}
+
+    for labels, samples in groupby(_samples(family), key=without_le):
         buckets, count, total = b"", 0.0, 0.0
         for sample in samples:
             if sample.name.endswith("_sum"):
@@ -115,10 +119,6 @@ def _histograms(family: Metric) -> Iterator[bytes]:
                 buckets += message(3, integer(1, int(sample.value)) + double(2, bound))
         content = integer(1, int(count)) + double(2, total) + buckets
         yield _pairs(labels) + message(7, content)
-
-
-def _without_le(sample: Sample) -> dict[str, str]:
-    return {name: value for name, value in sample.labels.items() if name != "le"}
 
 
 def _pairs(labels: Mapping[str, str]) -> bytes:

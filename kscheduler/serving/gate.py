@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import ssl
 import time
-from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
 
 from kscheduler import logs
 from kscheduler.api.decode import DecodeError
-from kscheduler.api.small_groups import UserInfo
 from kscheduler.client.errors import ApiError
 from kscheduler.gotext.duration import SECOND, format_duration
 from kscheduler.serving import answers
@@ -50,7 +48,7 @@ def guarded(
     authorizer: Authorizer,
     observer: AccessObserver,
 ) -> Handler:
-    """The handler, for those who may use it."""
+    """The handler behind authentication and authorization."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         started = time.perf_counter()
@@ -61,9 +59,6 @@ def guarded(
             log.error(error, "Unable to authenticate the request")
             return answers.unauthorized(request)
         observer.authenticated(user, time.perf_counter() - started)
-        return await _authorized(request, user)
-
-    async def _authorized(request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
         verb, path = request.method.lower(), path_of(request)
         started = time.perf_counter()
         try:
@@ -130,20 +125,16 @@ def peer_certificates(request: web.BaseRequest) -> tuple[bytes, ...]:
     tls = transport.get_extra_info("ssl_object") if transport is not None else None
     if tls is None or (certificate := tls.getpeercert(binary_form=True)) is None:
         return ()
-    return (certificate, *_others(tls, certificate))
-
-
-def _others(tls: Any, certificate: bytes) -> tuple[bytes, ...]:
     if hasattr(tls, "get_unverified_chain"):  # from Python 3.13 on
         chain = tuple(tls.get_unverified_chain())
     else:
         shown = tls._sslobj.get_unverified_chain() or ()
         chain = tuple(ssl.PEM_cert_to_DER_cert(one.public_bytes()) for one in shown)
-    return tuple(one for one in chain if one != certificate)
+    return (certificate, *(one for one in chain if one != certificate))
 
 
 class Pages:
-    """`listed` is what /statusz tells of."""
+    """Handlers by path; `listed` are the paths that /statusz names."""
 
     def __init__(self) -> None:
         self._exact: dict[str, Handler] = {}

@@ -102,7 +102,15 @@ def generate_certificate(options: Options) -> tuple[Options, MakePair | None]:
         return options, make_pair
     stem = os.path.normpath(os.path.join(options.cert_dir, PAIR_NAME))
     named = replace(options, tls_cert_file=f"{stem}.crt", tls_private_key_file=f"{stem}.key")
-    if not _both_readable(named.tls_cert_file, named.tls_private_key_file):
+    pair_files = (named.tls_cert_file, named.tls_private_key_file)
+    readable = {path: os.access(path, os.R_OK) for path in pair_files}
+    for path in pair_files:
+        if any(readable.values()) and not readable[path]:
+            raise ConfigError(
+                f"error creating self-signed certificates: error reading {path}, "
+                "certificate and key must be supplied as a pair"
+            )
+    if not all(readable.values()):
         _write_pair(named, make_pair())
         log.text_info(
             f"Generated self-signed cert ({named.tls_cert_file}, {named.tls_private_key_file})"
@@ -215,17 +223,6 @@ def _open(flag: str, text: str) -> socket.socket | None:
         return socket.create_server((host, port), family=family, backlog=PLAIN_BACKLOG)
     except OSError as error:
         raise _cannot_listen(host, port, error) from error
-
-
-def _both_readable(cert_file: str, key_file: str) -> bool:
-    readable = {path: os.access(path, os.R_OK) for path in (cert_file, key_file)}
-    for path in (cert_file, key_file):
-        if any(readable.values()) and not readable[path]:
-            raise ConfigError(
-                f"error creating self-signed certificates: error reading {path}, "
-                "certificate and key must be supplied as a pair"
-            )
-    return all(readable.values())
 
 
 def _write_pair(options: Options, pair: Pem) -> None:

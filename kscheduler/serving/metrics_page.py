@@ -16,7 +16,7 @@ from aiohttp import web
 from prometheus_client import Metric
 
 from kscheduler.serving import answers
-from kscheduler.serving.answers import Wish, wishes
+from kscheduler.serving.answers import wishes
 from kscheduler.serving.exposition import as_protobuf, as_text
 from kscheduler.serving.health import STARTED
 
@@ -44,7 +44,7 @@ class _Printed:
 
 
 class MetricsPage:
-    """`reset` is what DELETE does."""
+    """Handler of one registry's page, printed once per form; DELETE calls `reset`."""
 
     def __init__(self, collect: Collect, reset: Callable[[], object]) -> None:
         self._collect = collect
@@ -66,10 +66,12 @@ class MetricsPage:
         return web.Response(body=body, headers=headers)
 
     def _page(self, *, protobuf: bool) -> _Printed:
+        """The page in one form, printed anew if its time is up."""
         kept = self._printed.get(protobuf)
         if kept is not None and time.monotonic() < kept.good_until:
             return kept
-        # What this thread worked: a process that was stopped meanwhile would serve an old page.
+        # CPU time of this thread: by wall-clock time, a process that was stopped meanwhile would
+        # serve an old page.
         started = time.thread_time()
         body = (as_protobuf if protobuf else as_text)(self._collect())
         worked = time.thread_time() - started
@@ -97,18 +99,14 @@ def content_type_for(accept: str) -> str:
     for wish in wishes(accept):
         if wish.parameters.get("escaping") in ESCAPINGS:
             escaping = wish.parameters["escaping"]
-        if _is_protobuf(wish):
+        if (
+            f"{wish.type}/{wish.subtype}" == PROTOBUF
+            and wish.parameters.get("proto") == FAMILY
+            and wish.parameters.get("encoding") == "delimited"
+        ):
             return f"{PROTOBUF}; proto={FAMILY}; encoding=delimited; escaping={escaping}"
         if (wish.type, wish.subtype) == ("text", "plain") and (
             wish.parameters.get("version", "") in ("", "0.0.4")
         ):
             break
     return f"text/plain; version=0.0.4; charset=utf-8; escaping={escaping}"
-
-
-def _is_protobuf(wish: Wish) -> bool:
-    return (
-        f"{wish.type}/{wish.subtype}" == PROTOBUF
-        and wish.parameters.get("proto") == FAMILY
-        and wish.parameters.get("encoding") == "delimited"
-    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from aiohttp import web
@@ -139,7 +139,7 @@ class ResourcesPage:
         self._slices = slices
         self._clock = clock
         self._pages: dict[bool, Page] = {}
-        # Held while a page is printed: who comes meanwhile waits for that one.
+        # Held while a page is printed: requests that come meanwhile wait for that one.
         self._printing = {False: asyncio.Lock(), True: asyncio.Lock()}
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -148,21 +148,18 @@ class ResourcesPage:
         if request.method == "DELETE":
             return answers.text("metrics reset\n", headers={})
         content_type = content_type_for(request.headers.get("Accept", ""))
-        page = await self._page(protobuf=content_type.startswith(PROTOBUF))
+        protobuf, asked_at = content_type.startswith(PROTOBUF), self._clock()
+        async with self._printing[protobuf]:
+            page = self._pages.get(protobuf)
+            # Whoever waited for the lock takes the page printed meanwhile, however short its life.
+            if page is None or (page.printed_at < asked_at and page.good_until < self._clock()):
+                page = self._pages[protobuf] = await self._print(protobuf=protobuf)
         headers = page_headers(content_type)
         if accepts_gzip(request):
             return web.Response(body=page.packed, headers=headers | {"Content-Encoding": "gzip"})
         return _Unpacked(page, headers, self._slices)
 
-    async def _page(self, *, protobuf: bool) -> Page:
-        asked_at = self._clock()
-        async with self._printing[protobuf]:
-            page = self._pages.get(protobuf)
-            if page is None or (page.printed_at < asked_at and page.good_until < self._clock()):
-                page = self._pages[protobuf] = await self._printed(protobuf=protobuf)
-            return page
-
-    async def _printed(self, *, protobuf: bool) -> Page:
+    async def _print(self, *, protobuf: bool) -> Page:
         slices = self._slices()
         form: Form = ProtobufForm() if protobuf else TextForm()
         packer = zlib.compressobj(1, wbits=GZIP)
@@ -281,7 +278,7 @@ class _Endings:
         )
         known = self._known.get(parts)
         if known is None:
-            known = spec, self._made(pod)
+            known = spec, self._build(pod)
             self._bytes += sum(len(one) for some in known[1].values() for one in some)
             if self._bytes > MAX_ENDINGS_BYTES:
                 self._known.clear()
@@ -289,24 +286,26 @@ class _Endings:
             self._known[parts] = known
         return known[1]
 
-    def _made(self, pod: Pod) -> Mapping[str, Sequence[bytes]]:
+    def _build(self, pod: Pod) -> Mapping[str, Sequence[bytes]]:
         try:
             amounts = {REQUEST: pod_requests(pod), LIMIT: pod_limits(pod)}
         except QuantityError:
-            return _NOTHING  # No API server lets such a pod in; it is told where it is scheduled.
-        return {name: list(self._each(pod.spec, of)) for name, of in amounts.items()}
-
-    def _each(self, spec: PodSpec, amounts: Mapping[str, int]) -> Iterable[bytes]:
-        priority = "" if spec.priority is None else str(spec.priority)
-        for resource, nanos in sorted(amounts.items()):
-            if nanos:
-                labels = (
-                    ("priority", priority),
-                    ("resource", resource),
-                    ("scheduler", spec.scheduler_name),
-                    ("unit", unit_of(resource)),
-                )
-                yield self._form.ending(labels, approximate(nanos))
+            # No API server lets such a pod in; scheduling it reports the quantity.
+            return _NOTHING
+        priority = "" if pod.spec.priority is None else str(pod.spec.priority)
+        endings: dict[str, list[bytes]] = {}
+        for name, of_resource in amounts.items():
+            endings[name] = []
+            for resource, nanos in sorted(of_resource.items()):
+                if nanos:
+                    labels = (
+                        ("priority", priority),
+                        ("resource", resource),
+                        ("scheduler", pod.spec.scheduler_name),
+                        ("unit", unit_of(resource)),
+                    )
+                    endings[name].append(self._form.ending(labels, approximate(nanos)))
+        return endings
 
 
 def unit_of(resource: str) -> str:

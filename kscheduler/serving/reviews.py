@@ -73,7 +73,7 @@ class TokenReviews:
         self._verdicts: Verdicts[TokenReviewStatus] = Verdicts(lambda _: keep_seconds)
 
     async def user(self, token: str) -> UserInfo | None:
-        """None if the token is nobody's; ApiError if the server would not say."""
+        """The token's user; None if there is none; ApiError if the server did not decide."""
         question = token.encode()
         with self._observer.looking_up(known=self._verdicts.holds(question)):
             status = await self._verdicts.get(question, lambda: self._review(token))
@@ -155,15 +155,12 @@ async def _persist(send: Callable[[], Awaitable[T]]) -> T:
         try:
             return await send()
         except ApiError as error:
-            if not (isinstance(error, RETRIABLE) or _says_when(error)):
+            names_time = isinstance(error, StatusError) and error.retry_after is not None
+            if not (names_time or isinstance(error, RETRIABLE)):
                 raise
         await asyncio.sleep(jittered(pause, 0.2))
         pause *= 1.5
     return await send()
-
-
-def _says_when(error: ApiError) -> bool:
-    return isinstance(error, StatusError) and error.retry_after is not None
 
 
 V = TypeVar("V")
@@ -197,39 +194,28 @@ class Verdicts(Generic[V]):
                 return verdict
             del self._kept[key]
         if key in self._awaited:
+            # Shielded: one caller that goes away must not end the wait of the others.
             return await asyncio.shield(self._awaited[key])
-        return await self._ask(key, ask)
-
-    async def _ask(self, key: bytes, ask: Callable[[], Awaitable[V]]) -> V:
         answer: asyncio.Future[V] = asyncio.get_running_loop().create_future()
         self._awaited[key] = answer
         try:
             verdict = await ask()
-        except BaseException as error:
-            _fail(answer, error)
+        except Exception as error:
+            answer.set_exception(error)
+            answer.exception()  # Marks it as seen: there need be no other caller waiting.
+            raise
+        except BaseException:
+            answer.cancel()
             raise
         finally:
             del self._awaited[key]
         answer.set_result(verdict)
-        self._keep(key, verdict)
-        return verdict
-
-    def _keep(self, key: bytes, verdict: V) -> None:
         seconds = self._lifetime(verdict)
-        if seconds <= 0:
-            return
-        self._kept[key] = (time.monotonic() + seconds, verdict)
-        if len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
+        if seconds > 0:
+            self._kept[key] = (time.monotonic() + seconds, verdict)
+            if len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        return verdict
 
     def __len__(self) -> int:
         return len(self._kept)
-
-
-def _fail(answer: asyncio.Future[V], error: BaseException) -> None:
-    """Tell those who wait; nobody need be waiting."""
-    if isinstance(error, Exception):
-        answer.set_exception(error)
-        answer.exception()
-    else:
-        answer.cancel()

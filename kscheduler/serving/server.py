@@ -31,7 +31,7 @@ FIRST_BYTE_SECONDS = 10.0
 HANDSHAKE_SECONDS = 32.0
 # How long a client may be kept waiting for a place.
 PLACE_SECONDS = 30.0
-# Whoever has kept us waiting for less is not made to leave.
+# A client that has kept us waiting for less is not sent away.
 GRACE_SECONDS = 5.0
 # How often room is looked for when there is none.
 BUSY_SECONDS = 0.1
@@ -62,7 +62,11 @@ class Server:
         self._listener = listener
         self._tls = tls
         self._name = "secure" if tls else "plain"
-        self._limit = min(MAX_CONNECTIONS, _descriptors() // 2)
+        # Files this process may have open; half of them are left to the scheduler's own work.
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if descriptors == resource.RLIM_INFINITY:
+            descriptors = 2 * MAX_CONNECTIONS
+        self._limit = min(MAX_CONNECTIONS, descriptors // 2)
         self._places = asyncio.Semaphore(min(PLACES, self._limit))
         self._without_place = 0
         self._open: set[_Visitor] = set()
@@ -73,7 +77,10 @@ class Server:
         """Until cancelled; then stop listening, let requests finish, and go."""
         http = web.Server(answered_in_time(self._handler))
         self._listener.settimeout(0)
-        log.text_info(f"Serving {_how(self._tls)} on {_address(self._listener)}")
+        host, port = self._listener.getsockname()[:2]
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        how = "securely" if self._tls else "without encryption"
+        log.text_info(f"Serving {how} on {address}")
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._make_places(), name="serving/places")
@@ -101,9 +108,16 @@ class Server:
         self._places.release()
 
     async def _accept_forever(self, http: web.Server, greetings: asyncio.TaskGroup) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            connection = await self._accept() if self._has_room() else None
-            if connection is None:
+            # When full, the connection that has kept us waiting longest makes room.
+            if len(self._open) >= self._limit and not self._send_away(self._waiting):
+                await asyncio.sleep(BUSY_SECONDS)
+                continue
+            try:
+                connection, _ = await loop.sock_accept(self._listener)
+            except OSError as error:  # for want of descriptors, say
+                log.error(error, "Accepting a connection failed")
                 await asyncio.sleep(BUSY_SECONDS)
                 continue
             greeting = _Greeting(time.monotonic())
@@ -113,10 +127,6 @@ class Server:
                 self._greet(http, connection, greeting), name="serving/greet"
             )
             greeting.drop = task.cancel
-
-    def _has_room(self) -> bool:
-        """True if another connection may come in, having sent one away if need be."""
-        return len(self._open) < self._limit or self._send_away(self._waiting)
 
     async def _make_places(self) -> None:
         """Frees places for connections that have spoken, while there are none."""
@@ -134,15 +144,6 @@ class Server:
         del self._waiting[longest]
         longest.drop()
         return True
-
-    async def _accept(self) -> socket.socket | None:
-        """The next connection; None if there cannot be one now, for want of descriptors, say."""
-        try:
-            connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
-        except OSError as error:
-            log.error(error, "Accepting a connection failed")
-            return None
-        return connection
 
     async def _greet(
         self, http: web.Server, connection: socket.socket, greeting: _Greeting
@@ -197,7 +198,7 @@ class Server:
 
 
 async def _peek(connection: socket.socket) -> bytes:
-    """The first byte, left in the socket for whoever reads it in earnest."""
+    """The first byte, left in the socket for the TLS or HTTP parser."""
     loop = asyncio.get_running_loop()
     readable = loop.create_future()
 
@@ -222,18 +223,3 @@ async def _explain(connection: socket.socket, first: bytes) -> None:
         # What is left unread would make the kernel reset the connection under the answer.
         with contextlib.suppress(BlockingIOError):
             connection.recv(65536)
-
-
-def _how(tls: TlsContexts | None) -> str:
-    return "securely" if tls else "without encryption"
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _descriptors() -> int:
-    """The number of files this process may have open."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return soft if soft != resource.RLIM_INFINITY else 2 * MAX_CONNECTIONS

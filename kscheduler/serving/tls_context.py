@@ -34,7 +34,7 @@ _Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
 class TlsContexts:
-    """The context for who connects now."""
+    """The TLS context for the next client, renewed when its files or authorities change."""
 
     def __init__(self, port: SecurePort, trust: Trust, upkeep: Upkeep) -> None:
         self._port = port
@@ -78,23 +78,7 @@ def context_for(port: SecurePort, authorities: bytes | None = None) -> ssl.SSLCo
     Clients are asked for a certificate of `authorities` (PEM) unless it is None.
     """
     main = _context(port, port.pair, authorities)
-    by_name = _contexts_by_name(port, authorities)
-
-    def choose(
-        connection: ssl.SSLSocket | ssl.SSLObject, host: str | None, _: ssl.SSLContext
-    ) -> None:
-        name = (host or "").lower().rstrip(".")
-        chosen = by_name.get(name) or by_name.get(_wildcard(name))
-        if chosen is not None:
-            connection.context = chosen
-
-    if by_name:
-        main.sni_callback = choose
-    return main
-
-
-def _contexts_by_name(port: SecurePort, authorities: bytes | None) -> dict[str, ssl.SSLContext]:
-    """Of two pairs for one name the first wins, and given names win over those in certificates."""
+    # Of two pairs for one name the first wins, and given names win over those in certificates.
     found: dict[str, ssl.SSLContext] = {}
     given: dict[str, ssl.SSLContext] = {}
     for pair, names in reversed(port.sni_pairs):
@@ -103,7 +87,20 @@ def _contexts_by_name(port: SecurePort, authorities: bytes | None) -> dict[str, 
             given |= dict.fromkeys(names, context)
         else:
             found |= dict.fromkeys(_names_in(pair), context)
-    return found | given
+    by_name = found | given
+
+    def choose(
+        connection: ssl.SSLSocket | ssl.SSLObject, host: str | None, _: ssl.SSLContext
+    ) -> None:
+        name = (host or "").lower().rstrip(".")
+        wildcard = "*." + name.partition(".")[2]
+        chosen = by_name.get(name) or by_name.get(wildcard)
+        if chosen is not None:
+            connection.context = chosen
+
+    if by_name:
+        main.sni_callback = choose
+    return main
 
 
 def _context(port: SecurePort, pair: Pem, authorities: bytes | None) -> ssl.SSLContext:
@@ -136,10 +133,6 @@ def _names_in(pair: Pem) -> list[str]:
     return names + extension.value.get_values_for_type(x509.DNSName)
 
 
-def _wildcard(host: str) -> str:
-    return "*." + host.partition(".")[2]
-
-
 _VERIFY_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _ALPN_CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int,
@@ -155,11 +148,8 @@ _SET_SESSION_CACHE_MODE = 44
 _NO_SESSION_CACHE = 0
 
 
-def _yes(chain: int | None, argument: int | None) -> int:
-    return 1
-
-
-_accept = _VERIFY_CALLBACK(_yes)
+# Every chain passes the handshake; `client_certificate` verifies it afterwards.
+_accept = _VERIFY_CALLBACK(lambda chain, argument: 1)
 
 HTTP_1_1 = b"http/1.1"
 _http_1_1 = ctypes.create_string_buffer(HTTP_1_1)
@@ -181,7 +171,7 @@ _choose = _ALPN_CALLBACK(_choose_http_1_1)
 
 
 def speak_http_1_1(context: ssl.SSLContext) -> None:
-    """Whoever offers protocols, but not this one, is turned away, as Go's server does."""
+    """Clients that offer protocols, but not this one, are turned away, as by Go's server."""
     context.set_alpn_protocols([HTTP_1_1.decode()])
     library = _library()
     if library is not None:
@@ -206,7 +196,7 @@ def ask_without_judging(context: ssl.SSLContext, authorities: bytes) -> None:
 def remember_no_sessions(context: ssl.SSLContext) -> None:
     """Every connection proves itself anew: a resumed one would not show the caller's whole chain.
 
-    It also means that clients who come and go leave nothing behind in our memory.
+    It also means that clients that come and go take up no memory afterwards.
     """
     library = _library()
     if library is not None:

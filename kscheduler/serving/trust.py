@@ -64,14 +64,12 @@ class CaFile:
             stamp = file_stamp(self._path)
             if stamp != self._stamp:
                 self._stamp = stamp
-                self._reload()
+                try:
+                    self._authorities = load_authorities(self._name, files.read(self._path))
+                except ConfigError as error:
+                    problem = "Unable to load new CA bundle, keeping the last"
+                    log.error(error, problem, name=self._name)
         return self._authorities
-
-    def _reload(self) -> None:
-        try:
-            self._authorities = load_authorities(self._name, files.read(self._path))
-        except ConfigError as error:
-            log.error(error, "Unable to load new CA bundle, keeping the last", name=self._name)
 
 
 class Published:

@@ -15,7 +15,6 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -59,21 +58,17 @@ class ZPage:
         accept = request.headers.get("Accept", "")
         if not accept.strip():
             return answers.text(self.text(), headers={})
-        choice = choose(accept, FORMS, self._allows)
+        own = {Target(GROUP, version, self.kind) for version in VERSIONS}
+
+        def allows(media_type: str, target: Target | None) -> bool:
+            return target is None if media_type == TEXT else target in own
+
+        choice = choose(accept, FORMS, allows)
         if choice is None:
             return answers.not_acceptable(request, ", ".join(FORMS))
-        if choice.target is None:
+        media_type, target = choice
+        if target is None:
             return answers.text(self.text(), headers={})
-        return self._structured(request, choice.media_type, choice.target)
-
-    def _allows(self, media_type: str, target: Target | None) -> bool:
-        if media_type == TEXT:
-            return target is None
-        return target in [Target(GROUP, version, self.kind) for version in VERSIONS]
-
-    def _structured(
-        self, request: web.BaseRequest, media_type: str, target: Target
-    ) -> web.Response:
         document = {
             "kind": self.kind,
             "apiVersion": f"{GROUP}/{target.version}",
@@ -98,58 +93,45 @@ def flagz(flags: Mapping[str, str]) -> Handler:
 
 
 def statusz(paths: Sequence[str], emulated: Release) -> Handler:
-    return ZPage(
-        "Statusz", partial(_status_text, paths, emulated), partial(_status, paths, emulated)
-    )
+    started = datetime.datetime.fromtimestamp(STARTED, datetime.UTC)
+    interpreter = f"python{platform.python_version()}"  # in the place of Go's version
+
+    def text() -> str:
+        up = _up_seconds()
+        facts = {
+            "Started": started.strftime("%a %b %e %H:%M:%S UTC %Y"),
+            "Up": f"{up // 3600} hr {up // 60 % 60:02d} min {up % 60:02d} sec",
+            "Go version": interpreter,
+            "Binary version": str(BINARY),
+            "Emulation version": release_text(emulated),
+            "Paths": " ".join(paths),
+        }
+        delimiter = random.choice(DELIMITERS)
+        lines = (f"{name}{delimiter} {value}\n" for name, value in facts.items())
+        return f"{_head('statusz')}\n{''.join(lines)}"
+
+    def members() -> Mapping[str, Any]:
+        return {
+            "startTime": f"{started:%Y-%m-%dT%H:%M:%SZ}",
+            "uptimeSeconds": _up_seconds(),
+            "goVersion": interpreter,
+            "binaryVersion": str(BINARY),
+            "emulationVersion": release_text(emulated),
+            "paths": list(paths),
+        }
+
+    return ZPage("Statusz", text, members)
 
 
 def _head(name: str) -> str:
     return f"\n{COMPONENT} {name}\n{WARNING}\n"
 
 
-def _status_text(paths: Sequence[str], emulated: Release) -> str:
-    facts = {
-        "Started": _started().strftime("%a %b %e %H:%M:%S UTC %Y"),
-        "Up": _uptime(_up_seconds()),
-        "Go version": _interpreter(),
-        "Binary version": str(BINARY),
-        "Emulation version": release_text(emulated),
-        "Paths": " ".join(paths),
-    }
-    delimiter = random.choice(DELIMITERS)
-    lines = (f"{name}{delimiter} {value}\n" for name, value in facts.items())
-    return f"{_head('statusz')}\n{''.join(lines)}"
-
-
-def _status(paths: Sequence[str], emulated: Release) -> Mapping[str, Any]:
-    return {
-        "startTime": f"{_started():%Y-%m-%dT%H:%M:%SZ}",
-        "uptimeSeconds": _up_seconds(),
-        "goVersion": _interpreter(),
-        "binaryVersion": str(BINARY),
-        "emulationVersion": release_text(emulated),
-        "paths": list(paths),
-    }
-
-
-def _started() -> datetime.datetime:
-    return datetime.datetime.fromtimestamp(STARTED, datetime.UTC)
-
-
 def _up_seconds() -> int:
     return max(0, int(time.time()) - STARTED)
 
 
-def _uptime(seconds: int) -> str:
-    return f"{seconds // 3600} hr {seconds // 60 % 60:02d} min {seconds % 60:02d} sec"
-
-
-def _interpreter() -> str:
-    """In the place of Go's version."""
-    return f"python{platform.python_version()}"
-
-
-# Nobody needs more to write a number down.
+# More than any number takes.
 MAX_BODY_BYTES = 1024
 BODY_SECONDS = 10.0
 
@@ -186,12 +168,15 @@ async def _verbosity(request: web.BaseRequest) -> web.StreamResponse:
     if request.method != "PUT":
         return _said(406, "unsupported http method")
     try:
+        content = bytearray()
         async with asyncio.timeout(BODY_SECONDS):
-            body = await _body(request)
-    except web.HTTPRequestEntityTooLarge:
-        return _said(413, "http: request body too large")
+            async for piece in request.content.iter_any():
+                content += piece
+                if len(content) > MAX_BODY_BYTES:
+                    return _said(413, "http: request body too large")
     except TimeoutError:
         return _said(400, "error reading request body: i/o timeout")
+    body = content.decode("utf-8", "replace")
     try:
         level = parse_uint(body, base=10, bits=31)
     except ConfigError as error:
@@ -199,16 +184,6 @@ async def _verbosity(request: web.BaseRequest) -> web.StreamResponse:
     logs.set_verbosity(level)
     log.info("Verbosity was changed over HTTP", v=level, srcIP=request.remote or "")
     return _said(200, f"successfully set klog.logging.verbosity to {body}")
-
-
-async def _body(request: web.BaseRequest) -> str:
-    """The whole of it, if it is short."""
-    content = bytearray()
-    async for piece in request.content.iter_any():
-        content += piece
-        if len(content) > MAX_BODY_BYTES:
-            raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, len(content))
-    return content.decode("utf-8", "replace")
 
 
 def _said(status: int, words: str) -> web.Response:

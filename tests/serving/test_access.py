@@ -79,7 +79,7 @@ def guarded(api, serving, tmp_path):
             handler = gate.guarded(
                 page, callers.authenticator, callers.authorizer, AccessObserver(metrics)
             )
-            following = asyncio.create_task(callers.follow())
+            following = asyncio.create_task(callers.refresh_trust())
             try:
                 async with serving(
                     gate.presented(handler), tls=True, trust=callers.trust

@@ -12,7 +12,6 @@ from kscheduler import logs
 from kscheduler.serving import connection as connection_module
 from kscheduler.serving import server as server_module
 from kscheduler.serving.connection import Connection
-from kscheduler.serving.server import Server
 
 
 @pytest.fixture
@@ -243,20 +242,15 @@ async def test_requests_under_way_are_not_made_to_leave(serving, monkeypatch):
 async def test_running_out_of_descriptors_is_survived(serving, monkeypatch, log_lines):
     monkeypatch.setattr(server_module, "BUSY_SECONDS", 0.01)
     failing = iter([OSError(errno.EMFILE, "Too many open files")])
-    accept = Server._accept
+    loop = asyncio.get_running_loop()
+    accept = loop.sock_accept
 
-    async def accept_or_fail(self):
-        loop = asyncio.get_running_loop()
-        with monkeypatch.context() as patched:
-            for error in failing:
-                patched.setattr(loop, "sock_accept", lambda _, error=error: _raise(error))
-                return await accept(self)
-        return await accept(self)
+    async def accept_or_fail(listener):
+        for error in failing:
+            raise error
+        return await accept(listener)
 
-    async def _raise(error):
-        raise error
-
-    monkeypatch.setattr(Server, "_accept", accept_or_fail)
+    monkeypatch.setattr(loop, "sock_accept", accept_or_fail)
     async with serving(hello) as client:
         assert (await client.ask())[0] == 200
     assert any("Too many open files" in line for line in log_lines())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from kscheduler.serving.exposition import integer, message, packed, string
 from kscheduler.serving.profiling.sampler import Place, Samples, Stack
 
-Unit = tuple[str, str]  # what is counted, in what
+Unit = tuple[str, str]  # the quantity and its unit: ("cpu", "nanoseconds")
 
 NANO = 1_000_000_000
 
@@ -49,14 +49,7 @@ def pprof(
     rest = integer(9, int(started * NANO)) + integer(10, int(seconds * NANO))
     if period is not None:
         rest += message(11, _unit(tables, period[0])) + integer(12, period[1])
-    return gzip.compress(kinds + samples + _written(tables) + rest, compresslevel=5, mtime=0)
-
-
-def _unit(tables: _Tables, unit: Unit) -> bytes:
-    return integer(1, tables.text(unit[0])) + integer(2, tables.text(unit[1]))
-
-
-def _written(tables: _Tables) -> bytes:
+    # Last, when samples have filled the tables; functions first, since they add to the texts.
     functions = b"".join(
         message(
             5,
@@ -76,20 +69,26 @@ def _written(tables: _Tables) -> bytes:
         )
         for place, number in tables.locations.items()
     )
-    return locations + functions + b"".join(string(6, text) for text in tables.texts)
+    texts = b"".join(string(6, text) for text in tables.texts)
+    document = kinds + samples + locations + functions + texts + rest
+    return gzip.compress(document, compresslevel=5, mtime=0)
+
+
+def _unit(tables: _Tables, unit: Unit) -> bytes:
+    return integer(1, tables.text(unit[0])) + integer(2, tables.text(unit[1]))
 
 
 def summed(samples: Samples) -> Mapping[Stack, tuple[int, int]]:
-    """Looks and nanoseconds by stack."""
+    """Number of samples and nanoseconds of CPU by stack."""
     totals: dict[Stack, tuple[int, int]] = {}
     for stack, used in samples.seen:
-        looks, nanos = totals.get(stack, (0, 0))
-        totals[stack] = (looks + 1, nanos + used)
+        count, nanos = totals.get(stack, (0, 0))
+        totals[stack] = (count + 1, nanos + used)
     return totals
 
 
 def speedscope(samples: Samples) -> bytes:
-    """A timeline: what ran when, for https://www.speedscope.app or `speedscope FILE`."""
+    """A timeline of stacks, for https://www.speedscope.app or `speedscope FILE`."""
     frames: dict[Place, int] = {}
     stacks = [
         [frames.setdefault(place, len(frames)) for place in reversed(stack)]

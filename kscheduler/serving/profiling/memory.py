@@ -1,8 +1,8 @@
 """Objects in memory that the collector knows, by type.
 
-Exact sizes would need every allocation to be traced, which costs twice the memory; this looks at
-what is there, and only when asked. Objects that were set aside at start (`gc.freeze`) are told as
-one number.
+Exact sizes would need every allocation to be traced, which costs twice the memory; this counts the
+objects that exist, and only on request. Objects that were set aside at start (`gc.freeze`) are
+reported as one number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-# How long objects are counted without a break, and how many types are told.
+# How long objects are counted without a break, and how many types are listed.
 BUDGET_SECONDS = 0.004
 MAX_TYPES = 200
 OTHERS = "(other types)"
@@ -27,6 +27,7 @@ async def by_type() -> Mapping[str, Held]:
     found: dict[type, list[int]] = {}
     rest_at = time.monotonic() + BUDGET_SECONDS
     objects = gc.get_objects()
+    # From the end, which is cheap to cut off: a counted object may be freed before the next pause.
     while objects:
         for one in objects[-100:]:
             counted = found.setdefault(type(one), [0, 0])
@@ -36,17 +37,13 @@ async def by_type() -> Mapping[str, Held]:
         if time.monotonic() >= rest_at:
             await asyncio.sleep(0)
             rest_at = time.monotonic() + BUDGET_SECONDS
-    return _largest(found)
-
-
-def _largest(found: Mapping[type, list[int]]) -> Mapping[str, Held]:
     ordered = sorted(found.items(), key=lambda item: item[1][1], reverse=True)
-    told: dict[str, Held] = {}
+    shown: dict[str, Held] = {}
     for rank, (kind, (count, size)) in enumerate(ordered):
         name = f"{kind.__module__}.{kind.__qualname__}" if rank < MAX_TYPES else OTHERS
-        earlier = told.get(name, (0, 0))
-        told[name] = (earlier[0] + count, earlier[1] + size)
-    return told
+        earlier = shown.get(name, (0, 0))
+        shown[name] = (earlier[0] + count, earlier[1] + size)
+    return shown
 
 
 def as_text(held: Mapping[str, Held]) -> str:

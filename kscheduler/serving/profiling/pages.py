@@ -21,7 +21,6 @@ from kscheduler.serving.profiling.sampler import (
     BusyError,
     Place,
     Sampler,
-    Samples,
     Stack,
     stack_of,
     stack_of_task,
@@ -45,9 +44,12 @@ ABOUT = {
 
 
 def install(pages: Pages) -> None:
-    profiler = Profiler()
-    pages.add("/debug/pprof", _to_index)
-    pages.add_below(ROOT, profiler.answer)
+    async def redirect(request: web.BaseRequest) -> web.StreamResponse:
+        link = f'<a href="{ROOT}">Found</a>.\n\n'
+        return answers.text(link, status=302, content_type=answers.HTML, headers={"Location": ROOT})
+
+    pages.add("/debug/pprof", redirect)
+    pages.add_below(ROOT, Profiler().answer)
 
 
 class Profiler:
@@ -63,33 +65,54 @@ class Profiler:
             case "":
                 return answers.text(_index(), content_type=answers.HTML)
             case "profile" | "trace":
-                return await self._sampled(request, name)
+                return await self._sample(request, name)
             case "symbol":
                 return answers.text("num_symbols: 1\n")
             case "heap" | "allocs":
-                return await _memory(name, text=text)
+                held = await memory.by_type()
+                if text:
+                    return answers.text(memory.as_text(held))
+                units = (("inuse_objects", "count"), ("inuse_space", "bytes"))
+                types = (((Place(kind, "", 0, 0),), numbers) for kind, numbers in held.items())
+                return _file(name, pprof(units, types))
             case "goroutine":
-                return _stacks(name, _tasks(), text=text)
+                tasks = Counter(
+                    (*stack_of_task(task), Place(f"task {task.get_name()}", "", 0, 0))
+                    for task in asyncio.all_tasks()
+                )
+                return _stacks(name, tasks, text=text)
             case "threadcreate":
-                return _stacks(name, _threads(), text=text)
+                names = {thread.ident: thread.name for thread in threading.enumerate()}
+                threads = Counter(
+                    (*stack_of(frame), Place(f"thread {names.get(number, number)}", "", 0, 0))
+                    for number, frame in sys._current_frames().items()
+                )
+                return _stacks(name, threads, text=text)
             case "block" | "mutex":
                 return _stacks(name, {}, text=text)
         return answers.text("Unknown profile\n", status=404)
 
-    async def _sampled(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
-        seconds = _seconds(query_of(request).get("seconds", [""])[0])
+    async def _sample(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
+        asked = query_of(request).get("seconds", [""])[0]
+        # Nonsense means the default, as in Go.
+        is_positive = asked.isascii() and asked.isdigit() and int(asked) > 0
+        seconds = int(asked) if is_positive else DEFAULT_SECONDS
         if seconds > MAX_SECONDS:
             return answers.text(f"at most {MAX_SECONDS} seconds can be looked at\n", status=400)
         try:
             samples = await self._sampler.sample(seconds)
         except BusyError as error:
             return answers.text(f"Could not enable CPU profiling: {error}\n", status=500)
-        return _file(name, speedscope(samples) if name == "trace" else _cpu(samples))
-
-
-async def _to_index(request: web.BaseRequest) -> web.StreamResponse:
-    link = f'<a href="{ROOT}">Found</a>.\n\n'
-    return answers.text(link, status=302, content_type=answers.HTML, headers={"Location": ROOT})
+        if name == "trace":
+            return _file(name, speedscope(samples))
+        profile = pprof(
+            (("samples", "count"), CPU),
+            summed(samples).items(),
+            started=samples.started,
+            seconds=samples.seconds,
+            period=(CPU, int(INTERVAL_SECONDS * 1e9)),
+        )
+        return _file(name, profile)
 
 
 def _index() -> str:
@@ -102,44 +125,6 @@ def _index() -> str:
         f"<table>\n{rows}</table>\n"
         "<p>Read with <code>go tool pprof</code> or any other reader of pprof's format.</p>\n"
         "</body>\n</html>\n"
-    )
-
-
-def _seconds(text: str) -> int:
-    """The number asked for; nonsense means the default, as in Go."""
-    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else DEFAULT_SECONDS
-
-
-def _cpu(samples: Samples) -> bytes:
-    return pprof(
-        (("samples", "count"), CPU),
-        summed(samples).items(),
-        started=samples.started,
-        seconds=samples.seconds,
-        period=(CPU, int(INTERVAL_SECONDS * 1e9)),
-    )
-
-
-async def _memory(name: str, *, text: bool) -> web.Response:
-    held = await memory.by_type()
-    if text:
-        return answers.text(memory.as_text(held))
-    stacks = (((Place(kind, "", 0, 0),), numbers) for kind, numbers in held.items())
-    return _file(name, pprof((("inuse_objects", "count"), ("inuse_space", "bytes")), stacks))
-
-
-def _tasks() -> Mapping[Stack, int]:
-    return Counter(
-        (*stack_of_task(task), Place(f"task {task.get_name()}", "", 0, 0))
-        for task in asyncio.all_tasks()
-    )
-
-
-def _threads() -> Mapping[Stack, int]:
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    return Counter(
-        (*stack_of(frame), Place(f"thread {names.get(number, number)}", "", 0, 0))
-        for number, frame in sys._current_frames().items()
     )
 
 

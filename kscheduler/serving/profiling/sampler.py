@@ -1,7 +1,7 @@
 """A sampling profiler: the loop's stack, taken every hundredth second of CPU.
 
-The kernel counts that time and signals; the stack seen is the one that the signal found. (A thread
-that looks from outside would mostly see the places where the interpreter lets it run.) A loop that
+The kernel counts that time and signals; the stack seen is the one that the signal found. (A
+second thread would mostly see the places where the interpreter lets it run.) A loop that
 only waits uses no time and is not seen.
 """
 
@@ -20,7 +20,7 @@ INTERVAL_SECONDS = 0.01
 
 
 class BusyError(KschedulerError):
-    """Somebody is sampling already."""
+    """Another request is sampling already."""
 
 
 @dataclass(slots=True)
@@ -45,13 +45,13 @@ class Sampler:
         samples = Samples(time.time())
         begun, last = time.monotonic(), time.process_time_ns()
 
-        def look(number: int, frame: FrameType | None) -> None:
+        def take_sample(number: int, frame: FrameType | None) -> None:
             nonlocal last
             now = time.process_time_ns()
             samples.seen.append((stack_of(frame), now - last))
             last = now
 
-        signal.signal(signal.SIGPROF, look)
+        signal.signal(signal.SIGPROF, take_sample)
         signal.setitimer(signal.ITIMER_PROF, INTERVAL_SECONDS, INTERVAL_SECONDS)
         try:
             await asyncio.sleep(seconds)
