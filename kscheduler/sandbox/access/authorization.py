@@ -79,8 +79,13 @@ class Rbac:
         """The reason why it is allowed, possibly empty; None when it is not."""
         if MASTERS in user.groups:
             return ""
+        names = (_ROLES, _CLUSTER_ROLES, _BINDINGS, _CLUSTER_BINDINGS)
+        changed_at = max(self._store[name].changed_at for name in names)
+        if changed_at > self._compiled_at:
+            self._grants = list(self._compile())
+            self._compiled_at = changed_at
         identities = {("User", user.name), *(("Group", group) for group in user.groups)}
-        for grant in self._current():
+        for grant in self._grants:
             if grant.namespace and grant.namespace != wanted.namespace:
                 continue
             subject = next((one for one in grant.subjects if one.identity in identities), None)
@@ -88,15 +93,8 @@ class Rbac:
                 return f"{grant.reason} to {subject.shown}"
         return None
 
-    def _current(self) -> list[_Grant]:
-        names = (_ROLES, _CLUSTER_ROLES, _BINDINGS, _CLUSTER_BINDINGS)
-        changed_at = max(self._store[name].changed_at for name in names)
-        if changed_at > self._compiled_at:
-            self._grants = list(self._compile())
-            self._compiled_at = changed_at
-        return self._grants
-
     def _compile(self) -> Iterator[_Grant]:
+        """A grant per binding, cluster-wide ones first; a role that is missing grants nothing."""
         for collection in (_CLUSTER_BINDINGS, _BINDINGS):
             for stored in self._store[collection]:
                 namespace, name = stored.key
@@ -107,15 +105,12 @@ class Rbac:
                 reason = (
                     f'RBAC: allowed by {kind} "{shown}" of {role.get("kind")} "{role.get("name")}"'
                 )
-                subjects = tuple(_subjects(binding, namespace))
-                yield _Grant(subjects, self._rules(role, namespace), namespace, reason)
-
-    def _rules(self, role: Object, namespace: str) -> tuple[dict[str, Any], ...]:
-        if role.get("kind") == "Role":
-            stored = self._store[_ROLES].get((namespace, role.get("name", "")))
-        else:
-            stored = self._store[_CLUSTER_ROLES].get(("", role.get("name", "")))
-        return tuple(stored.decode().get("rules") or ()) if stored is not None else ()
+                if role.get("kind") == "Role":
+                    found = self._store[_ROLES].get((namespace, role.get("name", "")))
+                else:
+                    found = self._store[_CLUSTER_ROLES].get(("", role.get("name", "")))
+                rules = tuple(found.decode().get("rules") or ()) if found is not None else ()
+                yield _Grant(tuple(_subjects(binding, namespace)), rules, namespace, reason)
 
 
 def _subjects(binding: Object, namespace: str) -> Iterator[_Subject]:
@@ -133,30 +128,21 @@ def _covers(rule: dict[str, Any], wanted: Attributes) -> bool:
     if not _has(rule.get("verbs"), wanted.verb):
         return False
     if not wanted.resource:
-        return any(_path_matches(path, wanted.path) for path in rule.get("nonResourceURLs") or ())
-    names = rule.get("resourceNames") or ()
+        return any(
+            wanted.path.startswith(path[:-1]) if path.endswith(_ALL) else path == wanted.path
+            for path in rule.get("nonResourceURLs") or ()
+        )
+    resources, names = rule.get("resources") or (), rule.get("resourceNames") or ()
+    any_parent = bool(wanted.subresource) and f"*/{wanted.subresource}" in resources
     return (
         _has(rule.get("apiGroups"), wanted.group)
-        and _has_resource(rule.get("resources") or (), wanted)
+        and (any_parent or _has(resources, wanted.full_resource))
         and (not names or wanted.name in names)
     )
 
 
 def _has(values: Any, wanted: str) -> bool:
     return wanted in (values or ()) or _ALL in (values or ())
-
-
-def _has_resource(resources: Any, wanted: Attributes) -> bool:
-    any_parent = f"*/{wanted.subresource}"
-    return _has(resources, wanted.full_resource) or (
-        bool(wanted.subresource) and any_parent in resources
-    )
-
-
-def _path_matches(pattern: str, path: str) -> bool:
-    if pattern.endswith(_ALL):
-        return path.startswith(pattern[:-1])
-    return pattern == path
 
 
 Decide = Callable[[User, Attributes], str | None]
@@ -171,16 +157,26 @@ class Reviews:
 
     def answer(self, resource: Resource, review: Object, asker: User) -> Object:
         """The review as sent, with its status filled in."""
-        spec = review.get("spec") or {}
+        spec, answer = review.get("spec") or {}, Object()
         match resource.kind:
             case "TokenReview":
-                answer = self._token(spec)
+                user = self._users.by_token(spec.get("token") or "")
+                if user is None:
+                    answer = {"user": {}, "error": "invalid bearer token"}
+                else:
+                    answer = {"authenticated": True, "user": user.info}
             case "SelfSubjectReview":
                 answer = {"userInfo": asker.info}
             case "SelfSubjectAccessReview":
                 answer = self._access(asker, spec)
             case _:
-                answer = self._access(_subject(spec), spec)
+                name, groups = spec.get("user") or "", tuple(spec.get("groups") or ())
+                if not name and not groups:
+                    raise status.bad_request(
+                        'spec.user: Invalid value: "": '
+                        "at least one of user or group must be specified"
+                    )
+                answer = self._access(User(name, groups, spec.get("uid") or ""), spec)
         return {
             "kind": resource.kind,
             "apiVersion": resource.group_version,
@@ -189,41 +185,19 @@ class Reviews:
             "status": answer,
         }
 
-    def _token(self, spec: Object) -> Object:
-        user = self._users.by_token(spec.get("token") or "")
-        if user is None:
-            return {"user": {}, "error": "invalid bearer token"}
-        return {"authenticated": True, "user": user.info}
-
     def _access(self, user: User, spec: Object) -> Object:
-        reason = self._decide(user, _attributes(spec))
+        resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+        if (resource is None) == (path is None):
+            raise status.bad_request(
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            )
+        if path is not None:
+            wanted = Attributes(path.get("verb") or "", path=path.get("path") or "")
+        else:
+            assert resource is not None
+            parts = ("verb", "group", "resource", "subresource", "namespace", "name")
+            wanted = Attributes(*(resource.get(part) or "" for part in parts))
+        reason = self._decide(user, wanted)
         if reason is None:
             return {"allowed": False}
         return {"allowed": True, "reason": reason} if reason else {"allowed": True}
-
-
-def _subject(spec: Object) -> User:
-    if not spec.get("user") and not spec.get("groups"):
-        raise status.bad_request(
-            'spec.user: Invalid value: "": at least one of user or group must be specified'
-        )
-    return User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
-
-
-def _attributes(spec: Object) -> Attributes:
-    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if (resource is None) == (path is None):
-        raise status.bad_request(
-            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        )
-    if path is not None:
-        return Attributes(path.get("verb") or "", path=path.get("path") or "")
-    assert resource is not None
-    return Attributes(
-        resource.get("verb") or "",
-        resource.get("group") or "",
-        resource.get("resource") or "",
-        resource.get("subresource") or "",
-        resource.get("namespace") or "",
-        resource.get("name") or "",
-    )

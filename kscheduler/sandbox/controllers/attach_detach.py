@@ -89,10 +89,16 @@ class AttachDetachController:
                 self._registry.replace(ATTACHMENTS, ("", name), item)
 
     def _desired_attachments(self, node: str) -> Iterator[Object]:
+        """Specs of the attachments for all bound CSI volumes of the pods on a node."""
         for key in sorted(self._pods_on.get(node, ())):
-            for claim in self._uses[key].claims:
-                volume = self._volume_of(claim)
-                source = volume.spec.csi if volume is not None else None
+            for claim_key in self._uses[key].claims:
+                stored = self._registry.collection(_CLAIMS).get(claim_key)
+                claim = None if stored is None else _decode_claim(stored.body)
+                if claim is None or not is_fully_bound(claim):
+                    continue
+                stored = self._registry.collection(_VOLUMES).get(("", claim.spec.volume_name))
+                volume = None if stored is None else _decode_volume(stored.body)
+                source = None if volume is None else volume.spec.csi
                 if volume is None or source is None:
                     continue
                 driver = self._registry.collection(_DRIVERS).get(("", source.driver))
@@ -103,15 +109,6 @@ class AttachDetachController:
                     "nodeName": node,
                     "source": {"persistentVolumeName": volume.name},
                 }
-
-    def _volume_of(self, key: Key) -> PersistentVolume | None:
-        """The volume a claim is bound to."""
-        stored = self._registry.collection(_CLAIMS).get(key)
-        claim = None if stored is None else _decode_claim(stored.body)
-        if claim is None or not is_fully_bound(claim):
-            return None
-        volume = self._registry.collection(_VOLUMES).get(("", claim.spec.volume_name))
-        return None if volume is None else _decode_volume(volume.body)
 
 
 def _discard(sets: dict[_K, set[Key]], key: _K, member: Key) -> None:

@@ -13,7 +13,7 @@ from kscheduler.sandbox.deletion import DeleteOptions, delete
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import BY_NAME, EVENTS, NAMESPACES, namespaced_resources
 from kscheduler.sandbox.status import StatusError
-from kscheduler.sandbox.store import Change, Stored
+from kscheduler.sandbox.store import Change
 
 EVENT_TTL_SECONDS = 3600.0
 _SERVICE_ACCOUNTS = BY_NAME["serviceaccounts"]
@@ -43,10 +43,26 @@ class NamespaceController:
 
     def finish_namespaces(self) -> None:
         """Delete the content of every terminating namespace, and those that are empty."""
-        for namespace in list(self._registry.collection(NAMESPACES)):
-            if namespace.fields["status.phase"] == "Terminating":
-                self._terminating.add(namespace.key[1])
-                self._finish(namespace)
+        namespaces = self._registry.collection(NAMESPACES)
+        for namespace in list(namespaces):
+            if namespace.fields["status.phase"] != "Terminating":
+                continue
+            name = namespace.key[1]
+            self._terminating.add(name)
+            left = 0  # pods on nodes and objects with finalizers stay until somebody ends them
+            for resource in namespaced_resources():
+                collection = self._registry.collection(resource)
+                for key in collection.keys(name):
+                    delete(self._registry, resource, name, key[1], DeleteOptions())
+                left += len(collection.keys(name))
+            if left:
+                continue  # `_content_changed` wakes this task when one of them is gone
+            # Two writes, as upstream: watchers see the namespace finalized before it is gone.
+            item = namespace.decode()
+            item["spec"]["finalizers"] = []
+            namespaces.put(namespace.key, item)
+            if not item["metadata"].get("finalizers"):
+                namespaces.remove(namespace.key)
 
     def _content_changed(self, change: Change) -> None:
         if change.type == "DELETED" and change.stored.key[0] in self._terminating:
@@ -61,23 +77,6 @@ class NamespaceController:
         elif change.stored.fields["status.phase"] == "Terminating":
             self._terminating.add(name)
             self._wake.set()
-
-    def _finish(self, namespace: Stored) -> None:
-        name = namespace.key[1]
-        left = 0  # pods on nodes and objects with finalizers stay until somebody ends them
-        for resource in namespaced_resources():
-            collection = self._registry.collection(resource)
-            for key in collection.keys(name):
-                delete(self._registry, resource, name, key[1], DeleteOptions())
-            left += len(collection.keys(name))
-        if left:
-            return
-        item = namespace.decode()
-        item["spec"]["finalizers"] = []
-        collection = self._registry.collection(NAMESPACES)
-        collection.put(namespace.key, item)
-        if not item["metadata"].get("finalizers"):
-            collection.remove(namespace.key)
 
 
 def ensure_service_account(registry: Registry, namespace: str) -> None:

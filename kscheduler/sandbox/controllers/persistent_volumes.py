@@ -9,7 +9,7 @@ makes can be reached from where its driver's topology says.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from kscheduler.api import quantity
 from kscheduler.api.core import Node, PersistentVolume, PersistentVolumeClaim
@@ -118,11 +118,8 @@ class PersistentVolumeController:
             and SELECTED_NODE not in claim.metadata.annotations
         ):
             return None  # a scheduler has to say first where the volume is wanted
-        fitting = [volume for volume in self._index.unbound(claim) if _fits(volume, claim)]
-        if fitting:
-            smallest = min(
-                fitting, key=lambda volume: quantity.nano_value(volume.spec.capacity[STORAGE])
-            )
+        smallest = self._index.smallest_fitting(claim)
+        if smallest is not None:
             return volumes.get(("", smallest.name))
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
             return None
@@ -250,21 +247,25 @@ class _VolumeIndex:
         volumes = (self._volumes[name] for name in names)
         return next((volume for volume in volumes if is_meant_for(volume, claim)), None)
 
-    def unbound(self, claim: PersistentVolumeClaim) -> Iterator[PersistentVolume]:
-        """Volumes of the claim's class that no claim is named on."""
-        for name in sorted(self._unbound_by_class.get(class_of_claim(claim), ())):
-            yield self._volumes[name]
-
-
-def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    selector = claim.spec.selector
-    return (
-        volume.metadata.deletion_timestamp is None
-        and volume.spec.volume_mode == claim.spec.volume_mode
-        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
-        and quantity.compare(volume.spec.capacity.get(STORAGE, 0), requested_storage(claim)) >= 0
-        and (selector is None or compile_selector(selector).matches(volume.metadata.labels))
-    )
+    def smallest_fitting(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The smallest unbound volume of the claim's class that fits it; of equals, the first."""
+        names = sorted(self._unbound_by_class.get(class_of_claim(claim), ()))
+        modes, selector = set(claim.spec.access_modes), claim.spec.selector
+        fitting = [
+            volume
+            for volume in (self._volumes[name] for name in names)
+            if volume.metadata.deletion_timestamp is None
+            and volume.spec.volume_mode == claim.spec.volume_mode
+            and modes <= set(volume.spec.access_modes)
+            and quantity.compare(volume.spec.capacity.get(STORAGE, 0), requested_storage(claim))
+            >= 0
+            and (selector is None or compile_selector(selector).matches(volume.metadata.labels))
+        ]
+        return min(
+            fitting,
+            key=lambda volume: quantity.nano_value(volume.spec.capacity[STORAGE]),
+            default=None,
+        )
 
 
 def _annotate(item: Object, name: str) -> None:

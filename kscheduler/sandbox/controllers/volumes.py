@@ -70,7 +70,11 @@ class VolumeControllers:
                 stop()
 
     def _reconcile_batch(self) -> bool:
-        """Reconcile up to `_BATCH` objects; False if there was nothing to do at the end."""
+        """Reconcile up to `_BATCH` objects; False if there was nothing to do at the end.
+
+        Volumes come before claims, so that a claim finds the index of volumes up to date, and
+        claims before pods, so that a pod's node is synced once its claims are bound.
+        """
         for _ in range(_BATCH):
             if self._volumes_changed:
                 claim = self._persistent_volumes.sync_volume(_pop_first(self._volumes_changed))
@@ -84,21 +88,18 @@ class VolumeControllers:
                 self._persistent_volumes.sync_claim(key)
                 self._pods_changed |= dict.fromkeys(self._attach_detach.pods_using(key))
             elif self._pods_changed:
-                self._sync_pod(_pop_first(self._pods_changed))
+                key = _pop_first(self._pods_changed)
+                stored = self._registry.collection(PODS).get(key)
+                pod = None if stored is None else _decode_pod(stored.body)
+                if stored is not None and pod is not None:
+                    # A claim that is refused (by validation, say) leaves the pod waiting, as in
+                    # any cluster.
+                    with suppress(StatusError):
+                        create_ephemeral_claims(self._registry, pod, stored.decode())
+                self._attach_detach.sync_pod(key, pod)
             else:
                 return False
         return True
-
-    def _sync_pod(self, key: Key) -> None:
-        stored = self._registry.collection(PODS).get(key)
-        if stored is None:
-            self._attach_detach.sync_pod(key, None)
-            return
-        pod = _decode_pod(stored.body)
-        # A claim that is refused (by validation, say) leaves the pod waiting, as in any cluster.
-        with suppress(StatusError):
-            create_ephemeral_claims(self._registry, pod, stored.decode())
-        self._attach_detach.sync_pod(key, pod)
 
     def _volume_changed(self, change: Change) -> None:
         """A new volume may be what a claim waits for; without a volume, its claim is lost."""

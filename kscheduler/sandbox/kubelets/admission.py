@@ -16,7 +16,7 @@ from kscheduler.api.requests import in_units, pod_requests
 from kscheduler.api.resource_names import CPU
 from kscheduler.api.taints import find_untolerated
 
-Ports = frozenset[tuple[str, str, int]]
+Ports = frozenset[tuple[str, str, int]]  # address, protocol, port
 _ANY_ADDRESS = "0.0.0.0"
 
 
@@ -42,8 +42,8 @@ class NodeLoad:
 
     node: Node
     address: str = ""
-    used: dict[str, int] = field(default_factory=dict)
-    pods: dict[str, Accepted] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)  # the sum of the requests in `pods`
+    pods: dict[str, Accepted] = field(default_factory=dict)  # by uid
 
     def check(self, pod: Pod) -> Refusal | Accepted:
         """Refuse the pod or say what it would take."""
@@ -65,19 +65,7 @@ class NodeLoad:
                 self.used[name] -= amount
 
     def _refusals(self, pod: Pod) -> Iterator[Refusal]:
-        yield from self._insufficient(pod)
-        if not required_node_affinity(pod).matches(self.node.metadata.labels, self.node.name):
-            yield _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-        taken = {port for one in self.pods.values() for port in one.ports}
-        if any(_conflicts(port, other) for port in _host_ports(pod) for other in taken):
-            yield _predicate(
-                "NodePorts", "node(s) didn't have free ports for the requested pod ports"
-            )
-        evicting = [taint for taint in self.node.spec.taints if taint.effect == "NoExecute"]
-        if find_untolerated(evicting, pod.spec.tolerations):
-            yield _predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate")
-
-    def _insufficient(self, pod: Pod) -> Iterator[Refusal]:
+        """Everything that speaks against the pod, in the order of the kubelet's own checks."""
         allocatable = self.node.status.allocatable
         capacity = value(allocatable.get("pods", 0))
         if len(self.pods) + 1 > capacity:
@@ -89,6 +77,20 @@ class NodeLoad:
             used = self.used.get(name, 0)
             if wanted and wanted > capacity - used:
                 yield _out_of(name, wanted, used, capacity)
+        if not required_node_affinity(pod).matches(self.node.metadata.labels, self.node.name):
+            yield _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+        taken = {port for one in self.pods.values() for port in one.ports}
+        if any(
+            rest == other and (address == taken_at or _ANY_ADDRESS in (address, taken_at))
+            for address, *rest in _host_ports(pod)
+            for taken_at, *other in taken
+        ):
+            yield _predicate(
+                "NodePorts", "node(s) didn't have free ports for the requested pod ports"
+            )
+        evicting = [taint for taint in self.node.spec.taints if taint.effect == "NoExecute"]
+        if find_untolerated(evicting, pod.spec.tolerations):
+            yield _predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate")
 
 
 def _out_of(name: str, requested: int, used: int, capacity: int) -> Refusal:
@@ -110,8 +112,3 @@ def _host_ports(pod: Pod) -> Ports:
         for port in container.ports
         if port.host_port
     )
-
-
-def _conflicts(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
-    same_address = one[0] == other[0] or _ANY_ADDRESS in (one[0], other[0])
-    return same_address and one[1:] == other[1:]

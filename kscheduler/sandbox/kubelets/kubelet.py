@@ -11,7 +11,6 @@ import asyncio
 import heapq
 import itertools
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +84,15 @@ class Kubelets:
 
     async def run(self) -> None:
         """Until cancelled: handle changed pods, due actions and leases in turn."""
-        stops = self._listen()
+        nodes, pods = self._registry.collection(NODES), self._registry.collection(PODS)
+        stops = [nodes.listen(self._node_changed), pods.listen(self._pod_changed)]
+        for stored in nodes:
+            self._add_node(stored)
+        bound = [stored for stored in pods if stored.fields["spec.nodeName"]]
+        # Those that run already have their place; only what is left is for the others.
+        bound.sort(key=lambda stored: stored.fields["status.phase"] != "Running")
+        for stored in bound:
+            self._mark_changed(stored.key)
         try:
             while True:
                 await self._handle_changes()
@@ -97,23 +104,9 @@ class Kubelets:
             for stop in stops:
                 stop()
 
-    def _listen(self) -> list[Callable[[], None]]:
-        nodes, pods = self._registry.collection(NODES), self._registry.collection(PODS)
-        stops = [nodes.listen(self._node_changed), pods.listen(self._pod_changed)]
-        for stored in nodes:
-            self._add_node(stored)
-        bound = [stored for stored in pods if stored.fields["spec.nodeName"]]
-        # Those that run already have their place; only what is left is for the others.
-        bound.sort(key=lambda stored: stored.fields["status.phase"] != "Running")
-        for stored in bound:
-            self._mark_changed(stored.key)
-        return stops
-
     async def _wait(self) -> None:
         """Wait for a change or for the next due action; always lets other tasks run."""
-        wait = (
-            0 if self._changed else self._delayed.seconds_until_due(time.monotonic(), _TICK_SECONDS)
-        )
+        wait = self._delayed.seconds_until_due(time.monotonic(), _TICK_SECONDS)
         if self._changed or not wait:
             await asyncio.sleep(0)
             return
@@ -140,7 +133,9 @@ class Kubelets:
         if load is not None:
             load.node = node
             return
-        self._loads[node.name] = NodeLoad(node, _internal_address(stored))
+        addresses = stored.decode()["status"].get("addresses") or ()
+        internal = next((one["address"] for one in addresses if one["type"] == "InternalIP"), "")
+        self._loads[node.name] = NodeLoad(node, internal)
         self._leases.add(node.name, node.metadata.uid)
         for key in self._nodeless.pop(node.name, ()):
             self._mark_changed(key)
@@ -167,6 +162,7 @@ class Kubelets:
                 await asyncio.sleep(0)
 
     def _handle(self, stored: Stored) -> None:
+        """Take the next step with a bound pod: stop it, or admit or reject it if it is new."""
         pod = _decode_pod(stored.body)
         uid, node = pod.metadata.uid, stored.fields["spec.nodeName"]
         load = self._loads.get(node)
@@ -178,23 +174,21 @@ class Kubelets:
         elif stored.fields["status.phase"] in ("Succeeded", "Failed"):
             load.remove(uid)
         elif uid not in load.pods:
-            self._receive(load, pod, stored)
-
-    def _receive(self, load: NodeLoad, pod: Pod, stored: Stored) -> None:
-        """Admit or reject a pod the node has not seen before."""
-        running = stored.fields["status.phase"] == "Running"  # since before this task began
-        verdict = load.measure(pod) if running else load.check(pod)
-        if isinstance(verdict, Refusal):
-            item = stored.decode()
-            event = rejection_event(item, verdict)
-            mark_rejected(item, verdict)
-            self._registry.replace(PODS, stored.key, item)
-            self._registry.create(EVENTS, stored.key[0], event)
-            return
-        load.add(pod.metadata.uid, verdict)
-        if not running:
-            action = _PodAction("start", stored.key, pod.metadata.uid)
-            self._delayed.add_at(action, time.monotonic() + self._start_seconds)
+            # A pod the node has not seen before. One that runs has done so since before this task
+            # began, and is not asked whether it fits.
+            running = stored.fields["status.phase"] == "Running"
+            verdict = load.measure(pod) if running else load.check(pod)
+            if isinstance(verdict, Refusal):
+                item = stored.decode()
+                event = rejection_event(item, verdict)
+                mark_rejected(item, verdict)
+                self._registry.replace(PODS, stored.key, item)
+                self._registry.create(EVENTS, stored.key[0], event)
+                return
+            load.add(uid, verdict)
+            if not running:
+                action = _PodAction("start", stored.key, uid)
+                self._delayed.add_at(action, time.monotonic() + self._start_seconds)
 
     def _carry_out(self, action: _PodAction) -> None:
         stored = self._registry.collection(PODS).get(action.key)
@@ -213,11 +207,6 @@ class Kubelets:
                 address = f"10.{number // 65536 % 256}.{number // 256 % 256}.{number % 256}"
                 mark_running(pod, load.address, address)
                 self._registry.replace(PODS, action.key, pod)
-
-
-def _internal_address(node: Stored) -> str:
-    addresses = node.decode()["status"].get("addresses") or ()
-    return next((one["address"] for one in addresses if one["type"] == "InternalIP"), "")
 
 
 _RUNNING_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")

@@ -64,65 +64,59 @@ class NodeShape:
 
 def node_manifest(name: str, index: int = 0, shape: NodeShape | None = None) -> Object:
     """A ready node; `index` decides its zone and address."""
-    shape = shape or NodeShape()
+    shape, moment = shape or NodeShape(), now()
     node: Object = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": _labels(name, index, shape)},
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/hostname": name,
+                "topology.kubernetes.io/region": shape.region,
+                "topology.kubernetes.io/zone": f"{shape.region}-{chr(ord('a') + index % shape.zones)}",
+                **shape.labels,
+            },
+        },
         "spec": {},
-        "status": _status(name, index, shape),
+        "status": {
+            "capacity": shape.capacity,
+            "allocatable": shape.capacity,
+            "conditions": [
+                {
+                    "type": kind,
+                    "status": value,
+                    "lastHeartbeatTime": moment,
+                    "lastTransitionTime": moment,
+                    "reason": reason,
+                    "message": message,
+                }
+                for kind, value, reason, message in _CONDITIONS
+            ],
+            "addresses": [
+                {"type": "InternalIP", "address": node_address(index)},
+                {"type": "Hostname", "address": name},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": _KUBELET_PORT}},
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": "",
+                "containerRuntimeVersion": "sandbox://1.0",
+                "kernelVersion": "6.0.0-sandbox",
+                "kubeProxyVersion": "",
+                "kubeletVersion": KUBERNETES_VERSION,
+                "machineID": "",
+                "operatingSystem": "linux",
+                "osImage": "Sandbox Linux",
+                "systemUUID": "",
+            },
+            "images": [{"names": [one.name], "sizeBytes": one.size_bytes} for one in shape.images],
+        },
     }
     if shape.taints:
         node["spec"]["taints"] = [dict(taint) for taint in shape.taints]
     return node
-
-
-def _labels(name: str, index: int, shape: NodeShape) -> dict[str, str]:
-    return {
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/hostname": name,
-        "topology.kubernetes.io/region": shape.region,
-        "topology.kubernetes.io/zone": f"{shape.region}-{chr(ord('a') + index % shape.zones)}",
-        **shape.labels,
-    }
-
-
-def _status(name: str, index: int, shape: NodeShape) -> Object:
-    moment = now()
-    return {
-        "capacity": shape.capacity,
-        "allocatable": shape.capacity,
-        "conditions": [
-            {
-                "type": kind,
-                "status": value,
-                "lastHeartbeatTime": moment,
-                "lastTransitionTime": moment,
-                "reason": reason,
-                "message": message,
-            }
-            for kind, value, reason, message in _CONDITIONS
-        ],
-        "addresses": [
-            {"type": "InternalIP", "address": node_address(index)},
-            {"type": "Hostname", "address": name},
-        ],
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": _KUBELET_PORT}},
-        "nodeInfo": {
-            "architecture": "amd64",
-            "bootID": "",
-            "containerRuntimeVersion": "sandbox://1.0",
-            "kernelVersion": "6.0.0-sandbox",
-            "kubeProxyVersion": "",
-            "kubeletVersion": KUBERNETES_VERSION,
-            "machineID": "",
-            "operatingSystem": "linux",
-            "osImage": "Sandbox Linux",
-            "systemUUID": "",
-        },
-        "images": [{"names": [one.name], "sizeBytes": one.size_bytes} for one in shape.images],
-    }
 
 
 def node_address(index: int) -> str:
@@ -132,7 +126,7 @@ def node_address(index: int) -> str:
 NAMESPACE = "kube-node-lease"
 RENEW_SECONDS = 10.0
 DURATION_SECONDS = 40
-_SPREAD = 97
+_SPREAD = 97  # steps of a period over which first renewals are spread
 
 
 class NodeLeases:
@@ -177,20 +171,17 @@ class NodeLeases:
         stored = self._registry.collection(LEASES).get(key)
         moment = format_micro_time(time.time())
         if stored is None:
-            self._registry.create(LEASES, NAMESPACE, _new_lease(node, uid, moment))
+            owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
+            new = {
+                "metadata": {"name": node, "ownerReferences": [owner] if uid else []},
+                "spec": {
+                    "holderIdentity": node,
+                    "leaseDurationSeconds": DURATION_SECONDS,
+                    "renewTime": moment,
+                },
+            }
+            self._registry.create(LEASES, NAMESPACE, new)
             return
         lease = stored.decode()
         lease["spec"]["renewTime"] = moment
         self._registry.replace(LEASES, key, lease)
-
-
-def _new_lease(node: str, uid: str, moment: str) -> Object:
-    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
-    return {
-        "metadata": {"name": node, "ownerReferences": [owner] if uid else []},
-        "spec": {
-            "holderIdentity": node,
-            "leaseDurationSeconds": DURATION_SECONDS,
-            "renewTime": moment,
-        },
-    }

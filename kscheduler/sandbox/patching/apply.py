@@ -38,13 +38,15 @@ def apply_configuration(
     mine = [entry for entry in entries if _is_by(entry, manager, subresource)]
     others = [entry for entry in entries if not _is_by(entry, manager, subresource)]
     if not force:
-        _refuse_conflicts(live, wanted, stated, others, shape)
+        _refuse_conflicts(live, wanted, stated, others)
     merged = _merged(live, wanted, shape)
     kept = set(_leaves(stated)).union(*(_leaves(entry["fieldsV1"]) for entry in others))
     for path in [path for entry in mine for path in _leaves(entry["fieldsV1"])]:
         if path not in kept:
             _discard(merged, path)
-    disowned = [_without(entry, stated) for entry in others] if force else others
+    if force:  # what this manager took is no longer theirs; an entry without fields goes
+        reduced = [entry | {"fieldsV1": _minus(entry["fieldsV1"], stated)} for entry in others]
+        others = [entry for entry in reduced if entry["fieldsV1"]]
     entry = {
         "manager": manager,
         "operation": "Apply",
@@ -55,7 +57,7 @@ def apply_configuration(
     }
     if subresource:
         entry["subresource"] = subresource
-    merged.setdefault("metadata", {})["managedFields"] = [*filter(None, disowned), entry]
+    merged.setdefault("metadata", {})["managedFields"] = [*others, entry]
     return merged
 
 
@@ -70,21 +72,19 @@ def owned_fields(item: dict[str, Json], shape: Shape) -> Fields:
 
 
 def _fields(item: dict[str, Json], shape: Shape) -> Fields:
-    return {f"f:{name}": _field_value(value, shape.get(name, LEAF)) for name, value in item.items()}
-
-
-def _field_value(value: Json, field: Field) -> Fields:
-    if field.is_atomic:
-        return {}
-    if isinstance(value, dict):
-        return _fields(value, shape_of(field))
-    if isinstance(value, list) and field.map_keys:
-        return {
-            _element(item, field): {".": {}, **_fields(item, shape_of(field))} for item in value
-        }
-    if isinstance(value, list) and field.is_set:
-        return {f"v:{json.dumps(item)}": {} for item in value}
-    return {}
+    """FieldsV1 of a value: `f:` a field, `k:` an element by its keys, `v:` a member of a set."""
+    found: Fields = {}
+    for name, value in item.items():
+        field, inner = shape.get(name, LEAF), Fields()
+        if isinstance(value, dict) and not field.is_atomic:
+            inner = _fields(value, shape_of(field))
+        elif isinstance(value, list) and field.map_keys and not field.is_atomic:
+            for one in value:
+                inner[_element(one, field)] = {".": {}, **_fields(one, shape_of(field))}
+        elif isinstance(value, list) and field.is_set and not field.is_atomic:
+            inner = {f"v:{json.dumps(one)}": {} for one in value}
+        found[f"f:{name}"] = inner
+    return found
 
 
 def _element(item: dict[str, Json], field: Field) -> str:
@@ -109,20 +109,16 @@ def _merged(live: Json, wanted: Json, shape: Shape) -> dict[str, Json]:
         if isinstance(value, dict) and isinstance(current, dict) and not field.is_atomic:
             merged[name] = _merged(current, value, shape_of(field))
         elif isinstance(value, list) and current and field.map_keys:
-            merged[name] = _merged_list(current, value, field)
+            elements = {_element(one, field): one for one in current}
+            for one in value:
+                element = _element(one, field)
+                elements[element] = _merged(elements.get(element, {}), one, shape_of(field))
+            merged[name] = list(elements.values())
         elif isinstance(value, list) and current and field.is_set:
             merged[name] = list(dict.fromkeys([*current, *value]))
         else:
             merged[name] = copy.deepcopy(value)
     return merged
-
-
-def _merged_list(live: list[Json], wanted: list[Json], field: Field) -> list[Json]:
-    elements = {_element(item, field): item for item in live}
-    for item in wanted:
-        name = _element(item, field)
-        elements[name] = _merged(elements.get(name, {}), item, shape_of(field))
-    return list(elements.values())
 
 
 def _discard(item: Json, path: Path) -> None:
@@ -151,11 +147,8 @@ def _inside(item: Json, step: str) -> Json:
     if prefix == "v:":
         value = json.loads(rest)
         return value if value in item else None
-    return next((one for one in item if _matches(one, json.loads(rest))), None)
-
-
-def _matches(item: dict[str, Json], key: dict[str, Json]) -> bool:
-    return all(item.get(name, value) == value for name, value in key.items())
+    key = json.loads(rest).items()
+    return next((one for one in item if all(one.get(k, v) == v for k, v in key)), None)
 
 
 def _value_at(item: Json, path: Path) -> Json:
@@ -166,9 +159,7 @@ def _value_at(item: Json, path: Path) -> Json:
     return item
 
 
-def _refuse_conflicts(
-    live: Json, wanted: Json, stated: Fields, others: list[Json], shape: Shape
-) -> None:
+def _refuse_conflicts(live: Json, wanted: Json, stated: Fields, others: list[Json]) -> None:
     causes = []
     changed = {p for p in _leaves(stated) if _value_at(live, p) != _value_at(wanted, p)}
     for entry in others:
@@ -204,12 +195,6 @@ def _dotted(path: Path) -> str:
 
 def _is_by(entry: dict[str, Json], manager: str, subresource: str) -> bool:
     return entry["manager"] == manager and entry.get("subresource", "") == subresource
-
-
-def _without(entry: dict[str, Json], taken: Fields) -> dict[str, Json] | None:
-    """The entry after another manager took fields by force; None when nothing is left."""
-    fields = _minus(entry["fieldsV1"], taken)
-    return entry | {"fieldsV1": fields} if fields else None
 
 
 def _minus(fields: Fields, taken: Fields) -> Fields:

@@ -1,8 +1,8 @@
 """Protobuf request bodies, for the kinds that clients like to send that way.
 
 kubectl's `create` subcommands and client-go's typed clients write protobuf when they can; answers
-may be JSON, which they all accept. The messages that are read are listed in `protobuf_messages`. A
-kind or a field that is not listed is refused, never dropped.
+may be JSON, which they all accept. The messages that are read are listed in `_TABLE`, the kinds in
+`KINDS`. A kind or a field that is not listed is refused, never dropped.
 """
 
 from __future__ import annotations
