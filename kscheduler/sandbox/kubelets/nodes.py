@@ -65,6 +65,7 @@ class NodeShape:
 def node_manifest(name: str, index: int = 0, shape: NodeShape | None = None) -> Object:
     """A ready node; `index` decides its zone and address."""
     shape, moment = shape or NodeShape(), now()
+    zone = chr(ord("a") + index % shape.zones)
     node: Object = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -75,7 +76,7 @@ def node_manifest(name: str, index: int = 0, shape: NodeShape | None = None) -> 
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/hostname": name,
                 "topology.kubernetes.io/region": shape.region,
-                "topology.kubernetes.io/zone": f"{shape.region}-{chr(ord('a') + index % shape.zones)}",
+                "topology.kubernetes.io/zone": f"{shape.region}-{zone}",
                 **shape.labels,
             },
         },
