@@ -214,8 +214,8 @@ class LeaderElector:
         lost.
 
         `lead` runs as a task of its own and is cancelled before this returns. Cancelling this
-        releases the lease. `is_alive` is asked before every renewal whether there still is anybody
-        who leads.
+        releases the lease. `is_alive` says before every renewal whether the leading loop still
+        runs.
         """
         self._observers.standing_by()
         await self._acquire()
@@ -223,7 +223,12 @@ class LeaderElector:
         try:
             await self._renew_until_lost(leading, is_alive)
         finally:
-            await _cancelled(leading)
+            # The work ends before the lease is given back; a failure of it is logged only, or the
+            # lease would stay ours until it runs out.
+            leading.cancel()
+            await asyncio.wait({leading})
+            if not leading.cancelled() and (error := leading.exception()) is not None:
+                log.error(error, "Leading ended with an error")
             self._observers.standing_by()
             await self._release()
             self._observers.event(f"{self.config.identity} stopped leading")
@@ -271,6 +276,7 @@ class LeaderElector:
             return False
 
     async def _try_acquire_or_renew(self) -> bool:
+        """One try, in client-go's order: write blindly if the lease is ours, else read it first."""
         if self.is_leader and self._clock() < self.valid_until:
             if await self._renew_optimistically():
                 return True
@@ -284,7 +290,15 @@ class LeaderElector:
             log.error(error, "Error retrieving lease lock", lock=self.config.lock)
             return False
         if lease is None:
-            return await self._create()
+            now, started = _now(), self._clock()
+            spec = self._spec(acquired=now, renewed=now, transitions=0)
+            try:
+                written = await self._api.create(spec)
+            except KschedulerError as error:
+                log.error(error, "Error initially creating lease lock")
+                return False
+            self._hold(written, since=started)
+            return True
         self._observe(lease)
         if self.holder and not self.is_leader and self._clock() < self.valid_until:
             log.v(4).info(
@@ -305,17 +319,6 @@ class LeaderElector:
         try:
             written = await self._api.update(lease | {"spec": renewed})
         except KschedulerError:
-            return False
-        self._hold(written, since=started)
-        return True
-
-    async def _create(self) -> bool:
-        now = _now()
-        started = self._clock()
-        try:
-            written = await self._api.create(self._spec(acquired=now, renewed=now, transitions=0))
-        except KschedulerError as error:
-            log.error(error, "Error initially creating lease lock")
             return False
         self._hold(written, since=started)
         return True
@@ -397,14 +400,6 @@ class LeaderElector:
         self._observed = lease.get("spec") or {}, self._clock()
         if not self.is_leader:
             self.tenure.end()
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    """Cancel and wait for the end; a failure is told, and the lease is given back all the same."""
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error(error, "Leading ended with an error")
 
 
 def _now() -> str:

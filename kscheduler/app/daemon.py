@@ -244,7 +244,7 @@ class Daemon:
         ready = [Check("shutdown", shutting_down), Check("sched-handler-sync", not_synced)]
         if self.cc.out_of_tree:
             # Always passes: a plugin that fails is set aside, which is no reason to restart.
-            failing = lambda: self.scheduler.outside.health.troubles()  # noqa: E731
+            failing = lambda: self.scheduler.out_of_tree.health.troubles()  # noqa: E731
             ready.append(Check("outside-plugins", ping, failing))
         if self.elector is None:
             return {"healthz": [PING], "livez": [PING], "readyz": ready}

@@ -158,7 +158,7 @@ def make_elector(
 
 
 class ElectionThread:
-    """`transport` carries the elector's requests; nobody else may use it."""
+    """An election in a thread and loop of its own; `transport` carries only its requests."""
 
     def __init__(self, elector: LeaderElector, transport: Transport) -> None:
         self.elector = elector
@@ -170,10 +170,13 @@ class ElectionThread:
         ended: asyncio.Future[None] = main.create_future()
         campaign = own.create_task(self._campaign(_Leading(main, lead)), name="campaign")
 
+        async def wait_for_campaign() -> None:
+            await asyncio.wait({campaign})
+
         def work() -> None:
             try:
                 with asyncio.Runner(loop_factory=lambda: own) as runner:
-                    runner.run(_ended(campaign))
+                    runner.run(wait_for_campaign())
             finally:
                 main.call_soon_threadsafe(ended.set_result, None)
 
@@ -247,10 +250,6 @@ class _Heartbeat:
 
     def _answer(self) -> None:
         self._was_answered = True
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    await asyncio.wait({task})
 
 
 async def _wait(ended: asyncio.Future[None]) -> None:

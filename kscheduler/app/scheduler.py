@@ -82,7 +82,7 @@ class Scheduler:
     loop: SchedulingLoop
     writer: StatusWriter
     background: Background
-    outside: OutOfTreeServices
+    out_of_tree: OutOfTreeServices
     extender_connections: Sequence[ExtenderHttp]
     handlers: Sequence[Registration[Any]]
 
@@ -112,7 +112,7 @@ class Scheduler:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.writer.run(), name="status-writer")
                 tasks.create_task(self.background.run(), name="background")
-                tasks.create_task(self.outside.background.run(), name="plugins")
+                tasks.create_task(self.out_of_tree.background.run(), name="plugins")
                 tasks.create_task(self.loop.run(), name="scheduling-loop")
         finally:
             for framework in self.frameworks.values():
@@ -152,7 +152,7 @@ def new_scheduler(
     recorders = {name: PodRecorder(broadcaster.recorder(name)) for name in completed.plugins}
     waiting_pods, in_pre_bind = WaitingPods(), PodsInPreBind()
     background = Background()
-    outside = OutOfTreeServices(limits=limits or Limits(), follow=informers.follow)
+    out_of_tree = OutOfTreeServices(limits=limits or Limits(), follow=informers.follow)
 
     # Three knots, each tied by a name that is bound further down and looked up only once pods are
     # being scheduled: plugins nominate and activate pods of the queue, which sorts pods by a
@@ -178,7 +178,7 @@ def new_scheduler(
             background=background,
             extenders=extenders,
             rng=rng,
-            out_of_tree=outside,
+            out_of_tree=out_of_tree,
         )
 
     frameworks = build_frameworks(without(completed, names - registry.keys()), registry, handle_for)
@@ -248,7 +248,7 @@ def new_scheduler(
         loop,
         writer,
         background,
-        outside,
+        out_of_tree,
         extender_connections,
         handlers=add_all_event_handlers(informers, events),
     )

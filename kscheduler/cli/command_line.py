@@ -22,7 +22,7 @@ def parse(args: Sequence[str]) -> tuple[Options, list[str]]:
     """Options as the flags say, and the arguments that are no flags."""
     line = _Line(args)
     line.read()
-    values = {flag.field: line.value(flag) for flag in line.flags.values()}
+    values = {f.field: line.values.get(f.name, f.default) for f in line.flags.values()}
     texts = {name: flag.type.show(values[flag.field]) for name, flag in line.flags.items()}
     given = frozenset(line.flags[name].field for name in line.values)
     return Options(**values, given=given, texts=dict(sorted(texts.items()))), line.positionals
@@ -48,9 +48,6 @@ class _Line:
                 self._shorthands(arg[1:])
             else:
                 self.positionals.append(arg)
-
-    def value(self, flag: Flag) -> Any:
-        return self.values.get(flag.name, flag.default)
 
     def _long(self, arg: str) -> None:
         name, equals, text = arg[2:].partition("=")

@@ -77,7 +77,7 @@ def print_defaults(gates: FeatureGates) -> None:
 @plugin_option
 @click.pass_context
 def validate(ctx: click.Context, file: str, gates: FeatureGates, specs: tuple[str, ...]) -> None:
-    """Tell every mistake in FILE, in the scheduler's own words; exit 1 if there is one."""
+    """Print every mistake in FILE, in the scheduler's own words; exit 1 if there is one."""
     found = mistakes(file, gates, specs)
     for mistake in found:
         click.echo(f"{file}: {mistake}", err=True)
@@ -90,17 +90,17 @@ def validate(ctx: click.Context, file: str, gates: FeatureGates, specs: tuple[st
 @plugin_option
 @click.pass_context
 def plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
-    """Print all plugins there are: where each can run, and where those from outside come from."""
+    """Print all plugins there are: where each can run, and where out-of-tree ones come from."""
     from kscheduler.runtime.out_of_tree.registration import register_available
 
     in_tree = catalog().in_tree
     try:
-        outside, problems = register_available(specs, in_tree)
+        out_of_tree, problems = register_available(specs, in_tree)
     except ConfigError as err:
         click.echo(str(err), err=True)
         ctx.exit(1)
     rows = [(name, _in_order(one.points), "kube-scheduler") for name, one in in_tree.items()]
-    rows += [(name, _in_order(one.points), one.source) for name, one in outside.items()]
+    rows += [(name, _in_order(one.points), one.source) for name, one in out_of_tree.items()]
     width = max(len(name) for name, _, _ in rows)
     for name, points, source in sorted(rows):
         click.echo(f"{name.ljust(width)}  {points}  ({source})")
@@ -146,8 +146,8 @@ def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Seque
         if found := validation_errors(loaded, known, gates):
             return [str(error) for error in found]
         logs.configure(logs.Logging(), stderr=_Silence())
-        outside = register_configured(loaded, {}, specs, known.in_tree)
-        complete(loaded, known.including(outside.values()), gates=gates)
+        out_of_tree = register_configured(loaded, {}, specs, known.in_tree)
+        complete(loaded, known.including(out_of_tree.values()), gates=gates)
     except StrictError as err:
         return err.complaints
     except ConfigError as err:

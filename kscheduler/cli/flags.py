@@ -397,19 +397,19 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag(
             "plugin-max-failures",
             INT,
-            "Take a plugin from outside out of its profile when it has failed so often in a row at "
+            "Take an out-of-tree plugin out of its profile when it has failed so often in a row at "
             "one extension point; 0 leaves it there.",
         ),
         Flag(
             "plugin-timeout",
             DURATION,
-            "How long a call to a plugin from outside may take where nothing may wait; then it is "
+            "How long a call to an out-of-tree plugin may take where nothing may wait; then it is "
             "interrupted. 0 means for ever.",
         ),
         Flag(
             "plugin-wait-timeout",
             DURATION,
-            "How long a plugin from outside may take where it may wait: permit, pre_bind, bind.",
+            "How long an out-of-tree plugin may take where it may wait: permit, pre_bind, bind.",
         ),
     ),
 }

@@ -175,18 +175,18 @@ def sandbox(
 
 @contextlib.contextmanager
 def _unwound_by_signals() -> Iterator[None]:
-    """Signals that would end the process at once leave by way of SystemExit, so that nothing stays
+    """Signals that would end the process at once raise SystemExit instead, so that nothing stays
     behind. While the event loop runs, they are the loop's.
     """
 
-    def leave(number: int, frame: FrameType | None) -> NoReturn:
+    def exit_by_signal(number: int, frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     for number, handler in before.items():
         if handler is signal.SIG_DFL:
-            signal.signal(number, leave)
+            signal.signal(number, exit_by_signal)
     try:
         yield
     finally:
@@ -296,7 +296,7 @@ async def run_cluster(options: SandboxOptions) -> int:
 
 
 def _create(api: ApiServer, manifest: Manifest) -> None:
-    """Apply one manifest; workloads bring their pods, since nobody else would make them."""
+    """Apply one manifest; workloads bring their pods, since no controller makes them here."""
     from kscheduler.sandbox import StatusError
     from kscheduler.sandbox.resources import BY_KIND
 

@@ -23,10 +23,10 @@ from kscheduler.state.nodes_view import Nodes
 REFRESHES_PER_SECOND = 4
 RECENT = 10
 REASONS_SHOWN = 6
-# How long nothing may move before the backlog counts as dealt with, and how often one looks
-# meanwhile: time in which the process stood still counts as one look, whatever its length.
+# How long nothing may move before the backlog counts as dealt with, and how often that is checked
+# meanwhile: time in which the process stood still counts as one check, whatever its length.
 QUIET_SECONDS = 0.5
-QUIET_LOOKS = 5
+QUIET_CHECKS = 5
 BAR_WIDTH = 12
 # Beyond this many, putting names in order costs more than it tells.
 SORTED_NODES = 2000
@@ -100,26 +100,25 @@ class View:
                     refreshing.cancel()
 
     async def settled(self, stop: asyncio.Event) -> None:
-        """Return when nothing moves and nobody is about to be tried, or when told to stop."""
-        looks = 0
+        """Return when nothing moves and no pod is about to be tried, or when `stop` is set."""
+        cache, queue = self._scheduler.cache, self._scheduler.queue
+        quiet_checks = 0
         while not stop.is_set():
-            looks = 0 if self._moved else looks + 1
+            quiet_checks = 0 if self._moved else quiet_checks + 1
             self._moved = False
-            if looks > QUIET_LOOKS and self._scheduler.in_sync and self._nobody_next():
-                return
+            if quiet_checks > QUIET_CHECKS and self._scheduler.in_sync:
+                pending = queue.pending()
+                # Without any node, pods are tried again and again for ever.
+                retried = pending.backoff if cache.node_count else ()
+                under_way = len(queue.in_flight) or cache.assumed_pod_count
+                if not (pending.active or retried or under_way):
+                    return
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(QUIET_SECONDS / QUIET_LOOKS):
+                async with asyncio.timeout(QUIET_SECONDS / QUIET_CHECKS):
                     await stop.wait()
 
-    def _nobody_next(self) -> bool:
-        cache, queue = self._scheduler.cache, self._scheduler.queue
-        pending = queue.pending()
-        # Without any node, pods are tried again and again for ever.
-        retried = pending.backoff if cache.node_count else ()
-        return not (pending.active or retried or len(queue.in_flight) or cache.assumed_pod_count)
-
     def conclude(self, *, once: bool) -> int:
-        """Say how it ended; with `once`, 1 if somebody was left without a node."""
+        """Print how it ended; with `once`, 1 if a pod is left without a node."""
         placed = sum(1 for pod in self._pods() if pod.spec.node_name)
         waiting = [pod for pod in self._pods() if not pod.spec.node_name]
         console.print(f"{placed} pods placed, {len(waiting)} waiting")
@@ -136,12 +135,20 @@ class View:
         return _refusal(pod) or "not tried yet"
 
     def _picture(self) -> Group:
+        """Nodes, queue, latest placements and waiting pods, from top to bottom."""
+        recent = [f"{pod} → {node}" for pod, node in reversed(self._recent)]
         waiting = [pod for pod in self._pods() if not pod.spec.node_name]
+        reasons = [f"{pod.key}: {self._reason(pod)}" for pod in waiting[:REASONS_SHOWN]]
+        if len(waiting) > REASONS_SHOWN:
+            reasons.append(f"… {len(waiting) - REASONS_SHOWN} more")
+        reasons_text = Text("\n".join(reasons) or "nobody", overflow="ellipsis", no_wrap=True)
         return Group(
             self._nodes_table(max(3, console.height - RECENT - REASONS_SHOWN - 10)),
             self._queue_line(),
-            self._recent_panel(),
-            self._waiting_panel(waiting),
+            Panel(
+                Text("\n".join(recent) or "none yet"), title="latest placements", height=RECENT + 2
+            ),
+            Panel(reasons_text, title="waiting", height=REASONS_SHOWN + 3),
         )
 
     def _nodes_table(self, most: int) -> Table:
@@ -175,19 +182,6 @@ class View:
         for name, count in parts.items():
             text.append(f"   {name} {count}", style="" if count else "dim")
         return text
-
-    def _recent_panel(self) -> Panel:
-        lines = [f"{pod} → {node}" for pod, node in reversed(self._recent)]
-        return Panel(
-            Text("\n".join(lines) or "none yet"), title="latest placements", height=RECENT + 2
-        )
-
-    def _waiting_panel(self, waiting: list[Pod]) -> Panel:
-        lines = [f"{pod.key}: {self._reason(pod)}" for pod in waiting[:REASONS_SHOWN]]
-        if len(waiting) > REASONS_SHOWN:
-            lines.append(f"… {len(waiting) - REASONS_SHOWN} more")
-        text = Text("\n".join(lines) or "nobody", overflow="ellipsis", no_wrap=True)
-        return Panel(text, title="waiting", height=REASONS_SHOWN + 3)
 
 
 def _by_name(nodes: Nodes) -> list[int]:

@@ -21,7 +21,7 @@ Commands (each has its own --help):
   kscheduler config print-defaults   the configuration that an empty file stands for
   kscheduler config validate FILE    every mistake in a configuration file
   kscheduler config show FILE        the file completed, with what was defaulted told apart
-  kscheduler config plugins          all plugins there are, those from outside included
+  kscheduler config plugins          all plugins there are, out-of-tree ones included
   kscheduler sandbox                 an embedded cluster to try the scheduler on
 
 Shell completion:
@@ -49,7 +49,7 @@ def terminal_columns() -> int:
 
 
 def _table(flags: tuple[Flag, ...], columns: int) -> str:
-    """One row per flag: its dashes, name and type, and beside them what it means."""
+    """One row per flag: its dashes, name and type, and beside them its help."""
     heads = []
     for flag in flags:
         dashes = f"  -{flag.short}, --" if flag.short else "      --"

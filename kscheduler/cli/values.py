@@ -1,6 +1,6 @@
 """The types a flag can have: how each reads its text, prints its value and names itself in help.
 
-What a type does not accept is refused with the words of Go's pflag and strconv.
+A text that a type does not accept is refused with the words of Go's pflag and strconv.
 """
 
 import ipaddress
@@ -61,14 +61,6 @@ def _read_ip(text: str, previous: str | None) -> str:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
-def _read_strings(text: str, previous: tuple[str, ...] | None) -> tuple[str, ...]:
-    return (previous or ()) + read_list(text)
-
-
-def _read_int32s(text: str, previous: tuple[int, ...] | None) -> tuple[int, ...]:
-    return (previous or ()) + tuple(parse_int(item, bits=32) for item in text.split(","))
-
-
 def _read_map(text: str, previous: Mapping[str, str] | None) -> Mapping[str, str]:
     count = text.count("=")
     items = read_list(text) if count > 1 else (text.strip('"'),)
@@ -81,10 +73,6 @@ def _read_map(text: str, previous: Mapping[str, str] | None) -> Mapping[str, str
             raise ValueError(f"{item} must be formatted as key=value")
         pairs[key] = value
     return {**(previous or {}), **pairs}
-
-
-def _show_map(value: Mapping[str, str] | None) -> str:
-    return f"[{write_list(tuple(f'{key}={(value or {})[key]}' for key in sorted(value or {})))}]"
 
 
 Multimap = Mapping[str, tuple[str, ...]]
@@ -100,10 +88,6 @@ def _read_multimap(text: str, previous: Multimap | None) -> Multimap:
     return grouped
 
 
-def _show_multimap(value: Multimap) -> str:
-    return ",".join(f"{key}:{item}" for key in sorted(value) for item in value[key])
-
-
 def _read_vmodule(
     text: str, previous: tuple[tuple[str, int], ...] | None
 ) -> tuple[tuple[str, int], ...]:
@@ -117,10 +101,6 @@ def _read_vmodule(
         except ConfigError as err:
             raise ValueError(f"parsing verbosity in {quote(item)}: {err}") from None
     return (*(previous or ()), *patterns)
-
-
-def _show_vmodule(value: tuple[tuple[str, int], ...]) -> str:
-    return ",".join(f"{pattern}={level}" for pattern, level in value)
 
 
 def _read_cert_key(text: str, previous: tuple[CertKey, ...] | None) -> tuple[CertKey, ...]:
@@ -159,15 +139,36 @@ DURATION = ValueType(
 )
 IP = ValueType("ip", _read_ip)
 STRINGS = ValueType(
-    "strings", _read_strings, lambda value: f"[{write_list(value)}]", zeros=frozenset({"[]"})
+    "strings",
+    lambda text, previous: (previous or ()) + read_list(text),
+    lambda value: f"[{write_list(value)}]",
+    zeros=frozenset({"[]"}),
 )
-INT32S = ValueType("int32Slice", _read_int32s, lambda value: f"[{','.join(map(str, value))}]")
-MAP = ValueType("stringToString", _read_map, _show_map)
-MULTIMAP = ValueType("colonSeparatedMultimapStringString", _read_multimap, _show_multimap)
+INT32S = ValueType(
+    "int32Slice",
+    lambda text, previous: (
+        (previous or ()) + tuple(parse_int(item, bits=32) for item in text.split(","))
+    ),
+    lambda value: f"[{','.join(map(str, value))}]",
+)
+MAP = ValueType(
+    "stringToString",
+    _read_map,
+    lambda value: f"[{write_list(tuple(f'{k}={v}' for k, v in sorted((value or {}).items())))}]",
+)
+MULTIMAP = ValueType(
+    "colonSeparatedMultimapStringString",
+    _read_multimap,
+    lambda value: ",".join(f"{key}:{item}" for key in sorted(value) for item in value[key]),
+)
 CERT_KEYS = ValueType(
     "namedCertKey", _read_cert_key, lambda value: f"[{';'.join(map(str, value))}]"
 )
 LEVEL = ValueType("Level", lambda text, _: parse_uint(text, base=10, bits=31))
-VMODULE = ValueType("pattern=N,...", _read_vmodule, _show_vmodule)
+VMODULE = ValueType(
+    "pattern=N,...",
+    _read_vmodule,
+    lambda value: ",".join(f"{pattern}={level}" for pattern, level in value),
+)
 QUANTITY = ValueType("quantity", lambda text, _: parse(text))
 VERSION = ValueType("version[=true]", _read_version, bare="true")

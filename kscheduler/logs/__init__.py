@@ -247,13 +247,14 @@ def _apply(settings: Logging) -> None:
 
 def _set_threshold(one: Logger) -> None:
     settings = _output.settings
-    matching = (level for pattern, level in settings.vmodule if _matches(one.module, pattern))
+    # Go negates a set of characters with ^, fnmatch with !.
+    matching = (
+        level
+        for pattern, level in settings.vmodule
+        if fnmatch.fnmatchcase(one.module, pattern.replace("[^", "[!"))
+    )
     one.threshold = max(settings.verbosity, next(matching, 0))
     one.shown_name = one.name if settings.verbosity >= NAMES_FROM else ""
-
-
-def _matches(module: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(module, pattern.replace("[^", "[!"))
 
 
 def flush() -> None:

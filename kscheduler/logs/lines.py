@@ -35,32 +35,28 @@ class Record(NamedTuple):
 
 
 def text_line(record: Record) -> str:
-    return f"{_header(record)}{_text_message(record)}\n"
-
-
-def _header(record: Record) -> str:
+    """klog's text format: the header, then a printf-style message or a message with key-values."""
     seconds, micros = divmod(time.time_ns() // 1000, 1_000_000)
     file = os.path.basename(record.file)
-    return (
+    header = (
         f"{record.severity}{_clock(seconds)}.{micros:06d} {os.getpid():7d} {file}:{record.line}] "
     )
-
-
-@lru_cache(maxsize=1)
-def _clock(seconds: int) -> str:
-    return time.strftime("%m%d %H:%M:%S", time.localtime(seconds))
-
-
-def _text_message(record: Record) -> str:
     if record.values is None:
-        return record.message.removesuffix("\n")
-    parts = [quote(record.message)]
+        message = record.message.removesuffix("\n")
+        return f"{header}{message}\n"
+    parts = [header, quote(record.message)]
     if record.error is not None:
         parts.append(f" err{_text_string(str(record.error))}")
     if record.name:
         parts.append(f" logger={quote(record.name)}")
     parts.extend(f" {key}{_text_value(value)}" for key, value in record.values.items())
+    parts.append("\n")
     return "".join(parts)
+
+
+@lru_cache(maxsize=1)  # Formatted once per second, not once per line.
+def _clock(seconds: int) -> str:
+    return time.strftime("%m%d %H:%M:%S", time.localtime(seconds))
 
 
 def _text_value(value: object) -> str:

@@ -118,7 +118,7 @@ async def test_a_plugin_that_keeps_failing_is_taken_out(cluster, log):
     async with cluster.scheduler(args=args, profiles=profile(score="Scorer")) as running:
         cluster.create(pod("bad", labels={"fault": "raise"}))
         await until(lambda: cluster.place("bad"))
-        troubles = running.daemon.scheduler.outside.health.troubles()
+        troubles = running.daemon.scheduler.out_of_tree.health.troubles()
         assert troubles == "Scorer was taken out of profile default-scheduler"
         note = (
             'Plugin "Scorer" was taken out of profile default-scheduler because it kept failing '
