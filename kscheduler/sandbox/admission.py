@@ -159,17 +159,14 @@ def _tolerate_trouble(store: Store, pod: Object) -> None:
             "tolerationSeconds": _BEARABLE_SECONDS,
         }
         for key in _TROUBLES
-        if not any(_concerns(toleration, key) for toleration in tolerations)
+        if not any(
+            toleration.get("key", "") in ("", key)
+            and toleration.get("effect", "") in ("", "NoExecute")
+            for toleration in tolerations
+        )
     ]
     if missing:
         pod["spec"]["tolerations"] = [*tolerations, *missing]
-
-
-def _concerns(toleration: Object, key: str) -> bool:
-    return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in (
-        "",
-        "NoExecute",
-    )
 
 
 def _inherit_topology(store: Store, pod: Object) -> None:

@@ -64,23 +64,16 @@ def delete(
     stored = registry.get(resource, namespace, name)
     item = typed(resource, stored)
     _check_preconditions(resource, item, options)
-    if resource is NAMESPACES:
-        return _terminate(registry, stored, item, options)
-    return _Deletion(registry, resource, stored, item, options).proceed()
-
-
-def _terminate(
-    registry: Registry, stored: Stored, namespace: Object, options: DeleteOptions
-) -> Deleted:
-    """Mark a namespace Terminating; the namespace controller empties and removes it."""
-    name = namespace["metadata"]["name"]
+    if resource is not NAMESPACES:
+        return _Deletion(registry, resource, stored, item, options).proceed()
+    # A namespace is only marked Terminating; the namespace controller empties and removes it.
     if name in IMMORTAL_NAMESPACES:
         raise status.forbidden(NAMESPACES, name, "this namespace may not be deleted")
-    if options.dry_run or "deletionTimestamp" in namespace["metadata"]:
+    if options.dry_run or "deletionTimestamp" in item["metadata"]:
         return Deleted(stored, gone=False)
-    namespace["metadata"]["deletionTimestamp"] = now()
-    namespace["status"]["phase"] = "Terminating"
-    return Deleted(registry.replace(NAMESPACES, stored.key, namespace), gone=False)
+    item["metadata"]["deletionTimestamp"] = now()
+    item["status"]["phase"] = "Terminating"
+    return Deleted(registry.replace(NAMESPACES, stored.key, item), gone=False)
 
 
 @dataclass(slots=True)
@@ -92,20 +85,16 @@ class _Deletion:
     options: DeleteOptions
 
     def proceed(self) -> Deleted:
-        about = self.item["metadata"]
-        if "deletionTimestamp" in about:
-            return self._again(about)
-        grace = self.resource.strategy.grace_seconds(self.item, self.options.grace_period_seconds)
-        if grace is not None:
-            return self._mark(grace)
-        return self._mark(0) if about.get("finalizers") else self._remove()
-
-    def _again(self, about: Object) -> Deleted:
-        """A second request may only shorten what the first began."""
+        about, wanted = self.item["metadata"], self.options.grace_period_seconds
+        if "deletionTimestamp" not in about:
+            grace = self.resource.strategy.grace_seconds(self.item, wanted)
+            if grace is not None:
+                return self._mark(grace)
+            return self._mark(0) if about.get("finalizers") else self._remove()
+        # A second request may only shorten what the first began.
         left = about.get("deletionGracePeriodSeconds")
         if not left:
             return Deleted(self.stored, gone=False) if about.get("finalizers") else self._remove()
-        wanted = self.options.grace_period_seconds
         if wanted is None or wanted >= left:
             return Deleted(self.stored, gone=False)
         deadline = parse_time(about["deletionTimestamp"]) - left + wanted

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.api.fields import FieldRequirement, FieldSelector, parse_field_selector
+from kscheduler.api.fields import FieldRequirement, parse_field_selector
 from kscheduler.api.labels import EVERYTHING, Selector, SelectorError, parse_selector
 from kscheduler.sandbox import fields, status
 from kscheduler.sandbox.fields import FieldError
@@ -96,7 +96,14 @@ def list_page(
     collection: Collection, current: int, selection: Selection, options: ListOptions
 ) -> Page:
     """The objects of a selection, at the version the options ask for."""
-    start, version = _where(options, current)
+    start: Key | None = None
+    if options.token:
+        start, version = _parse_token(options.token)
+        version = current if version == _LATEST else version
+    elif options.match == "Exact" or (options.limit and options.version and not options.match):
+        version = options.version
+    else:
+        version = max(current, options.version)
     if version > current:
         raise status.too_large_resource_version(version, current)
     if version >= collection.changed_at:
@@ -108,7 +115,13 @@ def list_page(
         if start is None:
             raise status.expired(_LIST_EXPIRED) from error
         raise _ContinueExpiredError(_token(start, _LATEST)) from error
-    return _cut(_sorted(items, selection.namespace, start), items, version, selection, options)
+    keys = sorted(
+        key
+        for key in items
+        if (not selection.namespace or key[0] == selection.namespace)
+        and (start is None or key > start)
+    )
+    return _cut(keys, items, version, selection, options)
 
 
 class _ContinueExpiredError(status.StatusError):
@@ -130,9 +143,10 @@ def _cut(
     selection: Selection,
     options: ListOptions,
 ) -> Page:
-    # Whoever is content with any state gets it whole, from memory.
+    # A client that is content with any state gets it whole, from memory.
     if not options.limit or options.resource_version == "0":
-        return Page(_selected(keys, source, selection), version)
+        found = (source.get(key) for key in keys)
+        return Page([one for one in found if one is not None and selection.matches(one)], version)
     page: list[Stored] = []
     for position, key in enumerate(keys):
         stored = source.get(key)
@@ -143,31 +157,6 @@ def _cut(
             remaining = None if selection.has_selectors else left
             return Page(page, version, _token(key, version), remaining)
     return Page(page, version)
-
-
-def _selected(
-    keys: list[Key], source: Collection | Mapping[Key, Stored], selection: Selection
-) -> list[Stored]:
-    found = (source.get(key) for key in keys)
-    return [stored for stored in found if stored is not None and selection.matches(stored)]
-
-
-def _sorted(items: Mapping[Key, Stored], namespace: str, start: Key | None) -> list[Key]:
-    return sorted(
-        key
-        for key in items
-        if (not namespace or key[0] == namespace) and (start is None or key > start)
-    )
-
-
-def _where(options: ListOptions, current: int) -> tuple[Key | None, int]:
-    if options.token:
-        start, version = _parse_token(options.token)
-        return start, current if version == _LATEST else version
-    exact = options.match == "Exact" or (options.limit and options.version and not options.match)
-    if exact:
-        return None, options.version
-    return None, max(current, options.version)
 
 
 def _token(key: Key, version: int) -> str:
@@ -265,12 +254,6 @@ def parse_selection(resource: Resource, namespace: str, query: Mapping[str, str]
         fields = parse_field_selector(query.get("fieldSelector", ""))
     except SelectorError as error:
         raise status.bad_request(str(error)) from error
-    return _selection(resource, namespace, labels, fields)
-
-
-def _selection(
-    resource: Resource, namespace: str, labels: Selector, fields: FieldSelector
-) -> Selection:
     known = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
     known |= {
         label: path if resource.shows else label for label, path in resource.field_labels.items()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -19,11 +18,9 @@ from kscheduler.sandbox.fields import FieldError
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.store import Object
 
-NameRule = Callable[[str], list[str]]
-
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words
 _MAX_GENERATED = 63 - 5
-_MAX_ANNOTATIONS = 256 * 1024
+_MAX_ANNOTATIONS = 256 * 1024  # keys and values together
 _SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 IMMUTABLE = "field is immutable"
 
@@ -68,9 +65,17 @@ def keep_identity(item: Object, old: Object) -> None:
 
 def metadata_errors(item: Object, resource: Resource) -> list[FieldError]:
     metadata = item["metadata"]
-    errors = _name_errors(metadata, resource.name_errors)
+    if name := metadata.get("name"):
+        errors = [fields.invalid("metadata.name", name, why) for why in resource.name_errors(name)]
+    else:
+        errors = [fields.required("metadata.name", "name or generateName is required")]
     errors += label_errors(metadata.get("labels") or {}, "metadata.labels")
-    errors += _annotation_errors(metadata.get("annotations") or {})
+    annotations, path = metadata.get("annotations") or {}, "metadata.annotations"
+    for key in annotations:
+        errors += [fields.invalid(path, key, why) for why in label_key_errors(key.lower())]
+    size = sum(len(key) + len(str(value)) for key, value in annotations.items())
+    if size > _MAX_ANNOTATIONS:
+        errors.append(fields.too_long(path, _MAX_ANNOTATIONS))
     for finalizer in metadata.get("finalizers") or ():
         errors += [
             fields.invalid("metadata.finalizers", finalizer, why)
@@ -103,26 +108,6 @@ def label_errors(labels: dict[str, Any], path: str) -> list[FieldError]:
     for key, value in labels.items():
         errors += [fields.invalid(path, key, why) for why in label_key_errors(key)]
         errors += [fields.invalid(path, value, why) for why in label_value_errors(str(value))]
-    return errors
-
-
-def _name_errors(metadata: dict[str, Any], rule: NameRule) -> list[FieldError]:
-    name = metadata.get("name")
-    if not name:
-        return [fields.required("metadata.name", "name or generateName is required")]
-    return [fields.invalid("metadata.name", name, why) for why in rule(name)]
-
-
-def _annotation_errors(annotations: dict[str, Any]) -> list[FieldError]:
-    path = "metadata.annotations"
-    errors = [
-        fields.invalid(path, key, why)
-        for key in annotations
-        for why in label_key_errors(key.lower())
-    ]
-    size = sum(len(key) + len(str(value)) for key, value in annotations.items())
-    if size > _MAX_ANNOTATIONS:
-        errors.append(fields.too_long(path, _MAX_ANNOTATIONS))
     return errors
 
 

@@ -13,7 +13,6 @@ from kscheduler.api.decode import DecodeError, convert, without_nulls
 from kscheduler.api.meta import ApiObject
 from kscheduler.sandbox import fields, metadata, status
 from kscheduler.sandbox.admission import Admission
-from kscheduler.sandbox.fields import FieldError
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.resources import RESOURCES
 from kscheduler.sandbox.store import Collection, Key, Object, Store, Stored
@@ -71,14 +70,24 @@ class Registry:
         key = key_of(resource, namespace, name)
         stored = self.collection(resource).get(key)
         if stored is None:
-            return self._create_by_update(
-                resource, key, edit, dry_run=dry_run, may_create=may_create
-            ), True
+            if not may_create:
+                raise status.not_found(resource, name)
+            item = self._checked(resource, namespace, edit({}))
+            if uid := item["metadata"].get("uid"):
+                raise status.conflict(resource, name, wrong_uid(resource, key, uid, ""))
+            item["metadata"].pop("resourceVersion", None)
+            return self._create(resource, namespace, item, dry_run=dry_run), True
         old = typed(resource, stored)
         item = self._checked(resource, namespace, edit(typed(resource, stored)))
         _check_preconditions(resource, item, old)
         self._prepare_update(resource, item, old, subresource)
-        if _is_finished(item, old) and not dry_run:
+        # The last finalizer of an object that is being deleted has just gone: so does the object.
+        finished = (
+            "deletionTimestamp" in old["metadata"]
+            and not item["metadata"].get("finalizers")
+            and not old["metadata"].get("deletionGracePeriodSeconds")
+        )
+        if finished and not dry_run:
             collection = self.collection(resource)
             removed = collection.remove(key)
             return collection.draft(key, item, removed.version), False
@@ -115,21 +124,20 @@ class Registry:
             raise refuse(resource, name)
         return self._commit(resource, key, item, dry_run=dry_run)
 
-    def _create_by_update(
-        self, resource: Resource, key: Key, edit: Edit, *, dry_run: bool, may_create: bool
-    ) -> Stored:
-        namespace, name = key
-        if not may_create:
-            raise status.not_found(resource, name)
-        item = self._checked(resource, namespace, edit({}))
-        if uid := item["metadata"].get("uid"):
-            raise status.conflict(resource, name, wrong_uid(resource, key, uid, ""))
-        item["metadata"].pop("resourceVersion", None)
-        return self._create(resource, namespace, item, dry_run=dry_run)
-
     def _checked(self, resource: Resource, namespace: str, item: Object) -> Object:
-        """`item` without nulls, with metadata, in the namespace the request is about."""
-        item = _well_formed(resource, item)
+        """`item` without nulls, with metadata, in the namespace the request is about.
+
+        Refused when a field has the wrong JSON type or the namespace is another one.
+        """
+        item = without_nulls(item)
+        try:
+            convert(item, _STRUCTS.get((resource.group_version, resource.kind), ApiObject))
+        except DecodeError as error:
+            what = f'{resource.kind} in version "{resource.version}"'
+            why = error.__cause__ or error
+            raise status.bad_request(
+                f"{what} cannot be handled as a {resource.kind}: {why}"
+            ) from error
         about = item.setdefault("metadata", {})
         if resource.namespaced:
             if about.setdefault("namespace", namespace) != namespace:
@@ -144,35 +152,36 @@ class Registry:
     def _prepare_update(
         self, resource: Resource, item: Object, old: Object, subresource: str
     ) -> None:
+        """Reduce an update to what its subresource may change, default it and check it."""
         strategy = resource.strategy
         metadata.keep_identity(item, old)
         strategy.default(item)
         if subresource == "status":
-            _reduce_to_status(item, old, keeps_metadata=strategy.status_keeps_metadata)
+            for part in [name for name in {*item, *old} if name not in ("metadata", "status")]:
+                _copy_part(item, old, part)
+            if strategy.status_keeps_metadata:
+                for part in _METADATA_OF_STATUS:
+                    _copy_part(item["metadata"], old["metadata"], part)
             strategy.prepare_for_status_update(item, old)
-            errors = strategy.validate_status_update(item, old)
+            errors = metadata.metadata_update_errors(item, old)
+            errors += strategy.validate_status_update(item, old)
         else:
-            errors = self._prepare_spec(resource, item, old, subresource)
-        errors = metadata.metadata_update_errors(item, old) + errors
+            if resource.has_status:
+                _copy_part(item, old, "status")
+            self._admission.on_update(self.store, resource, item, old)
+            reduce = strategy.parts.get(subresource)
+            if reduce is not None:
+                reduce(item, old)
+            strategy.prepare_for_update(item, old)
+            if resource.counts_generation and item.get("spec") != old.get("spec"):
+                item["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+            errors = metadata.metadata_update_errors(item, old)
+            errors += metadata.metadata_errors(item, resource) + strategy.validate(item)
+            if reduce is None:
+                errors += strategy.validate_update(item, old)
         if errors:
             name = old["metadata"]["name"]
             raise status.invalid(resource.kind, name, errors, group=resource.group)
-
-    def _prepare_spec(
-        self, resource: Resource, item: Object, old: Object, subresource: str
-    ) -> list[FieldError]:
-        strategy = resource.strategy
-        if resource.has_status:
-            _copy_part(item, old, "status")
-        self._admission.on_update(self.store, resource, item, old)
-        reduce = strategy.parts.get(subresource)
-        if reduce is not None:
-            reduce(item, old)
-        strategy.prepare_for_update(item, old)
-        if resource.counts_generation and item.get("spec") != old.get("spec"):
-            item["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        errors = metadata.metadata_errors(item, resource) + strategy.validate(item)
-        return errors if reduce is not None else errors + strategy.validate_update(item, old)
 
     def _commit(self, resource: Resource, key: Key, item: Object, *, dry_run: bool) -> Stored:
         collection = self.collection(resource)
@@ -191,18 +200,6 @@ def typed(resource: Resource, stored: Stored) -> Object:
     return {"kind": resource.kind, "apiVersion": resource.group_version, **stored.decode()}
 
 
-def _well_formed(resource: Resource, item: Object) -> Object:
-    """The object without nulls; refused when a field has the wrong JSON type."""
-    item = without_nulls(item)
-    try:
-        convert(item, _STRUCTS.get((resource.group_version, resource.kind), ApiObject))
-    except DecodeError as error:
-        what = f'{resource.kind} in version "{resource.version}"'
-        why = error.__cause__ or error
-        raise status.bad_request(f"{what} cannot be handled as a {resource.kind}: {why}") from error
-    return item
-
-
 def _check_preconditions(resource: Resource, item: Object, old: Object) -> None:
     """Optimistic concurrency: a write that names another uid or version is refused."""
     wanted, found = item["metadata"], old["metadata"]
@@ -218,29 +215,11 @@ def _check_preconditions(resource: Resource, item: Object, old: Object) -> None:
         raise status.conflict(resource, name, status.MODIFIED)
 
 
-def _reduce_to_status(item: Object, old: Object, *, keeps_metadata: bool) -> None:
-    for part in [name for name in {*item, *old} if name not in ("metadata", "status")]:
-        _copy_part(item, old, part)
-    if keeps_metadata:
-        for part in _METADATA_OF_STATUS:
-            _copy_part(item["metadata"], old["metadata"], part)
-
-
 def _copy_part(item: Object, old: Object, part: str) -> None:
     if part in old:
         item[part] = old[part]
     else:
         item.pop(part, None)
-
-
-def _is_finished(item: Object, old: Object) -> bool:
-    """The last finalizer of an object that is being deleted has just gone."""
-    about = old["metadata"]
-    return (
-        "deletionTimestamp" in about
-        and not item["metadata"].get("finalizers")
-        and not about.get("deletionGracePeriodSeconds")
-    )
 
 
 def wrong_uid(resource: Resource, key: Key, wanted: str, found: str) -> str:
@@ -257,25 +236,19 @@ def _indexer(resource: Resource) -> Callable[[Object], Mapping[str, str]]:
     """Reads the values that field selectors may ask about, as the text they compare with."""
     labels = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
     labels |= resource.field_labels
-    paths = [(label, *_parent_and_leaf(path)) for label, path in labels.items()]
+    paths = []  # label, parent and leaf of the value, text when it is absent
+    for label, path in labels.items():
+        parent, _, leaf = path.rpartition(".")
+        paths.append((label, parent, leaf, _WHEN_ABSENT.get(leaf, "")))
 
     def index(item: Object) -> Mapping[str, str]:
         found = {}
         for label, parent, leaf, absent in paths:
             holder = item.get(parent) if parent else item
             value = holder.get(leaf) if holder else None
-            found[label] = value if type(value) is str else _text(value, absent)
+            if isinstance(value, bool):
+                value = "true" if value else "false"
+            found[label] = absent if value is None else str(value)
         return found
 
     return index
-
-
-def _parent_and_leaf(path: str) -> tuple[str, str, str]:
-    parent, _, leaf = path.rpartition(".")
-    return parent, leaf, _WHEN_ABSENT.get(leaf, "")
-
-
-def _text(value: object, absent: str) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return absent if value is None else str(value)

@@ -7,7 +7,6 @@ outage looks like to a client. Everything runs on the loop that called `start`.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
@@ -139,7 +138,11 @@ class ApiServer:
         )
         runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
-        site = web.TCPSite(runner, self._host, self._port, ssl_context=self._ssl_context())
+        context = None
+        if self.authority is not None:
+            hosts = dict.fromkeys((self._host, "127.0.0.1", "::1", "localhost", "kubernetes"))
+            context = serving_context(self.authority, tuple(hosts))
+        site = web.TCPSite(runner, self._host, self._port, ssl_context=context)
         try:
             await site.start()
         except OSError:
@@ -260,12 +263,6 @@ class ApiServer:
         while True:
             await asyncio.sleep(self._bookmark_seconds)
             self._watches.bookmark()
-
-    def _ssl_context(self) -> ssl.SSLContext | None:
-        if self.authority is None:
-            return None
-        hosts = dict.fromkeys((self._host, "127.0.0.1", "::1", "localhost", "kubernetes"))
-        return serving_context(self.authority, tuple(hosts))
 
 
 def _exchange(request: web.BaseRequest) -> Exchange:

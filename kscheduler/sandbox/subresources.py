@@ -129,7 +129,14 @@ def evict(
 
 
 def _spend_budget(registry: Registry, pod: Stored, *, dry_run: bool) -> None:
-    budgets = [one for one in registry.collection(POD_DISRUPTION_BUDGETS) if _covers(one, pod)]
+    """Take one disruption from the budget that covers the pod, if one does. Raises 429."""
+    budgets = []
+    for one in registry.collection(POD_DISRUPTION_BUDGETS):
+        selector = one.decode()["spec"].get("selector") if one.key[0] == pod.key[0] else None
+        if selector is not None and compile_selector(convert(selector, LabelSelector)).matches(
+            pod.labels
+        ):
+            budgets.append(one)
     if len(budgets) > 1:
         message = (
             "This pod has more than one PodDisruptionBudget, "
@@ -147,15 +154,6 @@ def _spend_budget(registry: Registry, pod: Stored, *, dry_run: bool) -> None:
     state["disruptedPods"] = {**(state.get("disruptedPods") or {}), pod.key[1]: now()}
     if not dry_run:
         registry.replace(POD_DISRUPTION_BUDGETS, budgets[0].key, budget)
-
-
-def _covers(budget: Stored, pod: Stored) -> bool:
-    if budget.key[0] != pod.key[0]:
-        return False
-    selector = budget.decode()["spec"].get("selector")
-    return selector is not None and compile_selector(convert(selector, LabelSelector)).matches(
-        pod.labels
-    )
 
 
 def _is_unhealthy_and_free(pod: Object, budget: Object) -> bool:

@@ -39,7 +39,17 @@ async def answer_path(exchange: Exchange, address: str) -> web.Response:
                     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
                 )
                 return answer
-            found: Json | None = _api_versions(address) if root == "api" else _api_group_list()
+            found: Json | None
+            if root == "api":
+                addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+                found = {
+                    "kind": "APIVersions",
+                    "versions": ["v1"],
+                    "serverAddressByClientCIDRs": addresses,
+                }
+            else:
+                groups = [_group(group) for group in _groups()]
+                found = {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
         case ["api", version]:
             found = _api_resource_list("", version)
         case ["apis", group]:
@@ -108,14 +118,6 @@ def _version_info() -> Json:
     }
 
 
-def _api_versions(address: str) -> Json:
-    return {
-        "kind": "APIVersions",
-        "versions": ["v1"],
-        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
-    }
-
-
 @lru_cache(maxsize=1)
 def _groups() -> tuple[str, ...]:
     """Named groups, in order; the core group has no name and a root of its own."""
@@ -126,10 +128,6 @@ def _versions(group: str) -> list[str]:
     """Preferred version first: stable before beta before alpha."""
     found = {row.version for row in RESOURCES if row.group == group}
     return sorted(found, key=lambda version: ("alpha" in version, "beta" in version, version))
-
-
-def _api_group_list() -> Json:
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(g) for g in _groups()]}
 
 
 def _group(name: str) -> Json:

@@ -155,8 +155,19 @@ class ResourceHandlers:
         edit, may_create = _patch_edit(exchange, kind, info.subresource)
         if info.subresource == "scale":
             return self._scale(exchange, info, edit)
-        edit = await _checked_edit(exchange, resource, edit)
-        return self._change(exchange, info, edit, may_create=may_create)
+        if not _wants_field_validation(exchange):
+            return self._change(exchange, info, edit, may_create=may_create)
+        await asyncio.to_thread(model_name, resource)
+
+        def checked(item: Object) -> Object:
+            """The patched object, checked for unknown fields before it is stored."""
+            edited = edit(item)
+            if problems := _unknown_field_problems(exchange, resource, edited):
+                error = fields.invalid("patch", exchange.body.decode(errors="replace"), problems)
+                raise status.invalid("", "", [error])
+            return edited
+
+        return self._change(exchange, info, checked, may_create=may_create)
 
     def _change(
         self,
@@ -266,22 +277,6 @@ async def _check_fields(exchange: Exchange, resource: Resource, item: Object) ->
         raise status.bad_request(f"{what} cannot be handled as a {resource.kind}: {problems}")
 
 
-async def _checked_edit(exchange: Exchange, resource: Resource, edit: Edit) -> Edit:
-    """A patch's edit whose result is checked for unknown fields before it is stored."""
-    if not _wants_field_validation(exchange):
-        return edit
-    await asyncio.to_thread(model_name, resource)
-
-    def checked(item: Object) -> Object:
-        edited = edit(item)
-        if problems := _unknown_field_problems(exchange, resource, edited):
-            error = fields.invalid("patch", exchange.body.decode(errors="replace"), problems)
-            raise status.invalid("", "", [error])
-        return edited
-
-    return checked
-
-
 def _wants_field_validation(exchange: Exchange) -> bool:
     return exchange.query.get("fieldValidation") in ("Strict", "Warn")
 
@@ -300,7 +295,15 @@ def _patch_edit(exchange: Exchange, kind: str, subresource: str) -> tuple[Edit, 
     media, patch = negotiation.decode_patch(exchange.content_type, exchange.body)
     match media:
         case negotiation.JSON_PATCH:
-            return lambda item: _require_object(json_patch(item, patch)), False
+
+            def edit(item: Object) -> Object:
+                patched = json_patch(item, patch)
+                if not isinstance(patched, dict):
+                    why = "error decoding patch: the result is not an object"
+                    raise status.bad_request(why)
+                return patched
+
+            return edit, False
         case negotiation.MERGE_PATCH:
             return lambda item: merge_patch(item, patch), False
         case negotiation.APPLY_PATCH:
@@ -328,9 +331,3 @@ def _apply_edit(exchange: Exchange, wanted: Any, kind: str, subresource: str) ->
         subresource=subresource,
         force=force,
     )
-
-
-def _require_object(patched: Any) -> Object:
-    if not isinstance(patched, dict):
-        raise status.bad_request("error decoding patch: the result is not an object")
-    return patched

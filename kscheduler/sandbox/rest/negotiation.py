@@ -69,7 +69,11 @@ def decode_body(content_type: str, body: bytes) -> Any:
         case "application/yaml":
             return _decode_yaml(body)
         case protobuf.MEDIA_TYPE:
-            return _decode_protobuf(body)
+            try:
+                return protobuf.decode(body)
+            except (protobuf.ProtobufError, msgspec.DecodeError) as error:
+                refusal = status.unsupported_media_type(SERVED)
+                raise StatusError(refusal.code, refusal.reason, f"{refusal}: {error}") from error
     return _decode_json(body)
 
 
@@ -115,14 +119,6 @@ def _decode_json(body: bytes) -> Any:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
-
-
-def _decode_protobuf(body: bytes) -> Any:
-    try:
-        return protobuf.decode(body)
-    except (protobuf.ProtobufError, msgspec.DecodeError) as error:
-        refusal = status.unsupported_media_type(SERVED)
-        raise StatusError(refusal.code, refusal.reason, f"{refusal}: {error}") from error
 
 
 def _decode_yaml(body: bytes) -> Any:

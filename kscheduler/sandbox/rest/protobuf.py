@@ -51,18 +51,14 @@ def _message(body: bytes, name: str) -> dict[str, Any]:
         if field.is_list:
             item.setdefault(field.name, []).append(_value(raw, field.type))
         elif field.is_map:
-            key, value = _entry(_bytes(raw), field)
-            item.setdefault(field.name, {})[key] = value
+            entry = dict(_fields(_bytes(raw)))  # 1 is the key, 2 the value
+            value = _value(entry.get(2, b""), field.type)
+            item.setdefault(field.name, {})[_text(entry.get(1, b""))] = value
         else:
             value = _value(raw, field.type)
             if value or field.is_pointer:
                 item[field.name] = value
     return item
-
-
-def _entry(body: bytes, field: Field) -> tuple[str, Any]:
-    parts = dict(_fields(body))
-    return _text(parts.get(1, b"")), _value(parts.get(2, b""), field.type)
 
 
 def _value(raw: bytes | int, kind: str) -> Any:
@@ -76,27 +72,19 @@ def _value(raw: bytes | int, kind: str) -> Any:
         case "bytes":
             return base64.b64encode(_bytes(raw)).decode()
         case "time" | "microtime":
-            return _time(_bytes(raw), micro=kind == "microtime")
+            parts = dict(_fields(_bytes(raw)))  # 1 is seconds, 2 nanoseconds
+            if not parts:
+                return None
+            nanoseconds = _signed(parts.get(1, 0)) * _NANO + _signed(parts.get(2, 0))
+            return (format_micro_time_ns if kind == "microtime" else format_time_ns)(nanoseconds)
         case "quantity":
             return _text(dict(_fields(_bytes(raw))).get(1, b""))
         case "json":
             return msgspec.json.decode(_bytes(dict(_fields(_bytes(raw))).get(1, b"")) or b"{}")
         case "int-or-string":
-            return _int_or_string(_bytes(raw))
+            parts = dict(_fields(_bytes(raw)))  # 1 says whether it is 3, a text, or 2, a number
+            return _text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0))
     return _message(_bytes(raw), kind)
-
-
-def _time(body: bytes, *, micro: bool) -> str | None:
-    parts = dict(_fields(body))
-    if not parts:
-        return None
-    nanoseconds = _signed(parts.get(1, 0)) * _NANO + _signed(parts.get(2, 0))
-    return format_micro_time_ns(nanoseconds) if micro else format_time_ns(nanoseconds)
-
-
-def _int_or_string(body: bytes) -> int | str:
-    parts = dict(_fields(body))
-    return _text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0))
 
 
 def _fields(body: bytes) -> Iterator[tuple[int, bytes | int]]:
@@ -310,16 +298,19 @@ KINDS: dict[tuple[str, str], str] = {
 
 
 def _parse(line: str) -> dict[int, Field]:
-    return {int(number): _field(name, kind) for number, name, kind in _ENTRY.findall(line)}
-
-
-def _field(name: str, kind: str) -> Field:
-    kind = kind.rstrip(",")
-    is_pointer = kind.endswith("?")
-    kind = kind.rstrip("?")
-    is_list, is_map = kind.startswith("["), kind.startswith("{")
-    inner = kind.strip("[]{}")
-    return Field(name, _SCALAR_SHORTHANDS.get(inner, inner), is_list, is_map, is_pointer)
+    """Fields by number from a line of the table: `[type]` a list, `{type}` a map, `?` a pointer."""
+    found = {}
+    for number, name, kind in _ENTRY.findall(line):
+        kind = kind.rstrip(",")
+        inner = kind.strip("[]{}?")
+        found[int(number)] = Field(
+            name,
+            _SCALAR_SHORTHANDS.get(inner, inner),
+            is_list=kind.startswith("["),
+            is_map=kind.startswith("{"),
+            is_pointer=kind.endswith("?"),
+        )
+    return found
 
 
 MESSAGES: dict[str, dict[int, Field]] = {name: _parse(line) for name, line in _TABLE.items()}

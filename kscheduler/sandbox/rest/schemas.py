@@ -52,7 +52,8 @@ def definition(name: str) -> Json:
         json_name = model.attribute_map[attribute]
         field = fields[json_name]
         properties[json_name] = {
-            **_property(type_name, field.description),
+            **({"description": field.description} if field.description else {}),
+            **_type(type_name),
             **_extensions(shape.get(json_name)),
         }
         if field.is_required():
@@ -100,11 +101,6 @@ def _unknown(value: Any, schema: Json, path: str) -> Iterator[str]:
     elif isinstance(value, list) and "items" in schema:
         for position, inner in enumerate(value):
             yield from _unknown(inner, schema["items"], f"{path}[{position}]")
-
-
-def _property(type_name: str, description: str | None) -> Json:
-    schema = _type(type_name)
-    return {"description": description, **schema} if description else schema
 
 
 def _type(name: str) -> Json:
