@@ -9,7 +9,7 @@ as upstream's scheduler never takes them for migrated.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -56,7 +56,7 @@ class Migration(NamedTuple):
     field: str
     # The driver's name for a volume, given its source and the labels of its PersistentVolume.
     handle: Callable[[Any, Mapping[str, str]], str]
-    # What nodes of the driver are labelled with instead of a zone; "" leaves affinity as it is.
+    # Label key of the driver's nodes in place of the zone's; "" leaves affinity as it is.
     topology_key: str = ""
 
 
@@ -74,12 +74,10 @@ def _ebs_handle(source: Any, _labels: Mapping[str, str]) -> str:
 
 
 def _gce_handle(source: Any, labels: Mapping[str, str]) -> str:
+    """A disk of one zone is named by it; one of several by the region that they all are in."""
     zones = (labels.get(BETA_ZONE) or labels.get(ZONE) or _UNSPECIFIED).split(ZONE_DELIMITER)
-    where = f"zones/{zones[0]}" if len(zones) == 1 else f"regions/{_gce_region(zones)}"
-    return f"projects/{_UNSPECIFIED}/{where}/disks/{source.pd_name}"
-
-
-def _gce_region(zones: Iterable[str]) -> str:
+    if len(zones) == 1:
+        return f"projects/{_UNSPECIFIED}/zones/{zones[0]}/disks/{source.pd_name}"
     regions = set()
     for zone in zones:
         parts = zone.split("-")
@@ -95,7 +93,7 @@ def _gce_region(zones: Iterable[str]) -> str:
             "failed to get region from zones: "
             f"multiple or no regions gotten from zones, got: map[{listed}]"
         )
-    return regions.pop()
+    return f"projects/{_UNSPECIFIED}/regions/{regions.pop()}/disks/{source.pd_name}"
 
 
 def _azure_handle(source: Any, _labels: Mapping[str, str]) -> str:
@@ -167,12 +165,21 @@ def _translated_affinity(volume: PersistentVolume, key: str) -> VolumeNodeAffini
     renamed = {zone: key} if _values(terms, zone) else {}
     if region == BETA_REGION and _values(terms, region):
         renamed[region] = REGION
-    terms = tuple(_renamed(term, renamed) for term in terms)
+    terms = tuple(
+        NodeSelectorTerm(
+            tuple(replace(x, key=renamed.get(x.key, x.key)) for x in term.match_expressions),
+            term.match_fields,
+        )
+        for term in terms
+    )
     if zone not in renamed and zone in labels:
         zones = {part.strip() for part in labels[zone].split(ZONE_DELIMITER)} - {""}
         if zones:
             there = NodeSelectorRequirement(key, "In", tuple(sorted(zones)))
-            terms = tuple(_and(term, there) for term in terms or (NodeSelectorTerm(),))
+            terms = tuple(
+                replace(term, match_expressions=(*term.match_expressions, there))
+                for term in terms or (NodeSelectorTerm(),)
+            )
     if not terms:
         return affinity
     return VolumeNodeAffinity(NodeSelector(terms))
@@ -199,14 +206,3 @@ def _values(terms: tuple[NodeSelectorTerm, ...], key: str) -> set[str]:
         if requirement.key == key
         for value in requirement.values
     }
-
-
-def _renamed(term: NodeSelectorTerm, renamed: Mapping[str, str]) -> NodeSelectorTerm:
-    expressions = tuple(
-        replace(one, key=renamed.get(one.key, one.key)) for one in term.match_expressions
-    )
-    return replace(term, match_expressions=expressions)
-
-
-def _and(term: NodeSelectorTerm, requirement: NodeSelectorRequirement) -> NodeSelectorTerm:
-    return replace(term, match_expressions=(*term.match_expressions, requirement))

@@ -22,6 +22,7 @@ Json = bytes | bytearray | memoryview | msgspec.Raw | str
 # All that msgspec raises for bytes that it cannot make anything of.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+_WITH_PARTS = (inspect.StructType, inspect.DictType, inspect.ListType, inspect.VarTupleType)
 _NULL = msgspec.Raw(b"null")
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -62,17 +63,15 @@ def decoder_for(kind: type[T]) -> Callable[[Json], T]:
             return fast(data)
         except UNREADABLE:
             pass
-        try:
-            return _decode_tidied(data)
-        except (*UNREADABLE, UnbalancedError) as error:
-            raise DecodeError(f"cannot decode {_name(kind)}: {error}") from error
-
-    def _decode_tidied(data: Json) -> T:
         structure = inspect.type_info(kind)
         try:
-            return fast(_tidy(data, structure))
-        except RecursionError:
-            return fast(_tidy(outline(data).text, structure))
+            try:
+                return fast(_tidy(data, structure))
+            except RecursionError:
+                # Too deep even to tidy: without what is nested deeper than any field of the API.
+                return fast(_tidy(outline(data).text, structure))
+        except (*UNREADABLE, UnbalancedError) as error:
+            raise DecodeError(f"cannot decode {_name(kind)}: {error}") from error
 
     return decode
 
@@ -91,9 +90,8 @@ def _tidy(data: Json, kind: inspect.Type) -> Json:
                 numbered = enumerate(_elements(data))
                 return _encode(list(_present((i, v, inner) for i, v in numbered).values()))
             case inspect.UnionType(types=types):
-                return _tidy(
-                    data, next((one for one in types if _has_parts(one)), inspect.AnyType())
-                )
+                with_parts = [one for one in types if isinstance(one, _WITH_PARTS)]
+                return _tidy(data, with_parts[0]) if with_parts else data
     except msgspec.ValidationError:
         pass
     return data
@@ -103,12 +101,6 @@ def _present(
     parts: Iterable[tuple[Any, msgspec.Raw, inspect.Type]],
 ) -> dict[Any, msgspec.Raw]:
     return {key: msgspec.Raw(_tidy(value, kind)) for key, value, kind in parts if value != _NULL}
-
-
-def _has_parts(kind: inspect.Type) -> bool:
-    return isinstance(
-        kind, inspect.StructType | inspect.DictType | inspect.ListType | inspect.VarTupleType
-    )
 
 
 def _name(kind: Any) -> str:

@@ -1,12 +1,13 @@
 """Field selectors of a URL: `status.phase!=Succeeded,spec.nodeName=n1`."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kscheduler.api.labels import SelectorError
 
 # In this order, so that `==` is not read as `=` with a value that starts with one.
-_OPERATORS = ("!=", "==", "=")
+_OPERATOR = re.compile("!=|==|=")
 _SPECIAL = "\\,="
 
 
@@ -39,9 +40,16 @@ class FieldSelector:
 
 def parse_field_selector(text: str) -> FieldSelector:
     """Terms that name neither field nor value (`=`) ask for nothing and are dropped."""
-    terms = sorted(term for term in _split_terms(text) if term)
-    requirements = [_requirement(term, text) for term in terms]
-    return FieldSelector(tuple(item for item in requirements if item.field or item.value))
+    requirements: list[FieldRequirement] = []
+    for term in sorted(filter(None, _split_terms(text))):
+        # The first operator of the term, wherever it stands: a field may be empty.
+        found = _OPERATOR.search(term)
+        if found is None:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
+        field, value = term[: found.start()], _unescaped(term[found.end() :])
+        if field or value:
+            requirements.append(FieldRequirement(field, value, found[0] == "!="))
+    return FieldSelector(tuple(requirements))
 
 
 def escape_value(value: str) -> str:
@@ -62,15 +70,6 @@ def _split_terms(text: str) -> Iterator[str]:
             yield text[start:position]
             start = position + 1
     yield text[start:]
-
-
-def _requirement(term: str, text: str) -> FieldRequirement:
-    for position in range(len(term)):
-        for operator in _OPERATORS:
-            if term.startswith(operator, position):
-                value = _unescaped(term[position + len(operator) :])
-                return FieldRequirement(term[:position], value, operator == "!=")
-    raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
 
 
 def _unescaped(value: str) -> str:

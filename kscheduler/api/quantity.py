@@ -112,12 +112,21 @@ def parse(quantity: Quantity) -> Amount:
         raise QuantityError(_NUMBER_WRONG)
     form, power = _interpret(suffix)
     digits = integer.lstrip("0") or "0"
-    short = _is_short(digits, fraction, form, power)
+    # Upstream reads short texts without big numbers, which it does a little differently.
+    if form is Format.BINARY_SI:
+        short = not fraction and len(digits) + power * 3 // 10 < _BINARY_DIGITS
+    else:
+        short = len(digits) + len(fraction) <= _DECIMAL_DIGITS and power - len(fraction) >= -9
     if not (short or integer or fraction):
         raise QuantityError(_NUMBER_WRONG)
-    nanos = _scaled(int(digits + fraction), len(fraction), form, power)
+    # Nano-units of mantissa · 10^-decimals · (2 or 10)^power, rounded up.
+    mantissa, decimals = int(digits + fraction), len(fraction)
     if form is Format.BINARY_SI:
-        nanos = min(nanos, MAX_INT64 * NANO)
+        nanos = min(_divided((mantissa << power) * NANO, 10**decimals), MAX_INT64 * NANO)
+    elif (shift := power - decimals + 9) >= 0:
+        nanos = mantissa * 10**shift
+    else:
+        nanos = _divided(mantissa, 10**-shift)
     spelling = text if short and _looks_canonical(digits, fraction, form, power) else ""
     if form is Format.BINARY_SI and 0 < nanos < NANO:
         form = Format.DECIMAL_SI
@@ -162,14 +171,6 @@ def _interpret(suffix: str) -> tuple[Format, int]:
     return Format.DECIMAL_EXPONENT, max(-_MAX_EXPONENT, min(exponent, _MAX_EXPONENT))
 
 
-def _scaled(mantissa: int, decimals: int, form: Format, power: int) -> int:
-    """Nano-units of mantissa · 10^-decimals · (2 or 10)^power, rounded up."""
-    if form is Format.BINARY_SI:
-        return _divided((mantissa << power) * NANO, 10**decimals)
-    shift = power - decimals + 9
-    return mantissa * 10**shift if shift >= 0 else _divided(mantissa, 10**-shift)
-
-
 def _divided(number: int, divisor: int) -> int:
     quotient = -(-abs(number) // divisor)
     return quotient if number >= 0 else -quotient
@@ -177,13 +178,6 @@ def _divided(number: int, divisor: int) -> int:
 
 def _saturated(number: int) -> int:
     return max(MIN_INT64, min(number, MAX_INT64))
-
-
-def _is_short(digits: str, fraction: str, form: Format, power: int) -> bool:
-    """Whether upstream reads it without big numbers, which it does a little differently."""
-    if form is Format.BINARY_SI:
-        return not fraction and len(digits) + power * 3 // 10 < _BINARY_DIGITS
-    return len(digits) + len(fraction) <= _DECIMAL_DIGITS and power - len(fraction) >= -9
 
 
 def _looks_canonical(digits: str, fraction: str, form: Format, power: int) -> bool:
@@ -196,24 +190,18 @@ def _looks_canonical(digits: str, fraction: str, form: Format, power: int) -> bo
 
 
 def _canonical(nanos: int, form: Format) -> str:
+    """The largest suffix that leaves a whole number: 1024 by 1024, or 1000 by 1000."""
     if nanos == 0:
         return "0"
     if form is Format.BINARY_SI and abs(nanos) >= 1024 * NANO and nanos % NANO == 0:
-        return _binary_text(nanos // NANO)
-    return _decimal_text(nanos, form)
-
-
-def _binary_text(number: int) -> str:
-    steps = 0
-    while number % 1024 == 0 and steps < len(_BINARY_SUFFIX) - 1:
-        number //= 1024
-        steps += 1
-    return f"{number}{_BINARY_SUFFIX[steps]}"
-
-
-def _decimal_text(nanos: int, form: Format) -> str:
+        number, steps = nanos // NANO, 0
+        while number % 1024 == 0 and steps < len(_BINARY_SUFFIX) - 1:
+            number //= 1024
+            steps += 1
+        return f"{number}{_BINARY_SUFFIX[steps]}"
+    # Anything else is decimal: also binary amounts that are small or not whole.
     number, exponent = nanos, -9
-    largest = 18 if form is Format.DECIMAL_SI or form is Format.BINARY_SI else 3 * _MAX_EXPONENT
+    largest = 3 * _MAX_EXPONENT if form is Format.DECIMAL_EXPONENT else 18
     while number % 1000 == 0 and exponent < largest:
         number //= 1000
         exponent += 3

@@ -55,7 +55,14 @@ def pod_requests(
     """Exact requests; `defaults` stand in for what a container does not mention at all."""
     total = _container_requests(pod, counting, defaults)
     if counting.pod_level and has_pod_level_requests(pod):
-        total.update(_pod_level_requests(pod, counting))
+        # The pod's own figures replace the sums over its containers.
+        own = _amounts(pod.spec.resources.requests if pod.spec.resources else EMPTY)
+        if counting.status and counting.pod_level_status and pod.status.resources is not None:
+            allocated, actuated = _pod_level_reports(pod)
+            own = {} if is_resize_infeasible(pod) else own
+            _raise_to(own, actuated)
+            _raise_to(own, allocated)
+        total.update(_pod_level(own))
     _add(total, _amounts(pod.spec.overhead))
     return total
 
@@ -111,14 +118,24 @@ def _resize_reason(pod: Pod) -> str:
 
 
 def _container_requests(pod: Pod, counting: Counting, defaults: Mapping[str, int]) -> Amounts:
-    """The maximum of asked, allocated and in force; taken on totals, not per container."""
+    """Per resource the maximum of requested, allocated and actuated totals.
+
+    Upstream takes it on the pod's totals, not per container.
+    """
     spec = _aggregate(pod, lambda container: container.resources.requests, defaults)
     claims = _claim_amounts(pod) if counting.claims else {}
     _add(spec, claims)
     if not counting.status:
         return spec
     infeasible = is_resize_infeasible(pod)
-    if counting.pod_level_status and _reports_pod_level(pod):
+    status = pod.status
+    if (
+        counting.pod_level_status
+        and status.allocated_resources is not None
+        and status.resources is not None
+        # EMPTY itself stands for a map that was not sent; one that was sent empty counts.
+        and status.resources.requests is not EMPTY
+    ):
         allocated, actuated = _pod_level_reports(pod)
     elif not infeasible and not _statuses(pod):
         return spec
@@ -186,33 +203,12 @@ class _Reported:
         return self.allocated(container)
 
 
-def _reports_pod_level(pod: Pod) -> bool:
-    """Both maps must be there; EMPTY itself stands for a map that was not sent."""
-    status = pod.status
-    return (
-        status.allocated_resources is not None
-        and status.resources is not None
-        and status.resources.requests is not EMPTY
-    )
-
-
 def _pod_level_reports(pod: Pod) -> tuple[Amounts, Amounts]:
     resources = pod.status.resources
     return (
         _amounts(pod.status.allocated_resources or EMPTY),
         _amounts(resources.requests if resources else EMPTY),
     )
-
-
-def _pod_level_requests(pod: Pod, counting: Counting) -> Amounts:
-    """The pod's own figures, which replace the sums over its containers."""
-    asked = _amounts(pod.spec.resources.requests if pod.spec.resources else EMPTY)
-    if counting.status and counting.pod_level_status and pod.status.resources is not None:
-        allocated, actuated = _pod_level_reports(pod)
-        asked = {} if is_resize_infeasible(pod) else asked
-        _raise_to(asked, actuated)
-        _raise_to(asked, allocated)
-    return _pod_level(asked)
 
 
 def _pod_level(amounts: Amounts) -> Amounts:

@@ -24,12 +24,11 @@ from kscheduler.api.core import (
     ContainerStatus,
     Node,
     Pod,
-    PodCondition,
     PodSpec,
     PodStatus,
     Volume,
 )
-from kscheduler.api.meta import ApiObject, ObjectMeta
+from kscheduler.api.meta import ApiObject
 from kscheduler.caches import EXPANSION, Cache, SharedTexts, SharedValues, are_referred_to
 
 H = TypeVar("H", bound=Hashable)
@@ -46,9 +45,18 @@ def sharing_of(kind: type[ApiObject]) -> Callable[[Any], Any] | None:
 
 def share_pod(pod: Pod) -> Pod:
     """A pod equal to this one but for volumes without a known source, built of shared parts."""
+    metadata = pod.metadata
     return replace(
         pod,
-        metadata=_shared_metadata(pod.metadata),
+        metadata=replace(
+            metadata,
+            namespace=_shared_text(metadata.namespace),
+            generate_name=_shared_text(metadata.generate_name),
+            creation_timestamp=_shared_text(metadata.creation_timestamp),
+            labels=_shared_map(metadata.labels),
+            annotations=_shared_map(metadata.annotations),
+            owner_references=_shared_item(metadata.owner_references),
+        ),
         spec=_shared_spec(pod.spec),
         status=_shared_status(pod.status),
     )
@@ -67,23 +75,12 @@ def share_node(node: Node) -> Node:
     )
 
 
-def _shared_metadata(metadata: ObjectMeta) -> ObjectMeta:
-    return replace(
-        metadata,
-        namespace=_shared_text(metadata.namespace),
-        generate_name=_shared_text(metadata.generate_name),
-        creation_timestamp=_shared_text(metadata.creation_timestamp),
-        labels=_shared_map(metadata.labels),
-        annotations=_shared_map(metadata.annotations),
-        owner_references=_shared_item(metadata.owner_references),
-    )
-
-
 def _shared_spec(spec: PodSpec) -> PodSpec:
     """All parts in common with other pods; those that are placed have a struct of their own."""
     node_name, volumes = spec.node_name, spec.volumes
     if volumes:
-        volumes = tuple([volume for volume in volumes if not _has_no_source(volume)])
+        # Each pod has a volume without a known source for its token, under a name of its own.
+        volumes = tuple([v for v in volumes if replace(v, name="") != _NO_SOURCE])
     encoded = _encode(replace(spec, node_name="", volumes=volumes))
     shared = _specs.get(encoded)
     if shared is None:
@@ -92,29 +89,25 @@ def _shared_spec(spec: PodSpec) -> PodSpec:
     return replace(shared, node_name=_shared_text(node_name)) if node_name else shared
 
 
-def _has_no_source(volume: Volume) -> bool:
-    """Each pod has such a volume for its token, under a name of its own."""
-    return replace(volume, name="") == _NO_SOURCE
-
-
 def _shared_status(status: PodStatus) -> PodStatus:
     if not status.conditions and not status.container_statuses:
         return status
     return replace(
         status,
         phase=_shared_text(status.phase),
-        conditions=tuple(map(_shared_condition, status.conditions)),
+        conditions=tuple(
+            [
+                replace(
+                    condition,
+                    type=_shared_text(condition.type),
+                    status=_shared_text(condition.status),
+                    last_transition_time=_shared_text(condition.last_transition_time),
+                )
+                for condition in status.conditions
+            ]
+        ),
         container_statuses=_shared_statuses(status.container_statuses),
         init_container_statuses=_shared_statuses(status.init_container_statuses),
-    )
-
-
-def _shared_condition(condition: PodCondition) -> PodCondition:
-    return replace(
-        condition,
-        type=_shared_text(condition.type),
-        status=_shared_text(condition.status),
-        last_transition_time=_shared_text(condition.last_transition_time),
     )
 
 
@@ -136,14 +129,10 @@ def _shared_map(mapping: Mapping[str, str]) -> Mapping[str, str]:
     shared = _maps.get(items)
     if shared is None:
         shared = mapping
-        _maps.put(items, mapping, _bytes_of_map(mapping))
+        # Bytes of the map and of its items as tuples, which hold the same texts.
+        texts = sum(map(getsizeof, chain(mapping, mapping.values())))
+        _maps.put(items, mapping, texts + getsizeof(mapping) + 64 * len(mapping))
     return shared
-
-
-def _bytes_of_map(mapping: Mapping[str, str]) -> int:
-    """The map and its items as tuples, which hold the same texts."""
-    texts = sum(map(getsizeof, chain(mapping, mapping.values())))
-    return texts + getsizeof(mapping) + 64 * len(mapping)
 
 
 def _shared_item(item: H) -> H:
@@ -171,11 +160,6 @@ def _specs_in_use(specs: Iterable[PodSpec]) -> Iterable[bool]:
     return [used or part for used, part in zip(are_referred_to(specs, 1), parts, strict=True)]
 
 
-def _items_in_use(items: Iterable[Hashable]) -> Iterable[bool]:
-    """An item is its own key, in the cache's dictionaries of values and of costs."""
-    return are_referred_to(items, 2)
-
-
 # A tuple in a struct, and the reference by which it is counted.
 _PART_UNREFERRED = max(
     [getrefcount(spec.containers) for spec in [PodSpec(containers=(Container(),))]]
@@ -193,7 +177,12 @@ _statuses: SharedValues[bytes, tuple[ContainerStatus, ...]] = SharedValues(
 _maps: SharedValues[tuple[tuple[str, str], ...], Mapping[str, str]] = SharedValues(
     "shared_labels", 8 * MEBIBYTE
 )
-_items: SharedValues[Any, Any] = SharedValues("shared_items", 4 * MEBIBYTE, _items_in_use)
+_items: SharedValues[Any, Any] = SharedValues(
+    "shared_items",
+    4 * MEBIBYTE,
+    # An item is its own key, in the cache's dictionaries of values and of costs.
+    lambda items: are_referred_to(items, 2),
+)
 CACHES: Sequence[Cache] = (_specs, _statuses, _maps, _items, _texts)
 
 _SHARING: Mapping[type[ApiObject], Callable[[Any], Any]] = {Pod: share_pod, Node: share_node}

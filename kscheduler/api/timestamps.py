@@ -60,18 +60,14 @@ def format_micro_time(seconds: float) -> str:
 
 
 def format_time_ns(nanoseconds: int) -> str:
-    return f"{_to_the_second(nanoseconds)}Z"
+    return f"{_to_the_second(nanoseconds // _NANO)}Z"
 
 
 def format_micro_time_ns(nanoseconds: int) -> str:
-    return f"{_to_the_second(nanoseconds)}.{nanoseconds % _NANO // 1000:06d}Z"
-
-
-def _to_the_second(nanoseconds: int) -> str:
-    return _second(nanoseconds // _NANO)
+    return f"{_to_the_second(nanoseconds // _NANO)}.{nanoseconds % _NANO // 1000:06d}Z"
 
 
 # Most times that are written are of the last second or two.
 @lru_cache(maxsize=16)
-def _second(seconds: int) -> str:
+def _to_the_second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

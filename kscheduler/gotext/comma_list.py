@@ -11,28 +11,29 @@ def read_list(text: str) -> tuple[str, ...]:
     fields: list[str] = []
     rest, column, more = text, 1, True
     while more:
-        read = _quoted_field if rest.startswith('"') else _plain_field
-        field, consumed, more = read(rest, column)
+        if rest.startswith('"'):
+            field, consumed, more = _quoted_field(rest, column)
+        else:
+            field, comma, _ = rest.split("\n", 1)[0].removesuffix("\r").partition(",")
+            if '"' in field:
+                at = column + _bytes(field[: field.index('"')])
+                raise ValueError(f'parse error on line 1, column {at}: bare " in non-quoted-field')
+            consumed, more = len(field) + len(comma), bool(comma)
         fields.append(field)
         rest, column = rest[consumed:], column + _bytes(rest[:consumed])
     return tuple(fields)
 
 
 def write_list(values: tuple[str, ...]) -> str:
-    return ",".join(_written(value) for value in values)
-
-
-def _plain_field(rest: str, column: int) -> tuple[str, int, bool]:
-    """The field, how much of the text it took, and whether another one follows."""
-    line = rest.split("\n", 1)[0].removesuffix("\r")
-    field, comma, _ = line.partition(",")
-    if '"' in field:
-        at = column + _bytes(field[: field.index('"')])
-        raise ValueError(f'parse error on line 1, column {at}: bare " in non-quoted-field')
-    return field, len(field) + len(comma), bool(comma)
+    fields = []
+    for value in values:
+        quoted = value == "\\." or value[:1].isspace() or any(c in value for c in ',"\r\n')
+        fields.append('"' + value.replace('"', '""') + '"' if quoted else value)
+    return ",".join(fields)
 
 
 def _quoted_field(rest: str, column: int) -> tuple[str, int, bool]:
+    """The field, how many characters it took, and whether another one follows."""
     field, at = "", 1
     while True:
         end = rest.find('"', at)
@@ -59,8 +60,3 @@ def _stray_quote(column: int) -> ValueError:
     return ValueError(
         f'parse error on line 1, column {column}: extraneous or missing " in quoted-field'
     )
-
-
-def _written(value: str) -> str:
-    needs_quotes = value == "\\." or value[:1].isspace() or any(c in value for c in ',"\r\n')
-    return '"' + value.replace('"', '""') + '"' if needs_quotes else value

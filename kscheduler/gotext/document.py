@@ -88,16 +88,11 @@ def kind_of(node: Node) -> Kind:
         mismatches.append(f"json: {found}")
     if mismatches:
         raise _unreadable_kind(mismatches[0])
-    return Kind(*_group_version(texts["apiversion"]), texts["kind"])
-
-
-def _group_version(text: str) -> tuple[str, str]:
-    if text in ("", "/"):
-        return "", ""
-    if text.count("/") > 1:
-        raise ConfigError(f"unexpected GroupVersion string: {text}")
-    group, _, version = text.rpartition("/")
-    return group, version
+    api_version = texts["apiversion"]
+    if api_version.count("/") > 1:
+        raise ConfigError(f"unexpected GroupVersion string: {api_version}")
+    group, _, version = api_version.rpartition("/")
+    return Kind(group, version, texts["kind"])
 
 
 def with_default(kind: Kind, default: Kind | None) -> Kind:

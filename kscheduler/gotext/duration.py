@@ -101,7 +101,11 @@ def format_duration(nanoseconds: int) -> str:
     if size == 0:
         return "0s"
     if size < SECOND:
-        return sign + _below_a_second(size)
+        if size < MICROSECOND:
+            return f"{sign}{size}ns"
+        if size < MILLISECOND:
+            return f"{sign}{_decimal(size, MICROSECOND)}\u00b5s"
+        return f"{sign}{_decimal(size, MILLISECOND)}ms"
     minutes, rest = divmod(size, MINUTE)
     text = _decimal(rest, SECOND) + "s"
     if minutes:
@@ -126,20 +130,17 @@ def _leading_part(rest: str, text: str) -> tuple[int, str]:
         after = tail
     if not integer and not fraction:
         raise _invalid(text)
-    unit, after = _leading_unit(after, text)
-    if count * unit > _LIMIT:
-        raise _invalid(text)
-    return count * unit + _fraction(fraction, unit), after
-
-
-def _leading_unit(rest: str, text: str) -> tuple[int, str]:
-    length = next((i for i, char in enumerate(rest) if char == "." or char in _DIGITS), len(rest))
+    # The unit reaches up to the next number.
+    length = next((i for i, c in enumerate(after) if c == "." or c in _DIGITS), len(after))
     if length == 0:
         raise DurationError(f"time: missing unit in duration {_quoted(text)}")
-    name = rest[:length]
+    name = after[:length]
     if name not in _UNITS:
         raise DurationError(f"time: unknown unit {_quoted(name)} in duration {_quoted(text)}")
-    return _UNITS[name], rest[length:]
+    unit = _UNITS[name]
+    if count * unit > _LIMIT:
+        raise _invalid(text)
+    return count * unit + _fraction(fraction, unit), after[length:]
 
 
 def _fraction(digits: str, unit: int) -> int:
@@ -151,14 +152,6 @@ def _fraction(digits: str, unit: int) -> int:
             break
         number, scale = grown, scale * 10
     return int(number * (unit / scale))
-
-
-def _below_a_second(size: int) -> str:
-    if size < MICROSECOND:
-        return f"{size}ns"
-    if size < MILLISECOND:
-        return _decimal(size, MICROSECOND) + "\u00b5s"
-    return _decimal(size, MILLISECOND) + "ms"
 
 
 def _decimal(size: int, unit: int) -> str:

@@ -196,8 +196,7 @@ class _Scanner:
                 text = self.string()
                 return Node("string", self._raw(start), text=text)
             case byte if byte in DIGITS or byte == 0x2D:
-                self._number()
-                return Node("number", self._raw(start))
+                return self._number(start)
             case 0x6E:
                 self._literal(b"null")
                 return Node("null", "null")
@@ -262,7 +261,7 @@ class _Scanner:
                 raise self.failure(f"in literal {word.decode()} (expecting {_quote_byte(word[i])})")
             self.at += 1
 
-    def _number(self) -> None:
+    def _number(self, start: int) -> Node:
         if self.peek() == 0x2D:
             self.at += 1
         if self.peek() == 0x30:
@@ -277,6 +276,7 @@ class _Scanner:
             if self.peek() in (0x2B, 0x2D):
                 self.at += 1
             self._digits("in exponent of numeric literal")
+        return Node("number", self._raw(start))
 
     def _digits(self, where: str) -> None:
         start = self.at
@@ -293,27 +293,25 @@ class _Scanner:
             if byte < 0x20:  # the end of the input, too
                 raise self.failure("in string literal")
             self.at += 1
-            if byte == 0x5C:
-                parts.append(self.source[start : self.at - 1].decode("utf-8", "replace"))
-                parts.append(self._escape())
-                start = self.at
+            if byte != 0x5C:
+                continue
+            parts.append(self.source[start : self.at - 1].decode("utf-8", "replace"))
+            escape = self.peek()
+            if escape not in SIMPLE and escape != 0x75:
+                raise self.failure("in string escape code")
+            self.at += 1
+            if escape in SIMPLE:
+                parts.append(SIMPLE[escape])
+            else:
+                for _ in range(4):
+                    if self.peek() not in HEX:
+                        raise self.failure("in \\u hexadecimal character escape")
+                    self.at += 1
+                parts.append(chr(int(self.source[self.at - 4 : self.at], 16)))
+            start = self.at
         parts.append(self._raw(start))
         self.at += 1
         return SURROGATES.sub(_joined, "".join(parts))
-
-    def _escape(self) -> str:
-        byte = self.peek()
-        if byte in SIMPLE:
-            self.at += 1
-            return SIMPLE[byte]
-        if byte != 0x75:
-            raise self.failure("in string escape code")
-        self.at += 1
-        for _ in range(4):
-            if self.peek() not in HEX:
-                raise self.failure("in \\u hexadecimal character escape")
-            self.at += 1
-        return chr(int(self.source[self.at - 4 : self.at], 16))
 
 
 def _joined(match: re.Match[str]) -> str:

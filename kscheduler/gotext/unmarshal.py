@@ -227,7 +227,13 @@ class _Unmarshaller:
         if wanted is Pointer:
             return None if found == "null" else self.value(given, kind.inner, place)
         if wanted is Text:
-            return self._text(given, found, kind, place)
+            # Null as well: such a type reads it as an empty string, and refuses that.
+            if found not in ("string", "null"):
+                raise UnmarshalError(_cannot_unmarshal(found, "string", place))
+            try:
+                return kind.parse(given.text if of is Node else given or "")
+            except ValueError as error:
+                raise UnmarshalError(str(error)) from error
         if found == "null":
             return None
         if wanted is Scalar:
@@ -328,16 +334,6 @@ class _Unmarshaller:
         self._mismatch(f"number {spelled}", kind, place)
         return None
 
-    def _text(self, given: Any, found: str, kind: Text, place: _Place | None) -> Any:
-        """Null as well: such a type reads it as an empty string, and refuses that."""
-        if found not in ("string", "null"):
-            raise UnmarshalError(_cannot_unmarshal(found, "string", place))
-        text = given.text if type(given) is Node else given or ""
-        try:
-            return kind.parse(text)
-        except ValueError as error:
-            raise UnmarshalError(str(error)) from error
-
     def _bytes(self, given: Any, found: str, place: _Place | None) -> bytes | None:
         if found == "array":
             return bytes(number or 0 for number in self._list(given, BYTE, place))
@@ -418,28 +414,25 @@ def decode_base64(data: bytes) -> bytes:
     """Standard base64 with line breaks anywhere; Go says at which byte it stops being that."""
     symbols = [(at, char) for at, char in enumerate(data) if char not in b"\r\n"]
     for count, (at, char) in enumerate(symbols):
-        if char not in BASE64:
-            _check_padding(data, at, char, count % 4, symbols[count + 1 :])
-            break
+        if char in BASE64:
+            continue
+        # Only padding may follow: `==` after two symbols of a group of four, `=` after three.
+        position, rest = count % 4, symbols[count + 1 :]
+        if char != ord("=") or position < 2:
+            _illegal(at)
+        if position == 2:
+            if not rest:
+                _illegal(len(data))
+            if rest[0][1] != ord("="):
+                _illegal(rest[0][0] - 1)
+            rest = rest[1:]
+        if rest:
+            _illegal(rest[0][0])
+        break
     else:
         if len(symbols) % 4:
             _illegal(len(data) - len(symbols) % 4)
     return base64.b64decode(data)
-
-
-def _check_padding(
-    data: bytes, at: int, char: int, position: int, rest: list[tuple[int, int]]
-) -> None:
-    if char != ord("=") or position < 2:
-        _illegal(at)
-    if position == 2:
-        if not rest:
-            _illegal(len(data))
-        if rest[0][1] != ord("="):
-            _illegal(rest[0][0] - 1)
-        rest = rest[1:]
-    if rest:
-        _illegal(rest[0][0])
 
 
 def _illegal(at: int) -> NoReturn:

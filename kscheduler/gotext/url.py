@@ -53,7 +53,11 @@ def parse_url(text: str) -> Url:
 def _parsed(text: str) -> Url:
     if _CONTROL.search(text):
         raise ValueError("net/url: invalid control character in URL")
-    scheme, rest = _split_scheme(text)
+    scheme, rest = "", text
+    if match := _SCHEME.match(text):
+        if not match[1]:
+            raise ValueError("missing protocol scheme")
+        scheme, rest = match[1].lower(), text[match.end() :]
     rest, mark, query = rest.partition("?")
     query = mark + query
     if not rest.startswith("/"):
@@ -65,26 +69,13 @@ def _parsed(text: str) -> Url:
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
-        _check_authority(scheme, authority)
+        user, _, host = authority.rpartition("@")
+        _check_host(scheme, host)
+        if not _USER.fullmatch(user):
+            raise ValueError("net/url: invalid userinfo")
+        _check_escapes(user)
     _check_escapes(rest)
     return Url(scheme, authority, rest, query)
-
-
-def _split_scheme(text: str) -> tuple[str, str]:
-    match = _SCHEME.match(text)
-    if match is None:
-        return "", text
-    if not match[1]:
-        raise ValueError("missing protocol scheme")
-    return match[1].lower(), text[match.end() :]
-
-
-def _check_authority(scheme: str, authority: str) -> None:
-    user, _, host = authority.rpartition("@")
-    _check_host(scheme, host)
-    if not _USER.fullmatch(user):
-        raise ValueError("net/url: invalid userinfo")
-    _check_escapes(user)
 
 
 def _check_host(scheme: str, host: str) -> None:
@@ -92,28 +83,25 @@ def _check_host(scheme: str, host: str) -> None:
     if bracket > 0:
         raise ValueError("invalid IP-literal")
     if bracket == 0:
-        _check_literal(host)
+        end = host.rfind("]")
+        if end < 0:
+            raise ValueError("missing ']' in host")
+        _check_port(host[end + 1 :])
+        name = host[1:end]
+        _check_host_name(name.partition("%25")[0])  # what follows is a zone
+        try:
+            address = ip_address(name.replace("%25", "%"))
+        except ValueError:
+            reason = f"ParseAddr({quote(name)}): unable to parse IP"
+            raise ValueError(f"invalid host: {reason}") from None
+        if isinstance(address, IPv4Address):
+            raise ValueError("invalid IP-literal")
         return
     # Only web addresses have to have a host without colons.
     colon = host.find(":") if scheme in ("http", "https") else host.rfind(":")
     if colon >= 0:
         _check_port(host[colon:])
     _check_host_name(host)
-
-
-def _check_literal(host: str) -> None:
-    end = host.rfind("]")
-    if end < 0:
-        raise ValueError("missing ']' in host")
-    _check_port(host[end + 1 :])
-    name = host[1:end]
-    _check_host_name(name.partition("%25")[0])
-    try:
-        address = ip_address(name.replace("%25", "%"))
-    except ValueError:
-        raise ValueError(f"invalid host: ParseAddr({quote(name)}): unable to parse IP") from None
-    if isinstance(address, IPv4Address):
-        raise ValueError("invalid IP-literal")
 
 
 def _check_port(text: str) -> None:

@@ -166,7 +166,11 @@ class _Decoder:
 
     def _fill(self, into: Mapping, node: _Node) -> Mapping:
         for key_node, value_node in zip(node.children[::2], node.children[1::2], strict=True):
-            if _is_merge(key_node):
+            if (
+                key_node.kind == "scalar"
+                and key_node.value == "<<"
+                and (key_node.implicit or key_node.tag == LONG_TAG + "merge")
+            ):
                 self._merge(value_node, into)
                 continue
             key = self.decode(key_node)
@@ -191,11 +195,6 @@ class _Decoder:
                 self._followed(source, into)
             else:
                 self._fill(into, source)
-
-
-def _is_merge(node: _Node) -> bool:
-    plain = node.implicit or node.tag == LONG_TAG + "merge"
-    return node.kind == "scalar" and node.value == "<<" and plain
 
 
 def _scalar(node: _Node) -> object:
