@@ -1,7 +1,7 @@
-"""The event handlers: what informers deliver goes into the cache, the queue, and to waiting pods.
+"""Event handlers: changes that informers deliver go into the cache and the queue.
 
     Node                     cache; the change may help unschedulable pods
-    Pod with a node          cache; the same
+    Pod with a node          cache; the change may help unschedulable pods
     Pod without one          queue, if one of our profiles is responsible for it
     other kinds that         the same as for nodes, without the cache
     plugins registered for
@@ -98,7 +98,16 @@ class EventHandlers:
         self._compile = compile_pod
         self._clock = clock
         self._durations = metrics.event_handling_duration_seconds
-        self._wanted = _needed(queue.hints.registered_actions())
+        # Kinds besides pods and nodes that plugins wait for, and the actions on them.
+        self._wanted: dict[str, Action] = {}
+        for resource, actions in queue.hints.registered_actions().items():
+            if resource in _HANDLED:
+                continue
+            # Upstream's rule for kinds it does not know: `kind.version.group`.
+            if resource not in cluster_event.OTHER_KINDS and resource.count(".") < 2:
+                log.unhandled(None, "Incorrect event registration", gvk=resource)
+                continue
+            self._wanted[resource] = actions
 
     @property
     def nodes(self) -> Subscriber[Node]:
@@ -164,7 +173,13 @@ class EventHandlers:
         elif old.spec.node_name:
             self._update_assigned_pod_in_cache(old, new)
         elif new.spec.node_name:
-            self._pod_bound(old, new)
+            self._add_assigned_pod_to_cache(self._compile(new))
+            if self._responsible_for_pod(old):
+                # Usually it left the queue long ago; unless another scheduler bound it.
+                start = time.perf_counter()
+                log.v(3).info("Delete event for unscheduled pod", pod=logs.ref(old))
+                self._queue.delete(old)
+                self._observe(PENDING_POD_DELETED, start)
         elif (
             self._responsible_for_pod(old)
             # A resync delivers the same version again.
@@ -229,15 +244,6 @@ class EventHandlers:
             log.unhandled(error, "Scheduler cache RemovePod failed", pod=logs.ref(pod.pod))
         self._queue.move_all_to_active_or_backoff_queue(POD_GONE, pod, None, self._clock())
         self._observe(POD_GONE, start)
-
-    def _pod_bound(self, old: Pod, new: Pod) -> None:
-        self._add_assigned_pod_to_cache(self._compile(new))
-        if self._responsible_for_pod(old):
-            # Usually it left the queue long ago; unless it was somebody else who bound it.
-            start = time.perf_counter()
-            log.v(3).info("Delete event for unscheduled pod", pod=logs.ref(old))
-            self._queue.delete(old)
-            self._observe(PENDING_POD_DELETED, start)
 
     def _add_pod_to_scheduling_queue(self, pod: PodInfo) -> None:
         start = time.perf_counter()
@@ -315,18 +321,6 @@ class EventHandlers:
         except CacheError:
             return fresh
         return known if known.pod is pod else fresh
-
-
-def _needed(registered: dict[str, Action]) -> dict[str, Action]:
-    needed = {}
-    for resource, actions in registered.items():
-        if resource in _HANDLED:
-            continue
-        if resource not in cluster_event.OTHER_KINDS and resource.count(".") < 2:
-            log.unhandled(None, "Incorrect event registration", gvk=resource)
-            continue
-        needed[resource] = actions
-    return needed
 
 
 class Informers(Protocol):

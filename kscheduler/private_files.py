@@ -1,4 +1,4 @@
-"""Files that nobody else may have a hand in: credentials, keys, and what stands beside them.
+"""Files that no other user may write: credentials, keys, and the files beside them.
 
 In folders that all users share, such as the temporary one, a name that can be guessed may be taken
 already: by a link that leads elsewhere, or by a file whose owner can change it later. So content

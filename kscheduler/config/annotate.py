@@ -38,18 +38,15 @@ def annotated(text: bytes, catalog: Catalog, *, gates: Gates) -> list[AnnotatedL
 def _members(tree: Mapping[str, Any], given: object, indent: str) -> Iterator[AnnotatedLine]:
     members = given if isinstance(given, Mapping) else {}
     for key, value in tree.items():
-        yield from _entry(f"{indent}{key}:", value, members.get(key), indent)
-
-
-def _entry(head: str, value: object, given: object, indent: str) -> Iterator[AnnotatedLine]:
-    if isinstance(value, Mapping) and value:
-        yield AnnotatedLine(head, given is None)
-        yield from _members(value, given, indent + INDENT)
-    elif isinstance(value, list) and value:
-        yield AnnotatedLine(head, given is None)
-        yield from _items(value, given, indent)
-    else:
-        yield AnnotatedLine(f"{head} {scalar_text(value)}", _is_default(value, given))
+        head, source = f"{indent}{key}:", members.get(key)
+        if isinstance(value, Mapping) and value:
+            yield AnnotatedLine(head, source is None)
+            yield from _members(value, source, indent + INDENT)
+        elif isinstance(value, list) and value:
+            yield AnnotatedLine(head, source is None)
+            yield from _items(value, source, indent)
+        else:
+            yield AnnotatedLine(f"{head} {scalar_text(value)}", _is_default(value, source))
 
 
 def _items(items: Sequence[Any], given: object, indent: str) -> Iterator[AnnotatedLine]:

@@ -71,20 +71,17 @@ def _profile(profile: KubeSchedulerProfile, catalog: Catalog, gates: Gates) -> K
         else entry
         for entry in profile.plugin_config
     ]
+    # Sorted; upstream forgets podGroupPostFilter here, and so do we.
+    points = [p.attr for p in Point if p is not Point.POD_GROUP_POST_FILTER]
+    sets = [getattr(plugins, attr) for attr in (*points, "multi_point")]
+    enabled = sorted({plugin.name for plugin_set in sets for plugin in plugin_set.enabled})
     named = {entry.name for entry in given}
     missing = [
         PluginConfig(name=name, args=args_type().with_defaults(gates))
-        for name in _enabled_names(plugins)
+        for name in enabled
         if name not in named and (args_type := catalog.args_of(name)) is not None
     ]
     return changed(profile, plugins=plugins, plugin_config=(*given, *missing))
-
-
-def _enabled_names(plugins: Plugins) -> list[str]:
-    """Sorted; upstream forgets podGroupPostFilter here, and so do we."""
-    points = [p.attr for p in Point if p is not Point.POD_GROUP_POST_FILTER]
-    sets = [getattr(plugins, attr) for attr in (*points, "multi_point")]
-    return sorted({plugin.name for plugin_set in sets for plugin in plugin_set.enabled})
 
 
 def merge_plugins(custom: Plugins, defaults: tuple[Plugin, ...]) -> Plugins:

@@ -41,16 +41,12 @@ def to_tree(model: Model) -> dict[str, Any]:
         if not field.attr:
             continue
         value = getattr(model, field.attr)
-        if not (field.omit_empty and _is_empty(value, field)):
+        # A pointer is empty when it is nil, whatever it points at; a list also when it has none.
+        is_pointer = isinstance(field.type, Pointer) and not isinstance(field.type.inner, ListOf)
+        is_empty = value is None if is_pointer else not value
+        if not (field.omit_empty and is_empty):
             tree[field.json] = _tree(value, field)
     return tree
-
-
-def _is_empty(value: object, field: WireField) -> bool:
-    """A pointer is empty when it is nil, whatever it points at; a list also when it has none."""
-    if isinstance(field.type, Pointer) and not isinstance(field.type.inner, ListOf):
-        return value is None
-    return not value
 
 
 def _tree(value: object, field: WireField) -> object:
@@ -66,17 +62,13 @@ def _tree(value: object, field: WireField) -> object:
         case tuple():
             return [_tree(item, field) for item in value]
         case float() if isinstance(field.type, Scalar) and field.type.kind == "float32":
-            return _float32(value)
+            try:
+                text = json_float32(value)
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
+            return int(text) if text.lstrip("-").isdigit() else float(text)
         case _:
             return value
-
-
-def _float32(value: float) -> int | float:
-    try:
-        text = json_float32(value)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
 def internal_json(value: object) -> object:

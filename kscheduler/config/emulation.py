@@ -5,7 +5,7 @@ component-base's (compatibility, apimachinery's version parsing).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kscheduler.errors import ConfigError
@@ -80,21 +80,20 @@ def _split(text: str) -> tuple[list[str], str]:
 def _numbers(parts: Sequence[str], text: str, *, checked: Sequence[str]) -> tuple[int, ...]:
     for part in checked:
         _refuse_leading_zero(part, text)
-    return tuple(_number(part, text) for part in parts)
+    numbers = []
+    for part in parts:
+        try:
+            numbers.append(parse_uint(part, base=10))
+        except ConfigError as err:
+            raise ConfigError(
+                f"illegal non-numeric version component {quote(part)} in {quote(text)}: {err}"
+            ) from None
+    return tuple(numbers)
 
 
 def _refuse_leading_zero(part: str, text: str) -> None:
     if part.startswith("0") and part != "0":
         raise ConfigError(f"illegal zero-prefixed version component {quote(part)} in {quote(text)}")
-
-
-def _number(part: str, text: str) -> int:
-    try:
-        return parse_uint(part, base=10)
-    except ConfigError as err:
-        raise ConfigError(
-            f"illegal non-numeric version component {quote(part)} in {quote(text)}: {err}"
-        ) from None
 
 
 BINARY = parse_version(KUBERNETES_VERSION)
@@ -131,14 +130,7 @@ class Emulation:
 
 
 def _version_of_kube(items: Sequence[str]) -> ParsedVersion | None:
-    versions = _versions(items)
-    for component in versions:
-        if component != COMPONENT:
-            raise ConfigError(f"component not registered: {component}")
-    return versions.get(COMPONENT)
-
-
-def _versions(items: Sequence[str]) -> Mapping[str, ParsedVersion]:
+    """The version that a flag's items name; all items are parsed before components are checked."""
     versions: dict[str, ParsedVersion] = {}
     for item in items:
         name, equals, text = item.partition("=")
@@ -152,4 +144,7 @@ def _versions(items: Sequence[str]) -> Mapping[str, ParsedVersion]:
                 f"duplicate version flag, {component}={earlier} and {component}={version}"
             )
         versions[component] = version
-    return versions
+    for component in versions:
+        if component != COMPONENT:
+            raise ConfigError(f"component not registered: {component}")
+    return versions.get(COMPONENT)

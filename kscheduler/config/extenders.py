@@ -7,7 +7,6 @@ Differs: a certificate that is not one is refused in one general phrase.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from kscheduler.config.defaults import changed
 from kscheduler.config.model import (
@@ -107,6 +106,7 @@ def _is_certificate(pem: bytes) -> bool:
 
 
 def _check_pair(certificate: bytes, key: bytes) -> None:
+    """In the order of tls.X509KeyPair: PEM blocks, certificate, key, and that they fit."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
@@ -116,10 +116,29 @@ def _check_pair(certificate: bytes, key: bytes) -> None:
 
     certificate_types = _block_types(certificate)
     if b"CERTIFICATE" not in certificate_types:
-        raise ConfigError(_no_certificate(certificate_types))
+        problem = (
+            'tls: failed to find "CERTIFICATE" PEM block in certificate input after skipping '
+            f"PEM blocks of the following types: [{b' '.join(certificate_types).decode()}]"
+        )
+        if not certificate_types:
+            problem = "tls: failed to find any PEM data in certificate input"
+        elif len(certificate_types) == 1 and certificate_types[0].endswith(b"PRIVATE KEY"):
+            problem = (
+                "tls: failed to find certificate PEM data in certificate input, but did find a "
+                "private key; PEM inputs may have been switched"
+            )
+        raise ConfigError(problem)
     key_types = _block_types(key)
     if not any(kind.endswith(b"PRIVATE KEY") for kind in key_types):
-        raise ConfigError(_no_key(key_types))
+        problem = (
+            'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after '
+            f"skipping PEM blocks of the following types: [{b' '.join(key_types).decode()}]"
+        )
+        if not key_types:
+            problem = "tls: failed to find any PEM data in key input"
+        elif key_types == [b"CERTIFICATE"]:
+            problem = "tls: found a certificate rather than a key in the PEM for the private key"
+        raise ConfigError(problem)
     try:
         public = x509.load_pem_x509_certificate(certificate).public_key()
     except ValueError as error:
@@ -138,30 +157,3 @@ def _check_pair(certificate: bytes, key: bytes) -> None:
 
 def _block_types(pem: bytes) -> list[bytes]:
     return [block["type"] for block in PEM_BLOCK.finditer(pem)]
-
-
-def _no_certificate(found: Sequence[bytes]) -> str:
-    if not found:
-        return "tls: failed to find any PEM data in certificate input"
-    if len(found) == 1 and found[0].endswith(b"PRIVATE KEY"):
-        return (
-            "tls: failed to find certificate PEM data in certificate input, but did find a "
-            "private key; PEM inputs may have been switched"
-        )
-    types = b" ".join(found).decode()
-    return (
-        'tls: failed to find "CERTIFICATE" PEM block in certificate input after skipping '
-        f"PEM blocks of the following types: [{types}]"
-    )
-
-
-def _no_key(found: Sequence[bytes]) -> str:
-    if not found:
-        return "tls: failed to find any PEM data in key input"
-    if len(found) == 1 and found[0] == b"CERTIFICATE":
-        return "tls: found a certificate rather than a key in the PEM for the private key"
-    types = b" ".join(found).decode()
-    return (
-        'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after '
-        f"skipping PEM blocks of the following types: [{types}]"
-    )

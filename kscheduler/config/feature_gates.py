@@ -85,7 +85,12 @@ class FeatureGates:
         self._explicit = dict(explicit)
         self._specs = {name: _spec_at(specs, emulation) for name, specs in _known().items()}
         self._enabled = {name: spec.default for name, spec in self._specs.items()}
-        self._enabled |= self._of_whole_stages() | self._explicit
+        # AllAlpha and AllBeta switch whole stages; a gate's own value wins over them.
+        for switch, stage in _ALL_OF_STAGE.items():
+            if switch in self._explicit:
+                of_stage = [name for name, spec in self._specs.items() if spec.stage is stage]
+                self._enabled |= dict.fromkeys(of_stage, self._explicit[switch])
+        self._enabled |= self._explicit
 
     @classmethod
     def defaults(cls) -> "FeatureGates":
@@ -147,51 +152,50 @@ class FeatureGates:
 
     def descriptions(self) -> list[str]:
         """Lines of --help: gates that are alpha or beta at the emulated release."""
-        return [line for name in sorted(_known()) if (line := self._description(name))]
-
-    def _description(self, name: str) -> str:
         forward = Emulation(self.emulation.emulated, self.emulation.emulated)
-        now, later = self._specs[name], _spec_at(_known()[name], forward)
-        if now.stage not in (Stage.ALPHA, Stage.BETA):
-            return ""
-        text = _option(name, now)
-        if later != now and later.min_compatibility:
-            condition = f"if --min-compatibility-version>={release_text(later.min_compatibility)}"
-            text += f", or {_option(name, later)} {condition}"
-        return text
-
-    def _of_whole_stages(self) -> dict[str, bool]:
-        return {
-            name: self._explicit[switch]
-            for switch, stage in _ALL_OF_STAGE.items()
-            if switch in self._explicit
-            for name, spec in self._specs.items()
-            if spec.stage is stage
-        }
+        lines = []
+        for name in sorted(_known()):
+            now, later = self._specs[name], _spec_at(_known()[name], forward)
+            if now.stage not in (Stage.ALPHA, Stage.BETA):
+                continue
+            line = _option(name, now)
+            if later != now and later.min_compatibility:
+                demanded = release_text(later.min_compatibility)
+                condition = f"if --min-compatibility-version>={demanded}"
+                line += f", or {_option(name, later)} {condition}"
+            lines.append(line)
+        return lines
 
     def _refusals(self, explicit: Mapping[str, bool]) -> list[str]:
-        """Reasons why these values cannot be set; an unknown gate ends the search."""
+        """Reasons why these values cannot be set; an unknown gate ends the search.
+
+        Setting a gate that is about to be removed only warns.
+        """
         found: list[str] = []
         for name, value in explicit.items():
             if name not in self._specs:
                 return [*found, f"unrecognized feature gate: {name}"]
-            if refusal := self._refusal(name, self._specs[name], _go_bool(value)):
-                found.append(refusal)
-            else:
-                _warn_if_settled(name, self._specs[name].stage, value=value)
-        return found
-
-    def _refusal(self, name: str, spec: Spec, value: str) -> str:
-        if spec.locked and _go_bool(spec.default) != value:
+            spec, text = self._specs[name], _go_bool(value)
             locked = _go_bool(spec.default)
-            return f"cannot set feature gate {name} to {value}, feature is locked to {locked}"
-        if spec.stage is Stage.PRE_ALPHA:
-            emulated, lowest = map(release_text, (self.emulation.emulated, self.emulation.lowest))
-            return (
-                f"cannot set feature gate {name} to {value}, feature is PreAlpha at emulated "
-                f"version {emulated}, min compatibility version {lowest}"
-            )
-        return ""
+            if spec.locked and locked != text:
+                found.append(
+                    f"cannot set feature gate {name} to {text}, feature is locked to {locked}"
+                )
+            elif spec.stage is Stage.PRE_ALPHA:
+                at = self.emulation
+                found.append(
+                    f"cannot set feature gate {name} to {text}, feature is PreAlpha at emulated "
+                    f"version {release_text(at.emulated)}, "
+                    f"min compatibility version {release_text(at.lowest)}"
+                )
+            elif kind := {Stage.GA: "GA", Stage.DEPRECATED: "deprecated"}.get(spec.stage):
+                log.info(
+                    f"Warning: setting {kind} feature gate. "
+                    "It will be removed in a future release.",
+                    featureGate=name,
+                    value=value,
+                )
+        return found
 
     def _broken_dependencies(self) -> list[str]:
         found = []
@@ -231,16 +235,6 @@ def _spec_at(specs: Sequence[Spec], emulation: Emulation) -> Spec:
         if spec.since <= emulation.emulated and (not demanded or demanded <= emulation.lowest):
             return spec
     return _UNBORN
-
-
-def _warn_if_settled(name: str, stage: Stage, *, value: bool) -> None:
-    kind = {Stage.GA: "GA", Stage.DEPRECATED: "deprecated"}.get(stage)
-    if kind:
-        log.info(
-            f"Warning: setting {kind} feature gate. It will be removed in a future release.",
-            featureGate=name,
-            value=value,
-        )
 
 
 def _option(name: str, spec: Spec) -> str:

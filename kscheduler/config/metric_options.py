@@ -76,7 +76,14 @@ def metrics_problems(options: Options) -> Iterator[str]:
         )
     yield from _label_problems("metrics.allowListMapping", labels or {})
     if manifest:
-        yield from _manifest_problems(manifest)
+        field = f"metrics.allowListMappingManifest: Invalid value: {quote(manifest)}"
+        try:
+            read = read_manifest(manifest)
+        except ManifestError as err:
+            yield f"{field}: failed to {err}"
+        else:
+            for problem in _label_problems("metrics.allowListMappingManifest", read):
+                yield f"{field}: invalid allow list mapping in manifest: [{problem}]"
     if labels is not None and manifest:
         said = {
             "showHiddenMetricsForVersion": version,
@@ -88,17 +95,6 @@ def metrics_problems(options: Options) -> Iterator[str]:
             f"metrics: Invalid value: {marshal({k: v for k, v in said.items() if v})}: "
             "cannot specify both allowListMapping and allowListMappingManifest"
         )
-
-
-def _manifest_problems(path: str) -> Iterator[str]:
-    field = f"metrics.allowListMappingManifest: Invalid value: {quote(path)}"
-    try:
-        labels = read_manifest(path)
-    except ManifestError as err:
-        yield f"{field}: failed to {err}"
-        return
-    for problem in _label_problems("metrics.allowListMappingManifest", labels):
-        yield f"{field}: invalid allow list mapping in manifest: [{problem}]"
 
 
 def _label_problems(path: str, labels: Mapping[str, str]) -> Iterator[str]:

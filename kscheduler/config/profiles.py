@@ -7,7 +7,7 @@ is reported; upstream leaves that to chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from kscheduler.config.model import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     Plugin,
-    PluginConfig,
     Plugins,
     PluginSet,
 )
@@ -106,16 +105,31 @@ def complete(config: KubeSchedulerConfiguration, catalog: Catalog, *, gates: Gat
             )
     if not plugins:
         raise ConfigError("at least one profile is required")
-    profiles = tuple(_as_built(profile, catalog.points_of) for profile in config.profiles)
-    return Completed(config, changed(config, profiles=profiles), plugins)
+    built = []
+    for profile in config.profiles:
+        # Arguments of plugins that run, by name; upstream drops the others.
+        running = _needed(profile) & catalog.points_of.keys()
+        entries = (e for e in profile.plugin_config if e.name in running and e.args is not None)
+        by_name = tuple(sorted(entries, key=lambda entry: entry.name))
+        built.append(changed(profile, plugin_config=by_name))
+    return Completed(config, changed(config, profiles=tuple(built)), plugins)
 
 
 def expand(profile: KubeSchedulerProfile, points_of: PointsOf) -> EffectivePlugins:
     """The plugins of a profile at every point, once multiPoint is spread over the points."""
     multi_point = profile.plugins.multi_point.enabled
-    by_point = {
-        point: _checked(getattr(profile.plugins, point.attr), point, points_of) for point in Point
-    }
+    by_point: dict[Point, tuple[str, ...]] = {}
+    for point in Point:
+        # Enabled at the point itself: each must exist, fit there and stand there once.
+        enabled: list[str] = []
+        for name in _names(getattr(profile.plugins, point.attr).enabled):
+            _check_exists(name, point, points_of)
+            if point not in points_of[name]:
+                raise ConfigError(f"plugin {quote(name)} does not extend {point.interface} plugin")
+            if name in enabled:
+                raise _repeated(name, point)
+            enabled.append(name)
+        by_point[point] = tuple(enabled)
     if multi_point:
         for point in Point:
             chosen: PluginSet = getattr(profile.plugins, point.attr)
@@ -148,19 +162,6 @@ def named_plugins(config: KubeSchedulerConfiguration) -> frozenset[str]:
 
 def _names(plugins: tuple[Plugin, ...]) -> list[str]:
     return [plugin.name for plugin in plugins]
-
-
-def _checked(chosen: PluginSet, point: Point, points_of: PointsOf) -> tuple[str, ...]:
-    """The plugins enabled at the point itself: each must exist, fit there and stand there once."""
-    seen: list[str] = []
-    for name in _names(chosen.enabled):
-        _check_exists(name, point, points_of)
-        if point not in points_of[name]:
-            raise ConfigError(f"plugin {quote(name)} does not extend {point.interface} plugin")
-        if name in seen:
-            raise _repeated(name, point)
-        seen.append(name)
-    return tuple(seen)
 
 
 def _check_exists(name: str, point: Point, points_of: PointsOf) -> None:
@@ -280,15 +281,6 @@ def _args_of(profile: KubeSchedulerProfile, name: str) -> object:
 
 def _uninitialized(reason: str) -> ConfigError:
     return ConfigError(f"initializing profiles: {reason}")
-
-
-def _as_built(profile: KubeSchedulerProfile, points_of: PointsOf) -> KubeSchedulerProfile:
-    """The profile without arguments of plugins that do not run, and those that do by name."""
-    needed = _needed(profile) & points_of.keys()
-    entries: Iterator[PluginConfig] = (
-        entry for entry in profile.plugin_config if entry.name in needed and entry.args is not None
-    )
-    return changed(profile, plugin_config=tuple(sorted(entries, key=lambda entry: entry.name)))
 
 
 def _log_disabled_signatures(

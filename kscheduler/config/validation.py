@@ -41,28 +41,27 @@ def validate(
     config: KubeSchedulerConfiguration, catalog: Catalog, gates: Gates
 ) -> list[FieldError]:
     """All violated rules, in the order in which upstream reports them; none if it is valid."""
-    return list(_errors(config, catalog, gates))
-
-
-def _errors(config: KubeSchedulerConfiguration, catalog: Catalog, gates: Gates) -> Errors:
+    errors: list[FieldError] = []
     client = config.client_connection
     if client.burst < 0:
-        yield invalid(ROOT / "clientConnection" / "burst", client.burst, "must be non-negative")
+        where = ROOT / "clientConnection" / "burst"
+        errors.append(invalid(where, client.burst, "must be non-negative"))
     if config.leader_election.leader_elect:
-        yield from _election_errors(config.leader_election, ROOT / "leaderElection")
+        errors += _election_errors(config.leader_election, ROOT / "leaderElection")
     if config.parallelism <= 0:
         detail = "should be an integer value greater than zero"
-        yield invalid(ROOT / "parallelism", config.parallelism, detail)
-    yield from _profiles_errors(config, catalog, gates)
+        errors.append(invalid(ROOT / "parallelism", config.parallelism, detail))
+    errors += _profiles_errors(config, catalog, gates)
     percentage = config.percentage_of_nodes_to_score
-    yield from _percentage_errors(percentage, ROOT / "percentageOfNodesToScore")
+    errors += _percentage_errors(percentage, ROOT / "percentageOfNodesToScore")
     initial, longest = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
     if initial <= 0:
-        yield invalid(ROOT / "podInitialBackoffSeconds", initial, "must be greater than 0")
+        errors.append(invalid(ROOT / "podInitialBackoffSeconds", initial, "must be greater than 0"))
     if longest < initial:
         detail = "must be greater than or equal to PodInitialBackoffSeconds"
-        yield invalid(ROOT / "podMaxBackoffSeconds", longest, detail)
-    yield from _extenders_errors(config.extenders, ROOT / "extenders")
+        errors.append(invalid(ROOT / "podMaxBackoffSeconds", longest, detail))
+    errors += _extenders_errors(config.extenders, ROOT / "extenders")
+    return errors
 
 
 def _election_errors(election: LeaderElectionConfiguration, path: Path) -> Errors:

@@ -111,25 +111,24 @@ TYPE_META = tuple(
 def wire_fields(model: type[Model]) -> tuple[WireField, ...]:
     """The fields of a model, in the order Go declares (and therefore dumps) them."""
     hints = get_type_hints(model, include_extras=True)
-    fields = [
-        _wire_field(model, attr, info.alias or attr, hints[attr])
-        for attr, info in model.model_fields.items()
-        if NOT_WIRED not in _markers(hints[attr])
-    ]
-    return (*(TYPE_META if model.has_type_meta else ()), *fields)
-
-
-def _wire_field(model: type[Model], attr: str, json: str, hint: Any) -> WireField:
-    markers = _markers(hint)
-    return WireField(
-        attr,
-        json,
-        json if model.core_type else _go_name(json),
-        _go_type(hint, internal=False),
-        _go_type(hint, internal=True),
-        next((m.struct for m in markers if isinstance(m, Embedded)), ""),
-        OMIT_EMPTY in markers,
-    )
+    fields = list(TYPE_META) if model.has_type_meta else []
+    for attr, info in model.model_fields.items():
+        hint, json = hints[attr], info.alias or attr
+        markers = _markers(hint)
+        if NOT_WIRED in markers:
+            continue
+        fields.append(
+            WireField(
+                attr,
+                json,
+                json if model.core_type else _go_name(json),
+                _go_type(hint, internal=False),
+                _go_type(hint, internal=True),
+                next((m.struct for m in markers if isinstance(m, Embedded)), ""),
+                OMIT_EMPTY in markers,
+            )
+        )
+    return tuple(fields)
 
 
 def _markers(hint: Any) -> tuple[Any, ...]:

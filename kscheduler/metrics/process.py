@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -117,13 +118,18 @@ def _total(caches: Caches, name: str, number: Callable[[Cache], int]) -> int:
 
 
 class ProcessMetrics(Collector):
-    """Read whenever somebody looks; where there is no /proc, there is nothing to tell."""
+    """Metrics of this process, read from /proc at each scrape; none where there is no /proc."""
 
     def __init__(self, proc: Path = PROC) -> None:
         self._proc = proc
         self._ticks_per_second = os.sysconf("SC_CLK_TCK")
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
-        self._booted_at = self._boot_time()
+        # Seconds since the epoch: a process's start is counted in ticks from there.
+        self._booted_at = 0.0
+        with suppress(OSError):
+            for line in self._read("stat").splitlines():
+                if line.startswith("btime "):
+                    self._booted_at = float(line.split()[1])
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -164,8 +170,9 @@ class ProcessMetrics(Collector):
             lines = self._read("self/net/netstat").splitlines()
         except OSError:
             return
-        names, values = ([], []) if not lines else _pair(lines, "IpExt:")
-        octets = dict(zip(names, values, strict=True))
+        # A line of names and the line of their values.
+        rows = [line.split()[1:] for line in lines if line.startswith("IpExt:")]
+        octets = dict(zip(*rows, strict=True)) if len(rows) == 2 else {}
         for name, key, text in (
             ("receive", "InOctets", "Bytes received over the network."),
             ("transmit", "OutOctets", "Bytes sent over the network."),
@@ -173,21 +180,8 @@ class ProcessMetrics(Collector):
             if key in octets:
                 yield _counter(f"process_network_{name}_bytes", text, int(octets[key]))
 
-    def _boot_time(self) -> float:
-        try:
-            lines = self._read("stat").splitlines()
-        except OSError:
-            return 0.0
-        return next((float(line.split()[1]) for line in lines if line.startswith("btime ")), 0.0)
-
     def _read(self, name: str) -> str:
         return (self._proc / name).read_text(errors="replace")
-
-
-def _pair(lines: list[str], title: str) -> tuple[list[str], list[str]]:
-    """A line of names and the line of values that follows it."""
-    rows = [line.split()[1:] for line in lines if line.startswith(title)]
-    return (rows[0], rows[1]) if len(rows) == 2 else ([], [])
 
 
 def _limit(which: int) -> float:
