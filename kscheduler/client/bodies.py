@@ -16,7 +16,6 @@ from kscheduler.api.core import (
     PersistentVolume,
     PersistentVolumeClaim,
     PodCondition,
-    PodExtendedResourceClaimStatus,
     PodStatus,
 )
 from kscheduler.api.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
@@ -31,9 +30,13 @@ _encode = msgspec.json.Encoder().encode
 def pod_status_patch(old: PodStatus, new: PodStatus) -> bytes | None:
     """The patch that turns `old` into `new`; None when nothing would change."""
     changes: _Json = _condition_changes(old.conditions, new.conditions)
-    claim = _claim_changes(old.extended_resource_claim_status, new.extended_resource_claim_status)
-    if claim != {}:
-        changes["extendedResourceClaimStatus"] = claim
+    known, claim = old.extended_resource_claim_status, new.extended_resource_claim_status
+    if claim is not None:
+        before = {} if known is None else msgspec.to_builtins(known)
+        if change := _changed(before, msgspec.to_builtins(claim)):
+            changes["extendedResourceClaimStatus"] = change
+    elif known is not None:
+        changes["extendedResourceClaimStatus"] = None  # a null removes the field
     if old.nominated_node_name != new.nominated_node_name:
         changes["nominatedNodeName"] = new.nominated_node_name or None
     if not changes:
@@ -42,7 +45,7 @@ def pod_status_patch(old: PodStatus, new: PodStatus) -> bytes | None:
 
 
 def _condition_changes(old: tuple[PodCondition, ...], new: tuple[PodCondition, ...]) -> _Json:
-    """Lists of conditions merge by type; the order is told whenever anything else is."""
+    """Lists of conditions merge by type; the order is in the patch whenever they differ."""
     if old == new:
         return {}
     if not old:
@@ -58,16 +61,6 @@ def _condition_changes(old: tuple[PodCondition, ...], new: tuple[PodCondition, .
     order = [{"type": condition.type} for condition in new]
     changes: _Json = {"$setElementOrder/conditions": order}
     return {**changes, "conditions": changed} if changed else changes
-
-
-def _claim_changes(
-    old: PodExtendedResourceClaimStatus | None, new: PodExtendedResourceClaimStatus | None
-) -> _Json | None:
-    """{} for no change, None for the field's removal."""
-    before = {} if old is None else msgspec.to_builtins(old)
-    if new is None:
-        return None if old is not None else {}
-    return _changed(before, msgspec.to_builtins(new))
 
 
 def _written(condition: PodCondition) -> _Json:
@@ -103,7 +96,7 @@ def claim_body(claim: PersistentVolumeClaim) -> bytes:
 def _with_annotations(
     resource: Resource, item: PersistentVolume | PersistentVolumeClaim
 ) -> _Members:
-    assert item.whole, f"{resource.kind} {item.key} was followed without its JSON"
+    assert item.whole, f"{resource.kind} {item.key} was decoded without its JSON"
     members = _members(item.whole)
     metadata = _members(members["metadata"])
     if item.metadata.annotations:

@@ -43,7 +43,7 @@ TOKEN_FILE_SECONDS = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Exec:
-    """A program that prints credentials; `cluster` is what it is told about ours, if it asked."""
+    """A program that prints credentials; `cluster` is the description of ours, if it wants one."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -100,22 +100,35 @@ class ExecPlugin:
             return stale
         async with self._turn:
             if self._issued is None or self._issued is stale:
-                self._issued = self._understood(await self._output())
+                self._issued = self._parse(await self._output())
             return self._issued
 
     async def _output(self) -> bytes:
-        interactive = self._interactive()
-        command = self._config.command
+        """Run the program; returns its standard output."""
+        config, command = self._config, self._config.command
+        terminal = sys.stdin is not None and sys.stdin.isatty()
+        if config.interactive_mode == "Always" and not terminal:
+            raise ConfigError(
+                "exec plugin cannot support interactive mode: standard input is not a terminal"
+            )
+        interactive = config.interactive_mode != "Never" and terminal
+        about = {} if config.cluster is None else {"cluster": config.cluster}
+        request = {
+            "kind": "ExecCredential",
+            "apiVersion": config.api_version,
+            "spec": {**about, "interactive": interactive},
+        }
+        exec_info = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(request).decode()}
         try:
             process = await asyncio.create_subprocess_exec(
                 command,
-                *self._config.args,
-                env=self._environment(interactive=interactive),
+                *config.args,
+                env={**os.environ, **config.env, **exec_info},
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
             )
         except FileNotFoundError as error:
-            hint = f"\n\n{self._config.install_hint}" if self._config.install_hint else ""
+            hint = f"\n\n{config.install_hint}" if config.install_hint else ""
             raise ConfigError(
                 f"exec: executable {command} not found{INSTALL_HELP}{hint}"
             ) from error
@@ -128,26 +141,8 @@ class ExecPlugin:
             )
         return output
 
-    def _interactive(self) -> bool:
-        mode = self._config.interactive_mode
-        terminal = sys.stdin is not None and sys.stdin.isatty()
-        if mode == "Always" and not terminal:
-            raise ConfigError(
-                "exec plugin cannot support interactive mode: standard input is not a terminal"
-            )
-        return mode != "Never" and terminal
-
-    def _environment(self, *, interactive: bool) -> dict[str, str]:
-        about = {} if self._config.cluster is None else {"cluster": self._config.cluster}
-        request = {
-            "kind": "ExecCredential",
-            "apiVersion": self._config.api_version,
-            "spec": {**about, "interactive": interactive},
-        }
-        told = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(request).decode()}
-        return {**os.environ, **self._config.env, **told}
-
-    def _understood(self, output: bytes) -> _Issued:
+    def _parse(self, output: bytes) -> _Issued:
+        """The credentials in the plugin's output, checked in upstream's order."""
         try:
             credential = decoder_for(ExecCredential)(output)
         except DecodeError as error:
@@ -157,23 +152,20 @@ class ExecPlugin:
                 f"exec plugin is configured to use API version {self._config.api_version}, "
                 f"plugin returned version {credential.api_version}"
             )
-        if credential.status is None:
+        status = credential.status
+        if status is None:
             raise ConfigError("exec plugin didn't return a status field")
-        return _issued(credential.status)
-
-
-def _issued(status: ExecStatus) -> _Issued:
-    pair = (status.client_certificate_data.encode(), status.client_key_data.encode())
-    if not status.token and not any(pair):
-        raise ConfigError("exec plugin didn't return a token or cert/key pair")
-    if any(pair) and not all(pair):
-        raise ConfigError("exec plugin returned only certificate or key, not both")
-    expiry = status.expiration_timestamp
-    return _Issued(
-        authorization=f"Bearer {status.token}" if status.token else None,
-        certificate=pair if all(pair) else None,
-        expires_at=expiry.timestamp() if expiry else float("inf"),
-    )
+        pair = (status.client_certificate_data.encode(), status.client_key_data.encode())
+        if not status.token and not any(pair):
+            raise ConfigError("exec plugin didn't return a token or cert/key pair")
+        if any(pair) and not all(pair):
+            raise ConfigError("exec plugin returned only certificate or key, not both")
+        expiry = status.expiration_timestamp
+        return _Issued(
+            authorization=f"Bearer {status.token}" if status.token else None,
+            certificate=pair if all(pair) else None,
+            expires_at=expiry.timestamp() if expiry else float("inf"),
+        )
 
 
 async def _finish(process: asyncio.subprocess.Process, command: str) -> bytes:
@@ -268,7 +260,7 @@ def credentials_for(
 
 
 class Fixed:
-    """Credentials that never change; None for a certificate or for nobody."""
+    """Credentials that never change; None where a certificate identifies us, or nothing does."""
 
     def __init__(self, header: str | None) -> None:
         self._header = header
@@ -284,7 +276,7 @@ class Fixed:
 
 
 class TokenFile:
-    """A token that someone else keeps fresh in a file; the last good one serves if that fails."""
+    """A token in a file that is replaced from time to time; the last good one serves meanwhile."""
 
     def __init__(
         self, path: str, token: str = "", *, clock: Callable[[], float] = time.monotonic
@@ -298,7 +290,17 @@ class TokenFile:
     async def authorization(self) -> str | None:
         now = self._clock()
         if now - self._read_at >= TOKEN_FILE_SECONDS:
-            self._read(now)
+            # A token is a kilobyte on a local or memory file system: no thread is worth its while.
+            try:
+                token = files.read(self._path).decode(errors="replace").strip()
+                if not token:
+                    raise ConfigError(f'read empty token from file "{self._path}"')
+            except ConfigError as error:
+                # Not before it was read once: the token then comes from the kubeconfig itself.
+                if self._was_read:
+                    log.error(error, "Unable to rotate token")
+            else:
+                self._token, self._read_at, self._was_read = token, now, True
         return f"Bearer {self._token}"
 
     async def certificate(self) -> None:
@@ -306,15 +308,3 @@ class TokenFile:
 
     def rejected(self, sent: str | None) -> None:
         self._read_at = float("-inf")
-
-    def _read(self, now: float) -> None:
-        # A token is a kilobyte on a local or memory file system: no thread is worth its while.
-        try:
-            token = files.read(self._path).decode(errors="replace").strip()
-            if not token:
-                raise ConfigError(f'read empty token from file "{self._path}"')
-        except ConfigError as error:
-            if self._was_read:
-                log.error(error, "Unable to rotate token")
-            return
-        self._token, self._read_at, self._was_read = token, now, True

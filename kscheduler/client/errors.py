@@ -169,8 +169,8 @@ class TransportError(ApiError):
         """This failure with the cause of an earlier try added to its text."""
         if previous.cause == self.cause:
             return self
-        told = f"{self.cause} - error from a previous attempt: {previous.cause}"
-        return type(self)(self.request, told)
+        both = f"{self.cause} - error from a previous attempt: {previous.cause}"
+        return type(self)(self.request, both)
 
 
 class ConnectionRefused(TransportError):
@@ -266,36 +266,26 @@ def from_response(
     `subject` is what the request was about (`pods p1`), `text` whether the body claims to be text
     rather than an API object.
     """
-    status = _status_in(body)
-    if status is not None:
-        error = from_status(status)
-        error.code = error.code or code
-    else:
-        error = _from_foreign(code, body, method, subject, text=text)
-    if error.retry_after is None:
-        error.retry_after = retry_after
-    return error
-
-
-def _status_in(body: bytes) -> Status | None:
-    """The Status object the body is, if it is one that reports a failure."""
     try:
         status = _decode_status(body)
     except DecodeError:
-        return None
-    return status if status.kind == "Status" and status.status != "Success" else None
-
-
-def _from_foreign(code: int, body: bytes, method: str, subject: str, *, text: bool) -> StatusError:
-    """An answer that is no API object: a proxy's page, or nothing at all."""
-    kind = _BY_CODE.get(code, (InternalError if code >= 500 else StatusError, ""))[0]
-    if code == 409 and method == "POST":
-        kind = AlreadyExists
-    said = body[:MAX_FOREIGN_TEXT_BYTES].decode(errors="replace").strip() if text else "unknown"
-    message = _generic_message(code, said, "")
-    if subject:
-        message = f"{message} ({method.lower()} {subject})"
-    return kind(message, code=code)
+        status = Status()
+    if status.kind == "Status" and status.status != "Success":
+        error = from_status(status)
+        error.code = error.code or code
+    else:
+        # No API object that reports a failure, but a proxy's page, or nothing at all.
+        kind = _BY_CODE.get(code, (InternalError if code >= 500 else StatusError, ""))[0]
+        if code == 409 and method == "POST":
+            kind = AlreadyExists
+        said = body[:MAX_FOREIGN_TEXT_BYTES].decode(errors="replace").strip() if text else "unknown"
+        message = _generic_message(code, said, "")
+        if subject:
+            message = f"{message} ({method.lower()} {subject})"
+        error = kind(message, code=code)
+    if error.retry_after is None:
+        error.retry_after = retry_after
+    return error
 
 
 def _generic_message(code: int, said: str, reason: str) -> str:
@@ -324,7 +314,10 @@ def is_too_large_resource_version(error: BaseException) -> bool:
 
 
 def failure(request: str, error: Exception) -> TransportError:
-    """The error that a failed exchange stands for; `request` is like `Get "https://…"`."""
+    """The error that a failed exchange stands for; `request` is like `Get "https://…"`.
+
+    Subclasses come first: SSLError, TimeoutError and ConnectionError are all OSErrors.
+    """
     match error:
         case DialError():
             return _dial_failure(request, error)
@@ -341,8 +334,14 @@ def failure(request: str, error: Exception) -> TransportError:
         case MalformedResponseError():
             broken = "net/http: HTTP/1.x transport connection broken"
             return TransportError(request, f"{broken}: {error}")
+        case ConnectionResetError():
+            return ConnectionReset(request, "read: connection reset by peer")
+        case ConnectionError() if error.errno:
+            return ConnectionReset(request, files.reason(error))
+        case OSError(errno=errno.ETIMEDOUT):
+            return DeadlineExceeded(request, "connection timed out")
         case OSError():
-            return _broken_off(request, error)
+            return TransportError(request, files.reason(error) if error.errno else str(error))
         case _:
             return TransportError(request, str(error) or type(error).__name__)
 
@@ -359,16 +358,6 @@ def _dial_failure(request: str, error: DialError) -> TransportError:
         return DeadlineExceeded(request, f"{dialled}: i/o timeout")
     reason = files.reason(cause) if cause.errno else str(cause)
     return TransportError(request, f"{dialled}: connect: {reason}")
-
-
-def _broken_off(request: str, error: OSError) -> TransportError:
-    if isinstance(error, ConnectionResetError):
-        return ConnectionReset(request, "read: connection reset by peer")
-    if isinstance(error, ConnectionError) and error.errno:
-        return ConnectionReset(request, files.reason(error))
-    if error.errno == errno.ETIMEDOUT:
-        return DeadlineExceeded(request, "connection timed out")
-    return TransportError(request, files.reason(error) if error.errno else str(error))
 
 
 def _tls_cause(error: ssl.SSLError) -> str:

@@ -7,14 +7,13 @@ is and lead to the same server.
 
 Upstream reads a JSON value off the wire and leaves the rest alone, so an extender that counts its
 bytes wrong, or never says that it has finished, is understood all the same (`read_body`). Nor does
-it check a URL before the first request; where nobody can be asked is told in the words of Go's
-net/url and net/http (`address`).
+it check a URL before the first request; one to which no request can be sent fails then, with the
+texts of Go's net/url and net/http (`address`).
 """
 
 import asyncio
 import base64
 import re
-import ssl
 import time
 import zlib
 from collections.abc import Callable
@@ -151,7 +150,10 @@ class ExtenderHttp:
         fence: Fence | None = None,
     ) -> None:
         self._url = url_prefix.rstrip("/")
-        server = _server(self._url)
+        try:
+            server = address(f"{self._url}/").server
+        except AddressError:
+            server = ""  # Every question fails with that error before it needs a server.
         self._trust = tls if server.startswith("https://") else None
         self._contexts: TlsContexts | None = None
         self._route = Route(server, server_name=tls.server_name)
@@ -213,13 +215,13 @@ class ExtenderHttp:
     ) -> Connection:
         """A connection on which the answer has begun, perhaps at another place of the server."""
         for _ in range(MAX_REDIRECTIONS):
-            request = self._written(where, question)
+            request = self._request_bytes(where, question)
             try:
-                connection = await self._asked(exchange, request)
+                connection = await self._send(exchange, request)
             except ServerClosedError:
                 if not repeatable:
                     raise
-                connection = await self._asked(exchange, request)
+                connection = await self._send(exchange, request)
             further = _redirected(where, connection.response)
             if further is None:
                 return connection
@@ -227,25 +229,23 @@ class ExtenderHttp:
             where = further
         raise ExtenderHttpError(f"{exchange.request}: stopped after {MAX_REDIRECTIONS} redirects")
 
-    async def _asked(self, exchange: "_Exchange", request: bytes) -> Connection:
+    async def _send(self, exchange: "_Exchange", request: bytes) -> Connection:
         exchange.is_answered = False
+        context = None
+        if self._trust is not None:
+            # Certificate files that do not match fail the question, not the start: they may change.
+            try:
+                self._contexts = self._contexts or TlsContexts(self._trust)
+            except ConfigError as error:
+                raise ExtenderHttpError(f"{exchange.request}: {error}") from error
+            context = self._contexts.context(time.monotonic())
         connection = await self._connections.ask(
-            request, self._context(exchange), check=exchange.send, most_bytes=MAX_ANSWER_BYTES
+            request, context, check=exchange.send, most_bytes=MAX_ANSWER_BYTES
         )
         exchange.is_answered = True
         return connection
 
-    def _context(self, exchange: "_Exchange") -> ssl.SSLContext | None:
-        """Files that do not fit together fail the question, not the start: they may yet change."""
-        if self._trust is None:
-            return None
-        try:
-            self._contexts = self._contexts or TlsContexts(self._trust)
-        except ConfigError as error:
-            raise ExtenderHttpError(f"{exchange.request}: {error}") from error
-        return self._contexts.context(time.monotonic())
-
-    def _written(self, where: Address, question: bytes) -> bytes:
+    def _request_bytes(self, where: Address, question: bytes) -> bytes:
         headers = {
             "Host": self._route.host_header,
             "User-Agent": user_agent("extender"),
@@ -276,14 +276,6 @@ def _redirected(where: Address, response: Response) -> Address | None:
     return further._replace(authorization=where.authorization) if is_same_server else None
 
 
-def _server(url: str) -> str:
-    """Empty if no question will ever get as far."""
-    try:
-        return address(f"{url}/").server
-    except AddressError:
-        return ""
-
-
 class _Exchange:
     """Progress of one request, on which the text of its failure depends."""
 
@@ -300,15 +292,15 @@ class _Exchange:
         self.was_sent = True
 
     def timed_out(self) -> str:
-        """Go's words; once the answer has begun, they come without the request."""
-        told = "context deadline exceeded (Client.Timeout"
+        """Go's text; once the answer has begun, it comes without the request."""
+        text = "context deadline exceeded (Client.Timeout"
         if self.is_answered:
-            return f"{told} or context cancellation while reading body)"
-        return f"{self.request}: {told} exceeded while awaiting headers)"
+            return f"{text} or context cancellation while reading body)"
+        return f"{self.request}: {text} exceeded while awaiting headers)"
 
     def broken(self, error: Exception) -> str:
-        """Go's words for any other failure."""
+        """Go's text for any other failure."""
         if self.is_answered and isinstance(error, MalformedResponseError):
             return str(error)
-        told = failure(self.request, error)
-        return told.cause if self.is_answered else str(told)
+        known = failure(self.request, error)
+        return known.cause if self.is_answered else str(known)

@@ -18,15 +18,16 @@ from kscheduler.client.errors import Withheld
 # For how many more seconds a write may be sent; none, when not positive.
 SecondsLeft = Callable[[], float]
 
-# The term in which nobody may write.
+# The term of no holder, in which nothing may be written.
 NO_TERM = 0
 
 
 class Fence:
-    """Lets writes through while `held` has seconds left; it tells the term, too.
+    """Lets writes through while `held` has seconds left.
 
-    `held` may be kept up to date by another thread. `changed` is to be called, in the loop's own
-    thread, when it has got better or the term is over: writes may be waiting for that.
+    `held` returns the term and the seconds; another thread may keep it up to date. `changed` is to
+    be called, in the loop's own thread, when the lease was renewed or the term is over: writes may
+    be waiting for that.
     """
 
     def __init__(self, held: Callable[[], tuple[int, float]]) -> None:
@@ -58,7 +59,7 @@ class Fence:
 
 class Grant:
     """The right of one write, decided in one term: what is decided in one is not sent in another,
-    because somebody else may have decided otherwise in between.
+    because another holder may have decided otherwise in between.
     """
 
     __slots__ = ("_fence", "_term")
@@ -88,15 +89,15 @@ def ending_when_closed(limit: asyncio.Timeout, left: SecondsLeft) -> Iterator[No
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
 
-    def look() -> None:
+    def check() -> None:
         nonlocal timer
         seconds = left()
         if seconds > 0:
-            timer = loop.call_later(seconds, look)
+            timer = loop.call_later(seconds, check)
         elif not limit.expired():
             limit.reschedule(loop.time())
 
-    look()
+    check()
     try:
         yield
     finally:

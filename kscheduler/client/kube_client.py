@@ -1,6 +1,6 @@
 """The calls the scheduler makes, by resource; each one request, or the few tries upstream makes.
 
-Bodies and answers are JSON bytes: who writes an object back builds on what the server sent, so
+Bodies and answers are JSON bytes: an object is written back with what the server sent of it, so
 that fields we do not know survive.
 """
 
@@ -57,7 +57,7 @@ DELETE_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1"}'
 
 # Failures that a moment's patience may cure, and that left nothing behind.
 RETRIABLE = (InternalError, ServiceUnavailable, ConnectionRefused)
-# Failures after which nobody knows whether the server did what it was asked to, or will.
+# Failures after which the server may or may not have done what it was asked to, or may yet do it.
 UNANSWERED = (ConnectionReset, DeadlineExceeded, ServerTimeout, Timeout)
 # An internal error that means the same: the proposal may still be committed.
 STORE_TIMED_OUT = "etcdserver: request timed out"
@@ -183,7 +183,9 @@ class KubeClient:
             try:
                 return await self._send("POST", PODS, pod.namespace, pod.name, "binding", body)
             except ApiError as error:
-                is_unanswered = is_unanswered or _is_unanswered(error)
+                store_timed_out = isinstance(error, InternalError) and STORE_TIMED_OUT in str(error)
+                if store_timed_out or isinstance(error, UNANSWERED):
+                    is_unanswered = True
                 raise
 
         try:
@@ -268,12 +270,6 @@ class KubeClient:
                 # Nothing was sent, so it can be once the lease has been renewed.
                 if grant is None or not await grant.reopened():
                     raise
-
-
-def _is_unanswered(error: ApiError) -> bool:
-    return isinstance(error, UNANSWERED) or (
-        isinstance(error, InternalError) and STORE_TIMED_OUT in str(error)
-    )
 
 
 async def _persist(

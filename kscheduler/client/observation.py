@@ -17,17 +17,17 @@ from kscheduler.client.errors import (
 )
 from kscheduler.metrics import Metrics
 
-# Upstream tells the end of a version only: what a float holds exactly.
+# Upstream exports the last digits of a version only: as many as a float holds exactly.
 VERSION_DIGITS = 15
 
 log = logs.logger(__name__)
 AWAY = (ConnectionRefused, DeadlineExceeded, HostNotFound, TlsError)
-# A server that answers every other request is told of once in so long.
+# A server that answers every other request is logged at most once in so long.
 QUIET_SECONDS = 60.0
 
 
 class Observer(Protocol):
-    """Told about every request; it must be quick and must not raise."""
+    """Callbacks for every request; they must be quick and must not raise."""
 
     def attempted(self, verb: str, host: str, code: str, *, again: bool) -> None:
         """One try was answered with this status code, or `<error>`; `again` from the second on."""
@@ -39,7 +39,7 @@ class Observer(Protocol):
         """Our own rate limit let a try wait this long; often 0."""
 
     def reloaded_authority(self, result: str, reason: str) -> None:
-        """The file with the server's authorities was looked at again."""
+        """The file with the server's authorities was checked for changes."""
 
 
 class NoObserver:
@@ -55,7 +55,7 @@ class NoObserver:
 
 
 class ThreadsafeObserver:
-    """An observer that is told from another thread: `post` calls it in its own, in order."""
+    """An observer for use in another thread: `post` calls `observer` in its own, in order."""
 
     def __init__(self, observer: Observer, post: Callable[..., object]) -> None:
         self._observer = observer
@@ -120,16 +120,16 @@ class InformerObserver:
         labels = self._labels(resource)
         self._metrics.informer_queued_items.labels(*labels)
         stored = self._metrics.informer_store_resource_version.labels(*labels)
-        stored.read_from(lambda: _last_digits(version()))
+
+        def last_digits() -> float:
+            digits = version()[-VERSION_DIGITS:]
+            return float(digits) if digits.isascii() and digits.isdecimal() else 0.0
+
+        stored.read_from(last_digits)
 
     def _labels(self, resource: Resource) -> tuple[str, str, str, str]:
         # Upstream's plurals: an s behind whatever it is.
         return self._name, resource.group, resource.version, f"{resource.kind.lower()}s"
-
-
-def _last_digits(version: str) -> float:
-    digits = version[-VERSION_DIGITS:]
-    return float(digits) if digits.isascii() and digits.isdecimal() else 0.0
 
 
 class Reachability:
@@ -141,7 +141,7 @@ class Reachability:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._silent = True
-        self._told_at = float("-inf")
+        self._logged_at = float("-inf")
         self._away = False
         self._changing = threading.Lock()
 
@@ -153,10 +153,10 @@ class Reachability:
             now = self._clock()
             if self._silent or self._away or not isinstance(error, AWAY):
                 return
-            if now - self._told_at < QUIET_SECONDS:
+            if now - self._logged_at < QUIET_SECONDS:
                 return
             self._away = True
-            self._told_at = now
+            self._logged_at = now
         log.error(error, "The API server cannot be reached, trying again", remedy=error.remedy)
 
     def answered(self) -> None:

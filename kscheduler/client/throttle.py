@@ -13,8 +13,8 @@ DEFAULT_BURST = 10
 class TokenBucket:
     """client-go's flow control: `burst` requests at once, then `qps` per second.
 
-    A request that finds no token takes one from the future and is told how long to wait for it,
-    so waiting requests are served in the order in which they came.
+    A request that finds no token takes one from the future and waits for it as long as `reserve`
+    says, so waiting requests are served in the order in which they came.
     """
 
     __slots__ = ("_burst", "_qps", "_seen_at", "_tokens")

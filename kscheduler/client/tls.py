@@ -1,4 +1,4 @@
-"""TLS towards the API server: whom to trust, who we are, and files that are replaced under us."""
+"""TLS towards the API server: authorities, our certificate, and files that change meanwhile."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ from kscheduler.gotext import files
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 
-# How often certificate files are looked at again.
+# How often certificate files are checked for changes.
 CHECK_SECONDS = 60.0
 RETRY_SECONDS = 1.0
 # How often the authority's file is read even if it looks the same; upstream's period.
@@ -56,8 +56,8 @@ class TlsContexts:
     """The context new connections use; a new one as soon as a file behind it has changed.
 
     Connections that are open keep theirs. A file that is broken half-way through its replacement
-    leaves the last good context in use. `reloaded` hears, as result and reason, of every look at
-    the authority's file.
+    leaves the last good context in use. `reloaded` is called with result and reason of every check
+    of the authority's file.
     """
 
     def __init__(
@@ -85,23 +85,14 @@ class TlsContexts:
             if self._authority is not None:
                 config = replace(config, ca_data=self._authority.current(now))
         if (config, stamp, certificate) != (self._config, self._stamp, self._certificate):
-            self._renew(now, config, stamp, certificate)
+            try:
+                self._context = make_context(config, certificate)
+            except ConfigError as error:
+                log.error(error, "Unable to reload certificates, keeping the last good ones")
+                self._check_at = now + RETRY_SECONDS
+            else:
+                self._config, self._stamp, self._certificate = config, stamp, certificate
         return self._context
-
-    def _renew(
-        self,
-        now: float,
-        config: TlsConfig,
-        stamp: _Stamp,
-        certificate: tuple[bytes, bytes] | None,
-    ) -> None:
-        try:
-            self._context = make_context(config, certificate)
-        except ConfigError as error:
-            log.error(error, "Unable to reload certificates, keeping the last good ones")
-            self._check_at = now + RETRY_SECONDS
-            return
-        self._config, self._stamp, self._certificate = config, stamp, certificate
 
 
 class AuthorityFile:
@@ -115,7 +106,7 @@ class AuthorityFile:
         self._path = path
         self._reloaded = reloaded
         self._stamp = _stamps((path,))
-        # Nobody knows what time it is before the first look.
+        # None before the first check, which is when we get to know the time.
         self._reload_at: float | None = None
 
     def current(self, now: float) -> bytes:
@@ -128,27 +119,28 @@ class AuthorityFile:
         return self.data
 
     def _reload(self) -> tuple[str, str]:
-        told = {"caFile": self._path}
-        log.v(4).info("Checking CA file content", **told)
+        """Read the file again; returns result and reason, as the metric's labels have them."""
+        about = {"caFile": self._path}
+        log.v(4).info("Checking CA file content", **about)
         try:
             data = files.read(self._path)
         except ConfigError as error:
-            log.error(error, "Failed to read CA data from file", **told)
+            log.error(error, "Failed to read CA data from file", **about)
             return "failure", "read_error"
         if not data:
-            log.info("CA file empty, skipping transport rotation", **told)
+            log.info("CA file empty, skipping transport rotation", **about)
             return "failure", "empty"
         if data == self.data:
-            log.v(4).info("CA file unchanged, skipping transport rotation", **told)
+            log.v(4).info("CA file unchanged, skipping transport rotation", **about)
             return "success", "unchanged"
-        log.v(4).info("CA content changed, updating transport", **told)
+        log.v(4).info("CA content changed, updating transport", **about)
         try:
             check_authority(data)
         except ConfigError as error:
-            log.error(error, "Failed to parse CA data from file", **told)
+            log.error(error, "Failed to parse CA data from file", **about)
             return "failure", "ca_parse_error"
         self.data = data
-        log.v(4).info("Transport updated for CA rotation", **told)
+        log.v(4).info("Transport updated for CA rotation", **about)
         return "success", "updated"
 
 
@@ -173,7 +165,17 @@ def make_context(
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    _trust(context, config)
+    authority = config.ca_data or (files.read(config.ca_file) if config.ca_file else b"")
+    if config.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif authority:
+        try:
+            _load_authority(context, authority)
+        except ConfigError as error:
+            raise ConfigError(f"unable to load root certificates: {error}") from error
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     if certificate is not None:
         _identify(context, *certificate)
     elif config.has_certificate:
@@ -188,20 +190,6 @@ def make_context(
 def check_authority(data: bytes) -> None:
     """Raises unless `data` holds at least one certificate to trust."""
     _load_authority(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), data)
-
-
-def _trust(context: ssl.SSLContext, config: TlsConfig) -> None:
-    authority = config.ca_data or (files.read(config.ca_file) if config.ca_file else b"")
-    if config.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif authority:
-        try:
-            _load_authority(context, authority)
-        except ConfigError as error:
-            raise ConfigError(f"unable to load root certificates: {error}") from error
-    else:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
 
 
 def _load_authority(context: ssl.SSLContext, data: bytes) -> None:

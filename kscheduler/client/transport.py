@@ -7,7 +7,6 @@ whose connection broke is sent again, up to ten times; everything else is for th
 import asyncio
 import platform
 import re
-import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -56,7 +55,7 @@ LONG_WAIT_SECONDS = 0.05
 
 # What may stand in a request line.
 _TARGET = re.compile(r"[!-~]+")
-# Leading zeros are of no use to anyone, so they need not be many.
+# Go takes any number of leading zeros; a bound keeps int() from reading megabytes of them.
 _RETRY_AFTER = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
 
 _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
@@ -246,7 +245,7 @@ class Transport:
         for attempt in range(MAX_RETRIES + 1):
             last = attempt == MAX_RETRIES
             try:
-                connection = await self._sent(call, idle_seconds)
+                connection = await self._send(call, idle_seconds)
             except Withheld:
                 raise
             except TransportError as error:
@@ -283,11 +282,19 @@ class Transport:
                 await self._wait_for_token(call)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _sent(self, call: _Call, idle_seconds: float | None) -> Connection:
-        header, context = await self._identity(call)
+    async def _send(self, call: _Call, idle_seconds: float | None) -> Connection:
+        """One try, with the credentials and certificates of this moment."""
+        context = None
+        try:
+            header = await self._credentials.authorization()
+            if self._tls is not None:
+                certificate = await self._credentials.certificate()
+                context = self._tls.context(time.monotonic(), certificate)
+        except ConfigError as error:
+            raise CredentialsError(call.request, f"getting credentials: {error}") from error
         try:
             connection = await self._pool(call).ask(
-                self._written(call, header),
+                self._request_bytes(call, header),
                 context,
                 check=call.send,
                 repeatable=call.method == "GET",
@@ -299,18 +306,7 @@ class Transport:
             self._credentials.rejected(header)
         return connection
 
-    async def _identity(self, call: _Call) -> tuple[str | None, ssl.SSLContext | None]:
-        """The Authorization header and the certificates with which a request is sent now."""
-        try:
-            header = await self._credentials.authorization()
-            if self._tls is None:
-                return header, None
-            certificate = await self._credentials.certificate()
-            return header, self._tls.context(time.monotonic(), certificate)
-        except ConfigError as error:
-            raise CredentialsError(call.request, f"getting credentials: {error}") from error
-
-    def _written(self, call: _Call, authorization: str | None) -> bytes:
+    def _request_bytes(self, call: _Call, authorization: str | None) -> bytes:
         """The request as it goes over the wire."""
         target = self._route.target_prefix + call.path
         if not _TARGET.fullmatch(target):

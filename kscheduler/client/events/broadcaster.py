@@ -1,7 +1,7 @@
-"""Events about pods, told to events.k8s.io/v1 without ever being in the way.
+"""Events about pods, sent to events.k8s.io/v1 without ever delaying a binding.
 
 `record` only puts a note into a bounded queue. A few workers turn notes into events, merge
-repetitions (`event_series`) and send what is left over a client of their own. An event costs the
+repetitions (`series`) and send what is left over a client of their own. An event costs the
 API server nearly as much as a binding, so while bindings queue up most workers stand aside.
 
 Mirrors client-go's tools/events broadcaster. Differs: concurrency is bounded, events about one
@@ -40,7 +40,7 @@ WARNING = "Warning"
 # it takes some 25 MB.
 QUEUE_SIZE = 50_000
 WORKERS = 16
-# So many go on while there is more urgent work for the server; the others look again so often.
+# So many go on while there is more urgent work for the server; the others wait and check again.
 STEADY_WORKERS = 2
 ASIDE_SECONDS = 0.05
 MAX_TRIES = 12
@@ -158,11 +158,11 @@ class EventBroadcaster:
             note = await self._notes.get()
             event = self._cache.observe(_event(note), self._now_ns())
             if event is not None:
-                await self._persist_in_turn(event)
+                await self._persist(event)
             self._notes.task_done()
 
-    async def _persist_in_turn(self, event: Event) -> None:
-        """Send an event once the ones before it about the same object are sent or refused."""
+    async def _persist(self, event: Event) -> None:
+        """Send an event, with retries, once those before it about this object are settled."""
         regarding = event.regarding
         about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
         before, settled = self._latest.get(about), asyncio.Event()
@@ -170,8 +170,14 @@ class EventBroadcaster:
         try:
             if before is not None:
                 await before.wait()
-            await self._persist(event)
+            for attempt in range(1, MAX_TRIES + 1):
+                if await self._attempt(event):
+                    return
+                if attempt < MAX_TRIES:
+                    await asyncio.sleep(jittered(self._retry_seconds, 0.25))
+            log.error(None, "Unable to write event (retry limit exceeded!)", event=_ref(event))
         finally:
+            # Ours is the latest unless another worker has queued up behind it meanwhile.
             settled.set()
             if self._latest[about] is settled:
                 del self._latest[about]
@@ -181,13 +187,13 @@ class EventBroadcaster:
         await self._notes.join()
 
     async def _refresh(self) -> None:
-        """Keeps running series from expiring at the server, and tells their count."""
+        """Keeps running series from expiring at the server, and updates their count there."""
         while True:
             await self._send_all(self._cache.running_series())
             await asyncio.sleep(REFRESH_SECONDS)
 
     async def _finish(self) -> None:
-        """Tells the final count of series that are over."""
+        """Sends the final count of series that are over."""
         while True:
             over = self._cache.finish(self._now_ns())
             for event in await self._send_all(over):
@@ -195,23 +201,24 @@ class EventBroadcaster:
             await asyncio.sleep(FINISH_SECONDS)
 
     async def _send_all(self, events: Sequence[Event]) -> list[Event]:
-        """One by one, to leave the connections to news; returns those that need no other try."""
-        return [event for event in events if await self._sent(event)]
+        """Send events one by one, which leaves connections for new ones; returns the settled."""
+        return [event for event in events if await self._attempt(event)]
 
-    async def _persist(self, event: Event) -> None:
-        for attempt in range(1, MAX_TRIES + 1):
-            if await self._sent(event):
-                return
-            if attempt < MAX_TRIES:
-                await asyncio.sleep(jittered(self._retry_seconds, 0.25))
-        log.error(None, "Unable to write event (retry limit exceeded!)", event=_ref(event))
-
-    async def _sent(self, event: Event) -> bool:
-        """Whether the matter is closed: told, or refused for good."""
+    async def _attempt(self, event: Event) -> bool:
+        """Try to send an event; returns whether it is settled: sent, or rejected for good."""
         if self._closed:
             return True
         try:
-            await self._write(event)
+            if event.is_series:
+                try:
+                    await self._client.patch(
+                        EVENTS, event.name, series_patch(event), event.namespace
+                    )
+                except NotFound:
+                    pass  # Expired at the server: posted again as a whole.
+                else:
+                    return True
+            await self._client.create(EVENTS, event_body(event), event.namespace)
         except AlreadyExists as error:
             if event.is_series:
                 return False
@@ -224,16 +231,6 @@ class EventBroadcaster:
             log.error(error, "Unable to write event (may retry after sleeping)")
             return False
         return True
-
-    async def _write(self, event: Event) -> None:
-        if event.is_series:
-            try:
-                await self._client.patch(EVENTS, event.name, series_patch(event), event.namespace)
-            except NotFound:
-                pass  # expired at the server: told anew, as a whole
-            else:
-                return
-        await self._client.create(EVENTS, event_body(event), event.namespace)
 
 
 class _Recorder:

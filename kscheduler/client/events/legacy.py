@@ -30,10 +30,10 @@ from kscheduler.client.throttle import TokenBucket
 V = TypeVar("V")
 
 CACHE_SIZE = 4096
-# Ten different messages of one reason within ten minutes are told as one.
+# Ten different messages of one reason within ten minutes are combined into one event.
 AGGREGATE_AT = 10
 AGGREGATE_SECONDS = 600
-# A source may tell 25 events about an object at once, then one every five minutes.
+# A source may send 25 events about an object at once, then one every five minutes.
 SPAM_BURST = 25
 SPAM_QPS = 1 / 300
 
@@ -122,26 +122,30 @@ class _Similar(msgspec.Struct):
 
 
 class EventCorrelator:
+    """Combines, counts and limits events, in this order, which is upstream's."""
+
     def __init__(self) -> None:
         self._similar: Lru[_Similar] = Lru(CACHE_SIZE)
-        self._told: Lru[CoreEvent] = Lru(CACHE_SIZE)
+        # The last event of each key with its count so far, even if the limit kept it back.
+        self._counted: Lru[CoreEvent] = Lru(CACHE_SIZE)
         self._buckets: Lru[TokenBucket] = Lru(CACHE_SIZE)
 
     def correlate(self, event: CoreEvent, now_ns: int) -> CoreEvent | None:
-        """The event to tell instead, or None; with a count above 1 it updates one told before."""
-        event, key = self._combined(event, now_ns)
-        told = self._told.get(key)
-        if told is not None:
+        """The event to send instead, or None; with a count above 1 it updates one sent before."""
+        event, key = self._aggregate(event, now_ns)
+        known = self._counted.get(key)
+        if known is not None:
             event = msgspec.structs.replace(
-                event, name=told.name, first_ns=told.first_ns, count=told.count + 1
+                event, name=known.name, first_ns=known.first_ns, count=known.count + 1
             )
-        self._told.put(key, event)
+        self._counted.put(key, event)
         bucket = self._buckets.get_or_make(
             event.object_key, lambda: TokenBucket(SPAM_QPS, SPAM_BURST)
         )
         return event if bucket.try_take(now_ns / _NANO) else None
 
-    def _combined(self, event: CoreEvent, now_ns: int) -> tuple[CoreEvent, Hashable]:
+    def _aggregate(self, event: CoreEvent, now_ns: int) -> tuple[CoreEvent, Hashable]:
+        """The event, or a combined one if there are too many like it; and the key to count by."""
         similar = self._similar.get(event.reason_key)
         if similar is None or now_ns - similar.seen_ns > AGGREGATE_SECONDS * _NANO:
             similar = _Similar(set(), now_ns)
@@ -281,20 +285,29 @@ class LegacyBroadcaster:
 
     async def _persist(self, event: CoreEvent) -> None:
         for attempt in range(1, MAX_TRIES + 1):
-            if await self._sent(event):
+            if await self._attempt(event):
                 return
             if attempt < MAX_TRIES:
                 first = attempt == 1
                 await asyncio.sleep(self._retry_seconds * (random.random() if first else 1.0))
         log.error(None, "Unable to write event (retry limit exceeded!)", event=_ref(event))
 
-    async def _sent(self, event: CoreEvent) -> bool:
-        """Whether the matter is closed: told, or refused for good."""
+    async def _attempt(self, event: CoreEvent) -> bool:
+        """Try to send an event; returns whether it is settled: sent, or rejected for good."""
         if self._closed:
             log.error(None, "Unable to write event (broadcaster is shut down)", event=_ref(event))
             return True
         try:
-            await self._write(event)
+            if event.count > 1:
+                try:
+                    await self._client.patch(
+                        CORE_EVENTS, event.name, core_event_patch(event), event.namespace
+                    )
+                except NotFound:
+                    pass  # Expired at the server: posted again as a whole.
+                else:
+                    return True
+            await self._client.create(CORE_EVENTS, core_event_body(event), event.namespace)
         except StatusError as error:
             known = isinstance(error, AlreadyExists) or error.has_cause("NamespaceTerminating")
             if known:
@@ -307,18 +320,6 @@ class LegacyBroadcaster:
             log.error(error, "Unable to write event (may retry after sleeping)", event=_ref(event))
             return False
         return True
-
-    async def _write(self, event: CoreEvent) -> None:
-        if event.count > 1:
-            try:
-                await self._client.patch(
-                    CORE_EVENTS, event.name, core_event_patch(event), event.namespace
-                )
-            except NotFound:
-                pass  # expired at the server: told anew, as a whole
-            else:
-                return
-        await self._client.create(CORE_EVENTS, core_event_body(event), event.namespace)
 
 
 class _LegacyRecorder:
@@ -362,8 +363,9 @@ def broadcaster_for(
     dropped: Callable[[], None] = lambda: None,
     urgent: Callable[[], bool] = lambda: False,
 ) -> EventBroadcaster | LegacyBroadcaster:
-    """The newest kind of events this server takes. The older kind is sent one by one, which is in
-    nobody's way.
+    """The broadcaster for the newest kind of events that this server takes.
+
+    Events of the older kind are sent one by one, so that they never delay a binding.
     """
     if has_events_api:
         return EventBroadcaster(client, dropped=dropped, urgent=urgent)

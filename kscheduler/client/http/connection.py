@@ -10,7 +10,7 @@ from typing import cast
 
 from kscheduler.client.http.response import MalformedResponseError, Response
 
-# The server has to wait while so much has come that nobody has asked for yet.
+# Reading stops, so that the server has to wait, while more than this is there and not asked for.
 MAX_UNREAD_BYTES = 512 << 10
 
 
@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
         return self.response.take()
 
     def abort(self) -> None:
-        """Closes the connection at once; whoever waits hears of it."""
+        """Closes the connection at once; a task that waits for an answer gets an error."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _fail(self, error: Exception) -> None:
-        """The first failure is the one that is told."""
+        """Keep the first failure: those after it are its consequences."""
         self._failure = self._failure or error
         self._under_way = False
 

@@ -72,7 +72,7 @@ class HandshakeTimeoutError(Exception):
 
 
 class ProxyRefusedError(Exception):
-    """The proxy lets nobody through; the text is what it said."""
+    """The proxy refused to connect us; the text is its own."""
 
 
 class Route:
@@ -105,7 +105,10 @@ class Route:
         return self._proxy_authorization() if self._is_relayed else []
 
     async def open(self, context: ssl.SSLContext | None) -> Connection:
-        """A new connection; `context` is None for a server without TLS."""
+        """A new connection; `context` is None for a server without TLS.
+
+        Layers come in this order: TCP, SOCKS, TLS to the proxy, CONNECT, TLS to the server.
+        """
         if self._problem:
             raise ValueError(self._problem)
         opened = await self._dial(self._proxy or self._server)
@@ -118,8 +121,14 @@ class Route:
                 trusted = context or ssl.create_default_context()
                 await _secure(connection, trusted, self._proxy.hostname or "")
             if self._proxy is not None and not self._is_relayed and not self._has_socks:
+                target = _address(self._server, PORTS[self._server.scheme])
+                lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+                lines += [f"{name}: {value}" for name, value in self._proxy_authorization()]
+                response = Response(bodiless=True)
                 async with asyncio.timeout(TUNNEL_SECONDS):
-                    await self._tunnel(connection)
+                    await connection.ask("\r\n".join([*lines, "", ""]).encode(), response)
+                if response.status != 200:
+                    raise ProxyRefusedError(response.reason.decode(errors="replace"))
             if context is not None:
                 await _secure(connection, context, self._server_name)
         except BaseException:
@@ -168,16 +177,6 @@ class Route:
             opened.close()
             raise
 
-    async def _tunnel(self, connection: Connection) -> None:
-        server = self._server
-        target = _address(server, PORTS[server.scheme])
-        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
-        lines += [f"{name}: {value}" for name, value in self._proxy_authorization()]
-        response = Response(bodiless=True)
-        await connection.ask("\r\n".join([*lines, "", ""]).encode(), response)
-        if response.status != 200:
-            raise ProxyRefusedError(response.reason.decode(errors="replace"))
-
     def _proxy_authorization(self) -> list[tuple[str, str]]:
         proxy = self._proxy
         if proxy is None or proxy.username is None:
@@ -189,7 +188,7 @@ class Route:
 async def _secure(connection: Connection, context: ssl.SSLContext, name: str) -> None:
     try:
         await connection.secure(context, name, seconds=TLS_SECONDS)
-    except ConnectionAbortedError as error:  # How event loops tell that the time is up.
+    except ConnectionAbortedError as error:  # What event loops raise when the time is up.
         raise HandshakeTimeoutError from error
 
 
@@ -227,8 +226,8 @@ async def connect_through_socks(
     version, reply, reserved, kind = await _receive(proxy, 4)
     _check_version(version)
     if reply:
-        told = REPLIES[reply] if reply < len(REPLIES) else f"unknown code: {reply}"
-        raise SocksError(f"unknown error {told}")
+        meaning = REPLIES[reply] if reply < len(REPLIES) else f"unknown code: {reply}"
+        raise SocksError(f"unknown error {meaning}")
     if reserved:
         raise SocksError("non-zero reserved field")
     if kind != NAME and kind not in ADDRESS_BYTES:

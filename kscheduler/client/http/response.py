@@ -11,7 +11,7 @@ MAX_HEAD_BYTES = 64 << 10
 MAX_CHUNK_LINE_BYTES = 1 << 10
 # "103 Early Hints" and the like before the answer proper; as many as Go puts up with.
 MAX_INTERIM = 5
-# Nobody holds more of a body at a time: a list of all pods of the largest cluster is smaller.
+# No more of a body is held at a time: a list of all pods of the largest cluster is smaller.
 MAX_HELD_BYTES = 1 << 30
 # A refusal is a Status or a proxy's page.
 MAX_REFUSAL_BYTES = 16 << 20
@@ -106,7 +106,11 @@ class Response:
         start = self._at
         end = self._unread.find(b"\r\n\r\n", start)
         if end < 0 or end - start > MAX_HEAD_BYTES:
-            self._check_unfinished_head()
+            # Bytes that can never become a head are refused now, not when the peer falls silent.
+            head = self._unread[start:]
+            like_http = head.startswith(_BEGINNING) or _BEGINNING.startswith(head)
+            if not like_http or len(head) > MAX_HEAD_BYTES or b"\n\n" in head:
+                _refuse(head)
             return False
         found = _HEAD.fullmatch(self._unread, start, end)
         if found is None:
@@ -114,7 +118,9 @@ class Response:
         self._at = end + 4
         minor, status, reason, fields = found.groups()
         if status < b"200":
-            self._skip_interim(status)
+            self._interim += 1
+            if status == b"101" or self._interim > MAX_INTERIM:
+                raise MalformedResponseError(f"unexpected answer {status.decode()}")
             return True
         self.reason, self.headers = reason or b"", _fields(fields)
         closes = b"close" in self.headers.get(b"connection", b"").lower()
@@ -125,32 +131,24 @@ class Response:
         self.status = int(status)
         return True
 
-    def _check_unfinished_head(self) -> None:
-        """Refuse bytes that can never become a head now, instead of waiting for their end."""
-        head = self._unread[self._at :]
-        like_http = head.startswith(_BEGINNING) or _BEGINNING.startswith(head)
-        if not like_http or len(head) > MAX_HEAD_BYTES or b"\n\n" in head:
-            _refuse(head)
-
-    def _skip_interim(self, status: bytes) -> None:
-        self._interim += 1
-        if status == b"101" or self._interim > MAX_INTERIM:
-            raise MalformedResponseError(f"unexpected answer {status.decode()}")
-
     def _begin_body(self, status: int) -> None:
+        """Choose how the body's end is found: RFC 9112, section 6.3, in its order."""
         encoding = self.headers.get(b"transfer-encoding")
         length = self.headers.get(b"content-length")
         if self._bodiless or status in (204, 304):
             self._finish()
         elif encoding is not None:
             if encoding.lower() != b"chunked":
-                told = encoding.decode("latin-1")
-                raise MalformedResponseError(f'unsupported transfer encoding: "{told}"')
-            # Both: the encoding decides, but who says two things is not to be trusted for long.
+                name = encoding.decode("latin-1")
+                raise MalformedResponseError(f'unsupported transfer encoding: "{name}"')
+            # With both, the encoding decides; the connection is closed after it, because the two
+            # may be an attempt to smuggle a second answer.
             self.keeps_alive = self.keeps_alive and length is None
             self._step = Response._take_chunk_line
         elif length is not None:
-            self._left = _length(length)
+            if not length.isdigit() or len(length) > MAX_LENGTH_DIGITS:
+                raise MalformedResponseError(f'bad Content-Length "{length.decode("latin-1")}"')
+            self._left = int(length)
             self._step = Response._take_sized
         else:
             self.keeps_alive = False
@@ -185,7 +183,7 @@ class Response:
         return True
 
     def _take_trailer(self) -> bool:
-        """Headers after the last chunk are of no use to anyone here."""
+        """Skip the headers after the last chunk, which no caller uses."""
         line = self._line(MAX_HEAD_BYTES)
         if line is None:
             return False
@@ -202,7 +200,7 @@ class Response:
         return False
 
     def _take_nothing(self) -> bool:
-        """After the end nothing is to come; a server that goes on has lost its way."""
+        """Drop bytes after the end; a connection on which a server sends some is not kept."""
         if self._at < len(self._unread):
             self.keeps_alive = False
             self._at = len(self._unread)
@@ -243,12 +241,6 @@ class Response:
         self._take_nothing()
 
 
-def _length(text: bytes) -> int:
-    if not text.isdigit() or len(text) > MAX_LENGTH_DIGITS:
-        raise MalformedResponseError(f'bad Content-Length "{text.decode("latin-1")}"')
-    return int(text)
-
-
 def _fields(lines: bytes) -> dict[bytes, bytes]:
     """Header lines by lower-case name; what is said twice is joined, as the rules have it."""
     fields: dict[bytes, bytes] = {}
@@ -265,9 +257,9 @@ def _refuse(head: bytes) -> NoReturn:
     line = head.split(b"\n", 1)[0].rstrip(b"\r").decode("ascii", "backslashreplace")
     version, space, rest = line.partition(" ")
     status = rest.lstrip(" ").partition(" ")[0]
-    what, told = "response", line
+    what, shown = "response", line
     if space and not (len(status) == 3 and status.isdigit()):
-        what, told = "status code", status
+        what, shown = "status code", status
     elif space and re.fullmatch(r"HTTP/\d\.\d", version) is None:
-        what, told = "version", version
-    raise MalformedResponseError(f'malformed HTTP {what} "{told[:100]}"')
+        what, shown = "version", version
+    raise MalformedResponseError(f'malformed HTTP {what} "{shown[:100]}"')

@@ -64,47 +64,39 @@ class Shape(Generic[T]):
 
 
 def shape_of(struct: type[A], name: str) -> Shape[A]:
+    """The shape of a struct; its objects share equal parts, for an informer keeps thousands."""
+    decode, share = decoder_for(struct), sharing_of(struct)
     return Shape(
         name,
-        _sharing_decoder(struct),
+        decode if share is None else lambda data: share(decode(data)),
         attrgetter("key"),
         attrgetter("metadata.resource_version"),
     )
 
 
-def _sharing_decoder(struct: type[A]) -> Callable[[Json], A]:
-    """A decoder whose objects share equal parts: an informer keeps a whole collection."""
-    decode, share = decoder_for(struct), sharing_of(struct)
-    if share is None:
-        return decode
-    return lambda data: share(decode(data))
-
-
 def untyped_shape(name: str) -> Shape[dict[str, Any]]:
-    """Objects as plain dicts, without the managedFields nobody reads."""
-    return Shape(name, _decode_untyped, _untyped_key, _untyped_version)
+    """Objects as plain dicts, without their managedFields, which are large and never read."""
 
+    def decode(data: Json) -> dict[str, Any]:
+        try:
+            item: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
+        except UNREADABLE as error:
+            raise DecodeError(f"cannot decode object: {error}") from error
+        metadata = item.get("metadata")
+        if not isinstance(metadata, dict) or not metadata.get("name"):
+            raise DecodeError("cannot decode object: it has no metadata.name")
+        metadata.pop("managedFields", None)
+        return item
 
-def _decode_untyped(data: Json) -> dict[str, Any]:
-    try:
-        decoded: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
-    except UNREADABLE as error:
-        raise DecodeError(f"cannot decode object: {error}") from error
-    metadata = decoded.get("metadata")
-    if not isinstance(metadata, dict) or not metadata.get("name"):
-        raise DecodeError("cannot decode object: it has no metadata.name")
-    metadata.pop("managedFields", None)
-    return decoded
+    def key(item: Mapping[str, Any]) -> str:
+        metadata = item["metadata"]
+        namespace = metadata.get("namespace")
+        return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
 
+    def version(item: Mapping[str, Any]) -> str:
+        return str(item["metadata"].get("resourceVersion", ""))
 
-def _untyped_key(item: Mapping[str, Any]) -> str:
-    metadata = item["metadata"]
-    namespace = metadata.get("namespace")
-    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
-
-
-def _untyped_version(item: Mapping[str, Any]) -> str:
-    return str(item["metadata"].get("resourceVersion", ""))
+    return Shape(name, decode, key, version)
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -142,11 +134,21 @@ class Lines:
 
 
 def decode_change(line: bytes, shape: Shape[T]) -> Change[T]:
-    """The change a line tells of; a DecodeError if it does not even tell of which object.
+    """The change in a line; a DecodeError if not even the object's name can be read from it.
 
     An ERROR event is raised as the error it holds.
     """
-    kind, body = _taken_apart(line)
+    body: Json
+    # The usual line is {"type":"<at most 8 letters>","object":{…}}: cut by position, its object is
+    # parsed once, by the shape's decoder, instead of twice.
+    split = line.find(b',"object":', 9, 32)
+    if split > 0 and line.startswith(b'{"type":"'):
+        kind, body = line[9 : split - 1].decode(errors="replace"), memoryview(line)[split + 10 : -1]
+    else:
+        event = _decode_event(line)
+        kind, body = event.type, memoryview(event.object)
+    if kind not in _TYPES:
+        raise DecodeError(f"got invalid watch event type: {kind}")
     if kind == BOOKMARK:
         metadata = _decode_partial(body).metadata
         ends = metadata.annotations.get(INITIAL_EVENTS_END) == "true"
@@ -159,19 +161,6 @@ def decode_change(line: bytes, shape: Shape[T]) -> Change[T]:
     return Change(kind, shape.version(item), item)
 
 
-def _taken_apart(line: bytes) -> tuple[str, Json]:
-    """Type and object of an event, without looking through the object if the line is as usual."""
-    split = line.find(b',"object":', 9, 32)
-    if split > 0 and line.startswith(b'{"type":"'):
-        kind, body = line[9 : split - 1].decode(errors="replace"), memoryview(line)[split + 10 : -1]
-    else:
-        event = _decode_event(line)
-        kind, body = event.type, memoryview(event.object)
-    if kind not in _TYPES:
-        raise DecodeError(f"got invalid watch event type: {kind}")
-    return kind, body
-
-
 @dataclass(frozen=True, slots=True)
 class Undecodable:
     """Key and version of an object that could not be decoded; an empty key if it has no name."""
@@ -181,7 +170,7 @@ class Undecodable:
 
 
 def decoded(data: Json, shape: Shape[T]) -> T | Undecodable:
-    """The object. Whatever goes wrong costs this one only, is told, and leaves others alone.
+    """The object. Whatever goes wrong is logged and costs this object only, not those after it.
 
     A DecodeError if not even its metadata can be read.
     """
@@ -189,8 +178,8 @@ def decoded(data: Json, shape: Shape[T]) -> T | Undecodable:
         return shape.decode(data)
     except Exception as error:
         partial = _partial(data)
-        told = partial.key or "<unnamed>"
-        log.error(error, "Undecodable object skipped", type=shape.name, object=told)
+        name = partial.key or "<unnamed>"
+        log.error(error, "Undecodable object skipped", type=shape.name, object=name)
         return Undecodable(partial.key, partial.metadata.resource_version)
 
 
@@ -218,27 +207,24 @@ WRITTEN_BACK: Mapping[type[ApiObject], Wanted] = {
 
 
 def retaining_json(shape: Shape[Any], wanted: Wanted) -> Shape[Any]:
-    """A shape like this one, whose objects carry their JSON if they are `wanted`."""
+    """A shape like this one, whose objects carry their JSON if they are `wanted`.
+
+    It is the JSON that upstream would pass on: without kind and version, which its objects do not
+    have, and without the managedFields of pods, which it drops on arrival, unlike those of nodes.
+    """
     decode = shape.decode
 
     def decode_keeping(data: Json) -> Kept:
         item: Kept = decode(data)
         if not wanted(item):
             return item
-        return structs.replace(item, whole=_passed_on(data, item))
+        members = _decode_members(data)
+        members.pop("kind", None)
+        members.pop("apiVersion", None)
+        if isinstance(item, Pod):
+            metadata = _decode_members(members["metadata"])
+            metadata.pop("managedFields", None)
+            members["metadata"] = msgspec.Raw(_encode(metadata))
+        return structs.replace(item, whole=_encode(members))
 
     return replace(shape, decode=decode_keeping)
-
-
-def _passed_on(data: Json, item: Kept) -> bytes:
-    """An object's JSON as upstream would pass it on: without kind and version, which its objects do
-    not have, and without the managedFields of pods, which it drops on arrival, unlike nodes'.
-    """
-    members = _decode_members(data)
-    members.pop("kind", None)
-    members.pop("apiVersion", None)
-    if isinstance(item, Pod):
-        metadata = _decode_members(members["metadata"])
-        metadata.pop("managedFields", None)
-        members["metadata"] = msgspec.Raw(_encode(metadata))
-    return _encode(members)

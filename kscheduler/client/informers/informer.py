@@ -304,7 +304,7 @@ class InformerFactory:
         return self._gate.hold()
 
     async def moving(self) -> None:
-        """Returns when nobody holds deliveries up."""
+        """Returns when deliveries are not held up."""
         await self._gate.passed()
 
     async def catch_up(self, seconds: float) -> None:

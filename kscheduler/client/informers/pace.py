@@ -59,7 +59,7 @@ class Pace:
         self._until = 0.0
 
     def due(self) -> bool:
-        """Also while the gate is shut: whoever shut it need not wait for the end of a budget."""
+        """Whether to rest: the budget is used up, or the gate shut, which takes effect at once."""
         return self._gate.shut or time.perf_counter() >= self._until
 
     async def begin(self) -> None:

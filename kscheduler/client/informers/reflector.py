@@ -115,14 +115,23 @@ class Reflector(Generic[T]):
                 try:
                     await self._list_and_watch()
                 except ApiError as error:
-                    self._log_failure(error)
+                    kind = self._shape.name
+                    if is_expired(error):
+                        log.v(4).info("Watch closed", type=kind, err=str(error))
+                    elif isinstance(error, ShortWatchError):
+                        log.info("Warning: watch ended with error", type=kind, err=str(error))
+                    else:
+                        remedy = {"remedy": error.remedy} if error.remedy else {}
+                        log.unhandled(
+                            error, "Failed to watch", reflector=REFLECTOR, type=kind, **remedy
+                        )
                 await self._back_off()
         finally:
             log.v(3).info("Stopping reflector", type=self._shape.name, **resync)
 
     async def _list_and_watch(self) -> None:
         async with AsyncExitStack() as stream:
-            changes = await self._streamed_list(stream)
+            changes = await self._watch_list(stream)
             if changes is None:
                 await self._list()
             log.v(2).info("Caches populated", type=self._shape.name, reflector=REFLECTOR)
@@ -185,12 +194,10 @@ class Reflector(Generic[T]):
         except (ConnectionReset, DeadlineExceeded) as error:
             log.v(1).info("Watch closed with unexpected EOF", type=self._shape.name, err=str(error))
         except DecodeError as error:
-            told = f"unable to decode an event from the watch stream: {error}"
-            raise TransportError(f"watch of {self._shape.name}", told) from error
+            cause = f"unable to decode an event from the watch stream: {error}"
+            raise TransportError(f"watch of {self._shape.name}", cause) from error
 
-    async def _streamed_list(
-        self, stream: AsyncExitStack
-    ) -> AsyncGenerator[Change[T], None] | None:
+    async def _watch_list(self, stream: AsyncExitStack) -> AsyncGenerator[Change[T], None] | None:
         """Lists by watching from the beginning; the rest of that watch, or None if refused."""
         broken_off = 0
         while broken_off < MAX_BROKEN_LISTS:
@@ -282,13 +289,3 @@ class Reflector(Generic[T]):
 
     async def _back_off(self) -> None:
         await asyncio.sleep(self._backoff.next(time.monotonic()))
-
-    def _log_failure(self, error: ApiError) -> None:
-        kind = self._shape.name
-        if is_expired(error):
-            log.v(4).info("Watch closed", type=kind, err=str(error))
-        elif isinstance(error, ShortWatchError):
-            log.info("Warning: watch ended with error", type=kind, err=str(error))
-        else:
-            remedy = {"remedy": error.remedy} if error.remedy else {}
-            log.unhandled(error, "Failed to watch", reflector=REFLECTOR, type=kind, **remedy)
