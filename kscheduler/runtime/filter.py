@@ -120,14 +120,19 @@ class Filtering:
         """The search for feasible nodes is over, nominated pods included."""
         self._point.observe(status, started)
 
+    @calls_plugins("Filter", by="plugin")
     def run_filter(
         self, cycle: CycleState, pod: PodInfo, nodes: Nodes, within: Mask | None = None
     ) -> Filtered:
-        """Judge all these nodes, or those of them that `within` marks."""
+        """Judge all these nodes, or those of them that `within` marks.
+
+        `alive` is [nodes]: nodes that no plugin has rejected so far. A plugin's answers, one mask
+        per reason, may overlap; each is counted among the nodes that were alive before the plugin.
+        """
         alive = nodes.valid if within is None else within
         left, size = _count(alive), len(nodes)
         result = Filtered(nodes.rows)
-        skip = cycle.skip_filter
+        skip, sampled = cycle.skip_filter, cycle.sampled
         for plugin in self._calls:
             if plugin.name in skip:
                 continue
@@ -139,40 +144,26 @@ class Filtering:
                 nodes, size = nodes.take(alive), left
                 alive = np.ones(left, np.bool_)
             plugin.evaluations.value += left
-            remaining = self._judge(plugin, cycle, pod, nodes, alive, result)
+            started = perf_counter() if sampled else 0.0
+            remaining, worst = alive, Code.SUCCESS
+            try:
+                for mask, code, reason in plugin.ask(cycle, pod, nodes):
+                    if not _count(mask):
+                        continue
+                    hit = mask & alive
+                    if not _count(hit):
+                        continue
+                    remaining = remaining & ~hit
+                    worst = max(worst, code)
+                    result.charge(plugin.name, nodes.rows, hit, code, reason)
+            except Exception as error:
+                status = self._point.exception_status(plugin.name, error)
+                result.charge(plugin.name, nodes.rows, alive, Code.ERROR, status.message)
+                remaining, worst = np.zeros_like(alive), Code.ERROR
+            if sampled:
+                self._point.observe_plugin(plugin.name, worst, started)
             if remaining is not alive:
                 alive, left = remaining, _count(remaining)
         result.rows, result.count = nodes.rows, left
         result.passed = None if left == size else alive
         return result
-
-    @calls_plugins("Filter", by="plugin")
-    def _judge(
-        self,
-        plugin: _Call,
-        cycle: CycleState,
-        pod: PodInfo,
-        nodes: Nodes,
-        alive: Mask,
-        result: Filtered,
-    ) -> Mask:
-        """One plugin over the nodes still alive; those that remain so."""
-        started = perf_counter() if cycle.sampled else 0.0
-        remaining, worst = alive, Code.SUCCESS
-        try:
-            for mask, code, reason in plugin.ask(cycle, pod, nodes):
-                if not _count(mask):
-                    continue
-                hit = mask & alive
-                if not _count(hit):
-                    continue
-                remaining = remaining & ~hit
-                worst = max(worst, code)
-                result.charge(plugin.name, nodes.rows, hit, code, reason)
-        except Exception as error:
-            status = self._point.exception_status(plugin.name, error)
-            result.charge(plugin.name, nodes.rows, alive, Code.ERROR, status.message)
-            remaining, worst = np.zeros_like(alive), Code.ERROR
-        if cycle.sampled:
-            self._point.observe_plugin(plugin.name, worst, started)
-        return remaining

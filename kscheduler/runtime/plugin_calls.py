@@ -5,7 +5,7 @@ it. The functions that call plugins are marked, so that a thread that wants to k
 at work (see `cycle.slow_decisions`) finds it in the stack of the thread that decides:
 
     @calls_plugins("Filter", by="plugin")
-    def _judge(self, plugin, …):
+    def run_filter(self, …):
 
 `by` is the local variable that holds the plugin, or its name, while the call lasts. Noting the
 plugin before every call instead would cost a decision 2 % of its 100 µs.

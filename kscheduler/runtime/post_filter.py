@@ -85,9 +85,8 @@ class PostFiltering:
             started = perf_counter()
             result = self._ask(plugin, cycle, pod, diagnosis)
             if result.preparation is not None:
-                wait = partial(self._answered, cycle, plugin, result, started)
-                goes_on = partial(self._go_on, cycle, pod, diagnosis, answers, plugin, wait)
-                return replace(result, preparation=goes_on)
+                rest = partial(self._go_on, cycle, pod, diagnosis, answers, plugin, result, started)
+                return replace(result, preparation=rest)
             self._observe_plugin(cycle, plugin, result, started)
             if answers.add(plugin.name, result):
                 break
@@ -100,26 +99,22 @@ class PostFiltering:
         diagnosis: Diagnosis,
         answers: _Answers,
         plugin: PostFilterPlugin,
-        wait: Preparation,
+        result: PostFilterResult,
+        started: float,
     ) -> PostFilterResult:
         """The plugin's answer after its preparation, and then those of the remaining plugins."""
-        if answers.add(plugin.name, await wait()):
-            return answers.conclusion
-        rest = self._ask_all(cycle, pod, diagnosis, answers)
-        while rest.preparation is not None:
-            rest = await rest.preparation()
-        return rest
-
-    async def _answered(
-        self, cycle: CycleState, plugin: PostFilterPlugin, result: PostFilterResult, started: float
-    ) -> PostFilterResult:
         while result.preparation is not None:
             try:
                 result = await result.preparation()
             except Exception as error:
                 result = self._failed(plugin, error)
         self._observe_plugin(cycle, plugin, result, started)
-        return result
+        if answers.add(plugin.name, result):
+            return answers.conclusion
+        rest = self._ask_all(cycle, pod, diagnosis, answers)
+        while rest.preparation is not None:
+            rest = await rest.preparation()
+        return rest
 
     @calls_plugins("PostFilter", by="plugin")
     def _ask(

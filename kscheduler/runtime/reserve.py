@@ -70,12 +70,8 @@ class Reserving:
     def run_permit(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | Hold | None:
         """None lets the pod be bound; a Hold must be put among the waiting pods."""
         started = perf_counter()
-        result = self._permit_all(cycle, pod, node)
-        self._permit_point.observe(WAIT if isinstance(result, Hold) else result, started)
-        return result
-
-    def _permit_all(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | Hold | None:
         timeouts: dict[str, float] = {}
+        result: Status | Hold | None = None
         for plugin in self._permit:
             answer = self._permit_point.call(plugin.name, plugin.permit, cycle, pod, node)
             if isinstance(answer, Wait):
@@ -83,12 +79,15 @@ class Reserving:
                 continue
             status = self._permit_point.failure_of(plugin.name, answer, pod, node)
             if status is not None:
-                return status.by(plugin.name)
-        if not timeouts:
-            return None
-        what = "One or more plugins asked to wait and no plugin rejected pod"
-        permit_log.v(4).info(what, pod=logs.ref(pod.pod), node=node)
-        return Hold(timeouts)
+                result = status.by(plugin.name)
+                break
+        else:
+            if timeouts:
+                what = "One or more plugins asked to wait and no plugin rejected pod"
+                permit_log.v(4).info(what, pod=logs.ref(pod.pod), node=node)
+                result = Hold(timeouts)
+        self._permit_point.observe(WAIT if isinstance(result, Hold) else result, started)
+        return result
 
     async def wait_on_permit(
         self, pod: PodInfo, waiting_pods: WaitingPods, clock: Callable[[], float]

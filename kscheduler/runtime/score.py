@@ -127,15 +127,11 @@ class Scoring:
         }
         self._panels: dict[tuple[frozenset[str], bool], _Panel] = {}
 
+    @calls_plugins("PreScore", by="name")
     def run_pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """None, or the error of the plugin that could not prepare."""
         started = perf_counter()
-        status = self._prepare_all(cycle, pod, nodes)
-        self._pre_score_point.observe(status, started)
-        return status
-
-    @calls_plugins("PreScore", by="name")
-    def _prepare_all(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        status: Status | None = None
         skipping = cycle.skip_score = set()
         for name, ask, evaluations in self._timed_pre_scores if cycle.sampled else self._pre_scores:
             try:
@@ -148,8 +144,10 @@ class Scoring:
             evaluations.value += 1
             if answer is not None and answer.code is not Code.SUCCESS:
                 text = f'running PreScore plugin "{name}": {answer.message}'
-                return Status(Code.ERROR, (text,))
-        return None
+                status = Status(Code.ERROR, (text,))
+                break
+        self._pre_score_point.observe(status, started)
+        return status
 
     def run_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard | Status:
         started = perf_counter()
@@ -163,7 +161,9 @@ class Scoring:
 
     @calls_plugins("Score", by="plugin")
     def _board(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard:
-        plugins, names, weights = self._taking_part(cycle)
+        # Plugins that were not skipped; the few combinations that occur are kept.
+        key = (frozenset(cycle.skip_score), cycle.sampled)
+        plugins, names, weights = self._panels.get(key) or self._new_panel(cycle)
         size = len(nodes)
         raw = []
         for plugin in plugins:
@@ -200,24 +200,23 @@ class Scoring:
         status = self._score_point.exception_status(plugin.name, error)
         return ScoringError(f'{what}: plugin "{plugin.name}" failed with: {status.message}')
 
-    def _taking_part(self, cycle: CycleState) -> _Panel:
-        """Plugins that were not skipped; the few combinations that occur are kept."""
-        key = (frozenset(cycle.skip_score), cycle.sampled)
-        panel = self._panels.get(key)
-        if panel is None:
-            plugins = [one for one in self._scores if one.name not in cycle.skip_score]
-            names = [one.name for one in plugins]
-            weights = np.array([one.weight for one in plugins], _INT64)
-            if cycle.sampled:
-                plugins = [self._timed(one) for one in plugins]
-            panel = self._panels[key] = _Panel(plugins, names, weights)
+    def _new_panel(self, cycle: CycleState) -> _Panel:
+        plugins = [one for one in self._scores if one.name not in cycle.skip_score]
+        names = [one.name for one in plugins]
+        weights = np.array([one.weight for one in plugins], _INT64)
+        if cycle.sampled:
+            timed = self._score_point.timed
+            plugins = [
+                one._replace(
+                    ask=timed(one.name, one.ask),
+                    normalize=one.normalize
+                    and timed(one.name, one.normalize, "ScoreExtensionNormalize"),
+                )
+                for one in plugins
+            ]
+        panel = _Panel(plugins, names, weights)
+        self._panels[frozenset(cycle.skip_score), cycle.sampled] = panel
         return panel
-
-    def _timed(self, plugin: _Score) -> _Score:
-        point, name, normalize = self._score_point, plugin.name, plugin.normalize
-        if normalize is not None:
-            normalize = point.timed(name, normalize, "ScoreExtensionNormalize")
-        return plugin._replace(ask=point.timed(name, plugin.ask), normalize=normalize)
 
 
 class BadScoresError(KschedulerError):

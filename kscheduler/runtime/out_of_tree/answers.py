@@ -22,7 +22,10 @@ _REJECTING = frozenset(code for code in Code if code.rejected) | {Code.ERROR}
 
 
 def wrong(got: object, expected: str) -> NoReturn:
-    raise PluginFault(Fault.ANSWER, f"returned {_shown(got)}, expected {expected}")
+    shown = f"{type(got).__name__} {got!r}"[:120]
+    if isinstance(got, np.ndarray):
+        shown = f"an array of shape {got.shape} and type {got.dtype}"
+    raise PluginFault(Fault.ANSWER, f"returned {shown}, expected {expected}")
 
 
 def one_of(*kinds: type, expected: str) -> Callable[[Any], Any]:
@@ -149,9 +152,3 @@ def hint(answer: Any) -> Hint:
     if not isinstance(answer, Hint):
         wrong(answer, "a Hint")
     return answer
-
-
-def _shown(got: object) -> str:
-    if isinstance(got, np.ndarray):
-        return f"an array of shape {got.shape} and type {got.dtype}"
-    return f"{type(got).__name__} {got!r}"[:120]

@@ -53,13 +53,14 @@ def decoded(kind: Any, args: object, path: Path) -> Any:
         return given
     plain = {} if given is None else given
     errors: list[FieldError] = []
+    by_pydantic = issubclass(kind, pydantic.BaseModel)
     if isinstance(plain, Mapping):
         names = _names(kind)
         plain = {k: v for k, v in plain.items() if k not in TYPE_META or k in names}
-        if not _takes_more(kind):
+        takes_more = by_pydantic and kind.model_config.get("extra") == "allow"
+        if not takes_more:
             errors += [_unknown_field(path, name) for name in plain if name not in names]
             plain = {k: v for k, v in plain.items() if k in names}
-    by_pydantic = issubclass(kind, pydantic.BaseModel)
     decode = _by_pydantic if by_pydantic else _by_msgspec
     try:
         result, more = decode(kind, plain, path)
@@ -93,10 +94,6 @@ def _names(kind: Any) -> set[str]:
         by_name = {name for name, _ in fields}
         return by_name | {str(one.alias) for _, one in fields if one.alias}
     return {field.name for field in dataclasses.fields(kind)}
-
-
-def _takes_more(kind: Any) -> bool:
-    return issubclass(kind, pydantic.BaseModel) and kind.model_config.get("extra") == "allow"
 
 
 def _by_pydantic(kind: Any, plain: object, path: Path) -> tuple[Any, list[FieldError]]:

@@ -163,7 +163,16 @@ class Guard:
         self._raise_fault(point, pod, fault)
 
     def _raise_fault(self, point: str, pod: Pod | None, error: BaseException) -> NoReturn:
-        fault = _as_fault(error)
+        """Raises the error itself, or a fault that says what it means."""
+        text = text_of(error)
+        if isinstance(error, PluginFault):
+            fault: Exception = error
+        elif _READ_ONLY.search(text):
+            fault = PluginFault(Fault.MUTATION, f"tried to change what it was given: {text}")
+        elif isinstance(error, Exception):
+            fault = error
+        else:
+            fault = PluginFault(Fault.EXCEPTION, text)
         self.record_fault(point, pod, fault)
         if fault is error:
             raise error
@@ -215,13 +224,3 @@ class TimeoutBackoff:
 async def _awaited(work: Callable[[], Any]) -> Any:
     answer = work()
     return await answer if isinstance(answer, Awaitable) else answer
-
-
-def _as_fault(error: BaseException) -> Exception:
-    """The error itself, or one that says what it means."""
-    if isinstance(error, PluginFault):
-        return error
-    text = text_of(error)
-    if _READ_ONLY.search(text):
-        return PluginFault(Fault.MUTATION, f"tried to change what it was given: {text}")
-    return error if isinstance(error, Exception) else PluginFault(Fault.EXCEPTION, text)

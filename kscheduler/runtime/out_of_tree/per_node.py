@@ -18,7 +18,6 @@ needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,10 +57,18 @@ class _Filter(PerNode):
                 # Most answers are the very object of the one before (`rejected` keeps them), and
                 # hashing a status costs more than the rest of the loop.
                 if status is not before:
-                    positions = positions_of.setdefault(_sentences(status), [])
+                    sound: Status = answers.status(status)
+                    positions = positions_of.setdefault((sound.code, sound.reasons), [])
                     before = status
                 positions.append(position)
-        return _rejections(positions_of, len(found))
+        # One rejection per code and reason, with a mask of the nodes it was given for.
+        masks: dict[tuple[Code, str], Mask] = {}
+        for (code, reasons), positions in positions_of.items():
+            if code is not Code.SUCCESS:
+                for reason in reasons or ("",):
+                    mask = masks.setdefault((code, reason), np.zeros(len(found), np.bool_))
+                    mask[positions] = True
+        return [Rejection(mask, code, reason) for (code, reason), mask in masks.items()]
 
 
 class _Score(PerNode):
@@ -83,19 +90,3 @@ def adapted(plugin: Any) -> Any:
     if filters:
         return _Filter(plugin)
     return _Score(plugin) if scores else plugin
-
-
-def _sentences(answer: object) -> _Sentences:
-    status: Status = answers.status(answer)
-    return status.code, status.reasons
-
-
-def _rejections(positions_of: Mapping[_Sentences, Sequence[int]], size: int) -> list[Rejection]:
-    """One per code and reason, with a mask of the nodes it was given for."""
-    masks: dict[tuple[Code, str], Mask] = {}
-    for (code, reasons), positions in positions_of.items():
-        if code is not Code.SUCCESS:
-            for reason in reasons or ("",):
-                mask = masks.setdefault((code, reason), np.zeros(size, np.bool_))
-                mask[positions] = True
-    return [Rejection(mask, code, reason) for (code, reason), mask in masks.items()]

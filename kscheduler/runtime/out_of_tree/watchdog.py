@@ -20,6 +20,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
@@ -128,7 +129,7 @@ class Stepwise(Awaitable[T]):
         # What `await` does, spelled out: drive the coroutine by next, send and throw, and pass
         # on to the event loop whatever it waits for.
         steps: Any = self._work.__await__()
-        step: Callable[[], Any] = lambda: next(steps)  # noqa: E731
+        step: Callable[[], Any] = partial(next, steps)
         while True:
             entered = self._before_step()
             try:
@@ -143,11 +144,7 @@ class Stepwise(Awaitable[T]):
             except BaseException as error:
                 step = _throwing(steps, error, end=self._is_over())
             else:
-                step = _sending(steps, sent)
-
-
-def _sending(steps: Any, value: Any) -> Callable[[], Any]:
-    return (lambda: next(steps)) if value is None else (lambda: steps.send(value))
+                step = partial(next, steps) if sent is None else partial(steps.send, sent)
 
 
 def _throwing(steps: Any, error: BaseException, *, end: bool) -> Callable[[], Any]:

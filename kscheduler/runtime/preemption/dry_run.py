@@ -154,7 +154,7 @@ class DryRun:
         if framework.has_extensions(cycle) and not framework.can_track_pods_by_row(cycle):
             for row, of_row in potential.items():
                 try:
-                    self._try_in_fork(row, of_row, outcomes)
+                    self._try_row_alone(row, of_row, outcomes)
                 except _ExtensionError as error:
                     self._errors.append(str(error))
         elif potential:
@@ -215,10 +215,11 @@ class DryRun:
                 update_pods(victims, -1)
         return is_victim
 
-    def _try_in_fork(
+    def _try_row_alone(
         self, row: int, potential: PotentialVictims, outcomes: dict[int, NodeOutcome]
     ) -> None:
-        node = _ForkedNode(self._framework, self._cycle.clone(), self._pod, self._nodes, row)
+        """One row in a what-if of its own, for plugins that cannot keep rows apart."""
+        node = _WhatIfNode(self._framework, self._cycle.clone(), self._pod, self._nodes, row)
         for pod in potential.pods:
             node.remove_pod(pod)
         filtered = self._filter(node.cycle, node.nodes)
@@ -275,7 +276,7 @@ class _ExtensionError(KschedulerError):
     """Raised when a plugin's add_pod or remove_pod fails."""
 
 
-class _ForkedNode:
+class _WhatIfNode:
     """A copy of one node to add pods to and remove pods from; plugins' prepared state changes along
     with it.
     """

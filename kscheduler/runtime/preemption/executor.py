@@ -177,7 +177,15 @@ class Executor:
             "node": node,
         }
         note = f"Preempted by pod {preemptor.uid} on node {node}"
-        in_memory = self._stop_binding(victim)
+        # A victim that still waits in Permit, or is in PreBind, needs no API call.
+        waiting = self._handle.waiting_pods.get(victim.uid)
+        in_pre_bind = self._handle.pods_in_pre_bind.get(victim.uid)
+        if waiting is not None:
+            in_memory = waiting.preempt(self._plugin, "preempted")
+        else:
+            in_memory = in_pre_bind is not None and in_pre_bind.cancel(
+                f"preempted by {self._plugin}"
+            )
         if in_memory:
             log.v(2).info("Preemptor called off a pod that was not bound yet", **fields)
             note += " (in kube-scheduler memory)."
@@ -188,14 +196,6 @@ class Executor:
             return False
         self._handle.recorder.event(victim.pod, "Normal", "Preempted", "Preempting", note)
         return in_memory
-
-    def _stop_binding(self, victim: PodInfo) -> bool:
-        """A victim that still waits in Permit, or is in PreBind, needs no API call."""
-        waiting = self._handle.waiting_pods.get(victim.uid)
-        if waiting is not None:
-            return waiting.preempt(self._plugin, "preempted")
-        in_pre_bind = self._handle.pods_in_pre_bind.get(victim.uid)
-        return in_pre_bind is not None and in_pre_bind.cancel(f"preempted by {self._plugin}")
 
     async def _delete_once(self, preemptor: PodInfo, victim: PodInfo) -> bool:
         """False if the victim is, or was, deleted by another request than this one."""
