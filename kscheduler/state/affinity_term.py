@@ -101,20 +101,18 @@ class AffinityTerms(tuple[AffinityTerm, ...]):
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> Iterator[AffinityTerm]:
         """The terms that mean such a pod, as `AffinityTerm.matches` has it."""
-        for term in self._candidates(namespace, labels):
+        candidates: Iterable[AffinityTerm] = self
+        if len(self) > FEW_TERMS:
+            lookup = self._lookup
+            if lookup is None:
+                lookup = self._lookup = SelectorLookup()
+                for position, term in enumerate(self):
+                    by_labels = term.namespace_selector is not None
+                    lookup.add(position, None if by_labels else term.namespaces, term.selector)
+            candidates = [self[position] for position in lookup.candidates(namespace, labels)]
+        for term in candidates:
             if term.matches(namespace, labels, namespace_labels):
                 yield term
-
-    def _candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterable[AffinityTerm]:
-        if len(self) <= FEW_TERMS:
-            return self
-        lookup = self._lookup
-        if lookup is None:
-            lookup = self._lookup = SelectorLookup()
-            for position, term in enumerate(self):
-                by_labels = term.namespace_selector is not None
-                lookup.add(position, None if by_labels else term.namespaces, term.selector)
-        return [self[position] for position in lookup.candidates(namespace, labels)]
 
 
 NO_TERMS = AffinityTerms()

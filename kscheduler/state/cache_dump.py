@@ -1,7 +1,7 @@
-"""The cache told to a human, and compared with what the API server says.
+"""Dump of the cache for a human, and its comparison with what the API server says.
 
-Mirrors pkg/scheduler/backend/cache/debugger. Differs: nodes are told in the order of their rows; a
-node that is gone is told without what it had to offer.
+Mirrors pkg/scheduler/backend/cache/debugger. Differs: nodes come in the order of their rows; a
+node that is gone comes without what it had to offer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import NamedTuple
 from kscheduler.api.meta import EMPTY
 from kscheduler.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kscheduler.state.cache import Cache
-from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.resources import PERMANENT
 
@@ -44,39 +43,35 @@ class NodeDump(NamedTuple):
 def dump(cache: Cache) -> Iterator[NodeDump]:
     """Every node with its pods; then the nodes that are not there, with the pods that are.
 
-    The cache may change between two steps: a node is told as it is when its turn comes.
+    The cache may change between two steps: a node is dumped as it is when its turn comes.
     """
     for name in cache.node_names:
         nodes = cache.snapshot()
         row = nodes.row_of(name)
         if row is not None:
+            # By column; and of resources that no node has, which have no column, by pod.
+            columns = nodes.resources
+            requested = Counter(
+                {name: int(nodes.requested[row, at]) for name, at in columns.items()}
+            )
+            for pod in nodes.pods(row):
+                for resource, amount in pod.requests.items():
+                    if resource not in columns:
+                        requested[resource] += amount
             yield NodeDump(
                 name=name,
                 deleted=False,
-                requested=_requested(nodes, row),
+                requested=requested,
                 pods=nodes.pods(row),
-                allocatable={
-                    name: int(nodes.allocatable[row, at]) for name, at in nodes.resources.items()
-                },
+                allocatable={name: int(nodes.allocatable[row, at]) for name, at in columns.items()},
                 max_pods=int(nodes.max_pods[row]),
             )
         elif name in cache.ghosts:
             pods = cache.ghosts[name]
-            requested: Counter[str] = Counter()
+            requested = Counter()
             for pod in pods:
                 requested.update(pod.requests)
             yield NodeDump(name=name, deleted=True, requested=requested, pods=pods)
-
-
-def _requested(nodes: Nodes, row: int) -> dict[str, int]:
-    """By column; and of resources that no node has, which have none, by pod."""
-    columns = nodes.resources
-    requested = {name: int(nodes.requested[row, at]) for name, at in columns.items()}
-    for pod in nodes.pods(row):
-        for name, amount in pod.requests.items():
-            if name not in columns:
-                requested[name] = requested.get(name, 0) + amount
-    return requested
 
 
 def pod_text(pod: PodInfo) -> str:

@@ -52,7 +52,7 @@ class Disks:
         # changed here.
         self._rows: dict[tuple[str, ...], dict[int, tuple[int, int]]] = {}
 
-    def fork(self) -> Disks:
+    def what_if(self) -> Disks:
         """A copy that can be changed without changing these; good while these do not change."""
         return Disks(self)
 

@@ -61,7 +61,7 @@ class HostPorts:
         # By (protocol, port). Of a base's ports only those that were changed here.
         self._uses: dict[tuple[str, int], _Uses] = {}
 
-    def fork(self) -> HostPorts:
+    def what_if(self) -> HostPorts:
         """A copy that can be changed without changing these; good while these do not change."""
         return HostPorts(self)
 
@@ -83,7 +83,7 @@ class HostPorts:
             uses.by_ip[port.ip] = rows
             return
         del uses.by_ip[port.ip]
-        # In a fork, an entry without rows hides the base's.
+        # In a what-if, an entry without rows hides the base's.
         if not uses.by_ip and self._base is None:
             del self._uses[key]
 

@@ -75,7 +75,11 @@ class LabelColumn:
         if code != ABSENT:
             self._users[code] += 1
         if before != ABSENT:
-            self._release(before)
+            # A code that no row has any more is free for another value.
+            self._users[before] -= 1
+            if not self._users[before]:
+                del self.values[self._names[before]]
+                self._free.append(before)
 
     def one_of(self, values: Collection[str]) -> Mask | None:
         """The rows that have one of these values; None if there is no such row."""
@@ -117,12 +121,6 @@ class LabelColumn:
             self.values[value] = code
         return code
 
-    def _release(self, code: int) -> None:
-        self._users[code] -= 1
-        if not self._users[code]:
-            del self.values[self._names[code]]
-            self._free.append(code)
-
 
 class LabelColumns:
     """The labels of all rows, and a cache of columns: one for each key that was asked for."""
@@ -157,7 +155,7 @@ class LabelColumns:
         return len(self._columns)
 
     def age(self) -> None:
-        """Drops the columns nobody asked for since the last time."""
+        """Drops the columns that were not asked for since the last time."""
         for key in [key for key, column in self._columns.items() if column.used_at < self._age]:
             self._drop(key)
         self._age += 1

@@ -33,12 +33,9 @@ class Universe:
         if number <= FEW_NAMES:
             few = [self.names[position] for position in np.flatnonzero(chosen).tolist()]
             return more.union(few)
-        also = frozenset([name for name in more if not self._has(name, chosen)])
+        at = self.positions
+        also = frozenset([name for name in more if name not in at or not chosen[at[name]]])
         return NamespaceBits(self, np.packbits(chosen).tobytes(), number, also)
-
-    def _has(self, name: str, chosen: NDArray[np.bool_]) -> bool:
-        position = self.positions.get(name)
-        return position is not None and bool(chosen[position])
 
 
 class NamespaceBits(Set[str]):

@@ -28,7 +28,7 @@ log = logs.logger(__name__)
 NO_NODE = Node()
 # At 5,000 nodes some 700 masks.
 MAX_MASK_BYTES = 4 << 20
-# Lists of taints nobody has any more are forgotten when there are this many more lists than rows.
+# Lists of taints that no node has are forgotten when there are this many more lists than rows.
 SPARE_TAINT_LISTS = 1024
 
 
@@ -101,7 +101,11 @@ class NodeTable:
         row = self._row_by_name.get(node.name)
         zone = zone_key(node.metadata.labels)
         if row is None:
-            row = self._new_row(node.name)
+            row = self._row_by_name[node.name] = self._rows.take()
+            # This forgets masks as well: selectors can tell nodes apart by name.
+            self._resize()
+            self.names[row] = node.name
+            self.valid.cells[row] = True
             log.v(2).info("Added node to NodeTree", node=node.name, zone=zone)
         before, self.nodes[row] = self.nodes[row], node
         self._write(row, before, node)
@@ -131,15 +135,6 @@ class NodeTable:
             self._masks.put(query, found, cost)
         return found
 
-    def _new_row(self, name: str) -> int:
-        row = self._row_by_name[name] = self._rows.take()
-        self._resize()
-        self.names[row] = name
-        self.valid.cells[row] = True
-        # Selectors can tell nodes apart by name.
-        self._forget_masks()
-        return row
-
     def _resize(self) -> None:
         length = self._rows.length
         missing = length - len(self.names)
@@ -165,20 +160,17 @@ class NodeTable:
             self.labels.put(row, after.metadata.labels)
             self._forget_masks()
         if before.status.allocatable != after.status.allocatable:
-            self._write_allocatable(row, before, after)
+            old, new = _allocatable(before), _allocatable(after)
+            old.pop(PODS, None)
+            self.max_pods.cells[row] = new.pop(PODS, 0)
+            if self.resources.put_allocatable(row, old, new):
+                self.changed_rows.add_all()
         self.unschedulable.cells[row] = after.spec.unschedulable
         self._write_taints(row, after)
         self.declared_features.cells[row] = feature_bits(after.status.declared_features)
         # Not only when the lists differ: a node that alone has an image also decides its size.
         self.images.remove(row, before.status.images)
         self.images.add(row, after.status.images)
-
-    def _write_allocatable(self, row: int, before: Node, after: Node) -> None:
-        old, new = _allocatable(before), _allocatable(after)
-        old.pop(PODS, None)
-        self.max_pods.cells[row] = new.pop(PODS, 0)
-        if self.resources.put_allocatable(row, old, new):
-            self.changed_rows.add_all()
 
     def _write_taints(self, row: int, node: Node) -> None:
         number = self.taints.number_of(node.spec.taints)

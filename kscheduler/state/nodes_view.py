@@ -75,7 +75,7 @@ class Nodes:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Called for a column that nobody asked for yet."""
+            """Called for a column that was not asked for yet."""
             column_of = _COLUMNS.get(name)
             if column_of is None:
                 raise AttributeError(name)

@@ -87,7 +87,7 @@ class PodClasses:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def enter(self, pod: PodInfo, row: int) -> PodClass:
+    def add(self, pod: PodInfo, row: int) -> PodClass:
         """Counts the pod on the row; answers with its class."""
         self._layout = None
         found = self._by_key.get((pod.namespace, pod.label_set, pod.terminating))
@@ -99,7 +99,7 @@ class PodClasses:
         found.pods[row] = found.pods.get(row, 0) + 1
         return found
 
-    def leave(self, pod: PodInfo, row: int) -> PodClass:
+    def remove(self, pod: PodInfo, row: int) -> PodClass:
         self._layout = None
         found = self._by_key[pod.namespace, pod.label_set, pod.terminating]
         pods = found.pods
@@ -107,7 +107,11 @@ class PodClasses:
         if not pods[row]:
             del pods[row]
             if not pods:
-                self._drop(found)
+                # The last pod of its class: the number is free for another one.
+                del self._by_key[found.key]
+                self.label_columns.put(found.number, EMPTY)
+                self._namespaces.put(found.number, None)
+                self._numbers.give_back(found.number)
         return found
 
     def count(
@@ -154,20 +158,14 @@ class PodClasses:
 
     def _new(self, pod: PodInfo) -> PodClass:
         number = self._numbers.take()
-        made = PodClass(number, pod)
+        added = PodClass(number, pod)
         if number == len(self._by_number):
             # Room for many at once: columns are not resized for every new class.
             length = max(SMALLEST_CAPACITY, 2 * number)
             self.label_columns.resize(length)
             self._namespaces.resize(length)
-            self._by_number.extend([made] * (length - number))
-        self._by_key[made.key] = self._by_number[number] = made
+            self._by_number.extend([added] * (length - number))
+        self._by_key[added.key] = self._by_number[number] = added
         self.label_columns.put(number, pod.labels)
         self._namespaces.put(number, pod.namespace)
-        return made
-
-    def _drop(self, gone: PodClass) -> None:
-        del self._by_key[gone.key]
-        self.label_columns.put(gone.number, EMPTY)
-        self._namespaces.put(gone.number, None)
-        self._numbers.give_back(gone.number)
+        return added

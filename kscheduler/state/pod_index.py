@@ -78,7 +78,7 @@ class LivePodIndex(PodIndex):
     """The index of the pods that are there.
 
     The counts of selectors are a cache, though one that follows every change: those not asked for
-    longest make room for others, and those nobody asks for are given up when the cache is aged, as
+    longest make room for others, and those not asked for are given up when the cache is aged, as
     each of them has to follow the pods that come and go.
     """
 
@@ -112,13 +112,13 @@ class LivePodIndex(PodIndex):
             self._carried_caches.counts.clear()
 
     def add(self, pod: PodInfo, row: int) -> None:
-        for counts in self._watchers(self._classes.enter(pod, row)):
+        for counts in self._watchers(self._classes.add(pod, row)):
             counts.cells[row] += 1
         for kind, term, weight in pod.carried_terms:
             self._carried[kind].add(term, weight, row)
 
     def remove(self, pod: PodInfo, row: int) -> None:
-        for counts in self._watchers(self._classes.leave(pod, row)):
+        for counts in self._watchers(self._classes.remove(pod, row)):
             counts.cells[row] -= 1
         for kind, term, weight in pod.carried_terms:
             self._carried[kind].remove(term, weight, row)
@@ -176,7 +176,7 @@ class LivePodIndex(PodIndex):
         return len(self._watches)
 
     def age(self) -> None:
-        """Gives up counts nobody asked for since the last time."""
+        """Gives up counts that were not asked for since the last time."""
         self._forget(unused_since=self._aged_at, room=self.max_bytes)
         self._aged_at = self._clock
 

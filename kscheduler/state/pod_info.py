@@ -87,13 +87,18 @@ class PodInfo:
         self.node_name = spec.node_name
         self.terminating = metadata.deletion_timestamp is not None
         self._counting = counting
-        self._follow(template or PodTemplate.of(metadata.namespace, spec, counting))
-
-    def _follow(self, template: PodTemplate) -> None:
+        if template is None:
+            template = PodTemplate.of(metadata.namespace, spec, counting)
         self.template = template
-        taken = template.taken_by(self.pod)
+        taken = template.taken_by(pod)
         self.requests, self.nonzero_cpu, self.nonzero_memory, self.error = taken
-        self.spec_requests = self._spec_requests()
+        self.spec_requests = template.taken.requests
+        if pod.status.node_allocatable_resource_claim_statuses and not self.error:
+            # Claims count even here, and how much they add is found in the status.
+            try:
+                self.spec_requests = counted(pod, _without_status(counting))
+            except QuantityError:
+                self.spec_requests = {}
         self.host_ports = template.host_ports
         self.claims = template.claims
         self.disks = template.disks
@@ -105,16 +110,6 @@ class PodInfo:
         self.preferred_anti_affinity = template.preferred_anti_affinity
         self.carried_terms = template.carried_terms
         self.required_node_affinity = template.required_node_affinity
-
-    def _spec_requests(self) -> dict[str, int]:
-        """Claims count even here, and how much they add is found in the status."""
-        status = self.pod.status
-        if not status.node_allocatable_resource_claim_statuses or self.error:
-            return self.template.taken.requests
-        try:
-            return counted(self.pod, _without_status(self._counting))
-        except QuantityError:
-            return {}
 
     def renewed(self, pod: Pod) -> PodInfo:
         """Another version of the same pod, counted in the same way."""

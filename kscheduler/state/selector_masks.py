@@ -21,7 +21,7 @@ from kscheduler.api.node_selector import (
     RequiredNodeAffinity,
     Term,
 )
-from kscheduler.state.label_columns import ABSENT, LabelColumn, LabelColumns, Mask
+from kscheduler.state.label_columns import ABSENT, LabelColumns, Mask
 
 # Whatever a node can be selected by; each kind is hashable, and equal ones mean the same.
 NodeQuery = Selector | Term | NodeSelectorMatcher | RequiredNodeAffinity
@@ -150,14 +150,10 @@ def _meeting(columns: LabelColumns, requirement: Requirement) -> Selection:
         case Operator.DOES_NOT_EXIST:
             return column.codes == ABSENT
         case Operator.GREATER_THAN | Operator.LESS_THAN:
-            return _compares(column, requirement)
-
-
-def _compares(column: LabelColumn, requirement: Requirement) -> Selection:
-    (bound,) = map(parse_int, requirement.values)
-    if bound is None:
-        return False
-    numbers, are_numbers = column.numbers()
-    if requirement.operator is Operator.GREATER_THAN:
-        return (numbers > bound) & are_numbers
-    return (numbers < bound) & are_numbers
+            (bound,) = map(parse_int, requirement.values)
+            if bound is None:
+                return False
+            numbers, are_numbers = column.numbers()
+            if requirement.operator is Operator.GREATER_THAN:
+                return (numbers > bound) & are_numbers
+            return (numbers < bound) & are_numbers

@@ -26,9 +26,7 @@ from numpy.typing import NDArray
 from kscheduler.state.affinity_term import TermKind
 from kscheduler.state.carried_terms import CarriedOver, NodeLabels
 from kscheduler.state.change_log import next_generation
-from kscheduler.state.columns import Column, Matrix, read_only, wrap_int64
-from kscheduler.state.disks import Disks
-from kscheduler.state.host_ports import HostPorts
+from kscheduler.state.columns import read_only, wrap_int64
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.occupancy import Occupancy, take_out
 from kscheduler.state.pod_index import Condition, PodIndex, meets
@@ -303,7 +301,7 @@ class WhatIf:
 class _SupposedOccupancy(Occupancy):
     """The base's pods, and the log of batches that came (1) or left (-1)."""
 
-    index: ForkedPodIndex
+    index: WhatIfPodIndex
     # `namespace/name` → users more than in the base.
     claims: Counter[str]
 
@@ -322,11 +320,11 @@ class _SupposedOccupancy(Occupancy):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Called for a column that nobody asked for yet."""
+            """Called for a column that was not asked for yet."""
             if name not in _LATE_COLUMNS:
                 raise AttributeError(name)
-            copied_from_base, apply = _LATE_COLUMNS[name]
-            column = self.__dict__[name] = copied_from_base(self)
+            copied, apply = _LATE_COLUMNS[name]
+            column = self.__dict__[name] = copied(self._base)
             for batch, by in self._log:
                 apply(self, batch, by)
             return column
@@ -344,30 +342,17 @@ class _SupposedOccupancy(Occupancy):
     def claim_users(self, claim: str) -> int:
         return self._base.claim_users(claim) + self.claims[claim]
 
-    # One pair of functions per column: the base's column, to be changed without changing the
-    # base; and a batch applied to it.
-
-    def _copied_requested(self) -> Matrix:
-        return self._base.requested.copy()
+    # One function per column: a batch applied to it.
 
     def _apply_requested(self, batch: PodBatch, by: int) -> None:
         width = self.requested.view.shape[1]
         self.requested.add_to_rows(batch.rows, by * batch.requests(self._columns, width))
 
-    def _copied_nonzero_requested(self) -> Matrix:
-        return self._base.nonzero_requested.copy()
-
     def _apply_nonzero_requested(self, batch: PodBatch, by: int) -> None:
         self.nonzero_requested.add_to_rows(batch.rows, by * batch.nonzero_requests)
 
-    def _copied_pod_count(self) -> Column:
-        return self._base.pod_count.copy()
-
     def _apply_pod_count(self, batch: PodBatch, by: int) -> None:
         self.pod_count.add_to_rows(batch.rows, by * batch.counts)
-
-    def _forked_ports(self) -> HostPorts:
-        return self._base.ports.fork()
 
     def _apply_ports(self, batch: PodBatch, by: int) -> None:
         """Pod by pod: of two pods that hold the same port, the last to move decides."""
@@ -376,50 +361,44 @@ class _SupposedOccupancy(Occupancy):
             for port in pod.host_ports:
                 move(port, row)
 
-    def _forked_disks(self) -> Disks:
-        return self._base.disks.fork()
-
     def _apply_disks(self, batch: PodBatch, by: int) -> None:
         move = self.disks.add if by > 0 else self.disks.remove
         for pod, row in batch:
             for disk in pod.disks:
                 move(disk, row)
 
-    def _no_claims(self) -> Counter[str]:
-        return Counter()
-
     def _apply_claims(self, batch: PodBatch, by: int) -> None:
         for pod, _ in batch:
             for claim in pod.claims:
                 self.claims[claim] += by
 
-    def _forked_index(self) -> ForkedPodIndex:
-        return ForkedPodIndex(self._base.index, len(self._base.pod_count.view))
-
     def _apply_index(self, batch: PodBatch, by: int) -> None:
         self.index.change(batch, by)
 
 
+# By column: a copy of the base's that can be changed without changing the base; and the function
+# that applies a batch to it.
 _LATE_COLUMNS: Mapping[
     str,
-    tuple[
-        Callable[[_SupposedOccupancy], object], Callable[[_SupposedOccupancy, PodBatch, int], None]
-    ],
+    tuple[Callable[[Occupancy], object], Callable[[_SupposedOccupancy, PodBatch, int], None]],
 ] = {
-    "requested": (_SupposedOccupancy._copied_requested, _SupposedOccupancy._apply_requested),
+    "requested": (lambda base: base.requested.copy(), _SupposedOccupancy._apply_requested),
     "nonzero_requested": (
-        _SupposedOccupancy._copied_nonzero_requested,
+        lambda base: base.nonzero_requested.copy(),
         _SupposedOccupancy._apply_nonzero_requested,
     ),
-    "pod_count": (_SupposedOccupancy._copied_pod_count, _SupposedOccupancy._apply_pod_count),
-    "ports": (_SupposedOccupancy._forked_ports, _SupposedOccupancy._apply_ports),
-    "disks": (_SupposedOccupancy._forked_disks, _SupposedOccupancy._apply_disks),
-    "claims": (_SupposedOccupancy._no_claims, _SupposedOccupancy._apply_claims),
-    "index": (_SupposedOccupancy._forked_index, _SupposedOccupancy._apply_index),
+    "pod_count": (lambda base: base.pod_count.copy(), _SupposedOccupancy._apply_pod_count),
+    "ports": (lambda base: base.ports.what_if(), _SupposedOccupancy._apply_ports),
+    "disks": (lambda base: base.disks.what_if(), _SupposedOccupancy._apply_disks),
+    "claims": (lambda base: Counter(), _SupposedOccupancy._apply_claims),
+    "index": (
+        lambda base: WhatIfPodIndex(base.index, len(base.pod_count.view)),
+        _SupposedOccupancy._apply_index,
+    ),
 }
 
 
-class ForkedPodIndex(PodIndex):
+class WhatIfPodIndex(PodIndex):
     """The base's answers, corrected by what changed since. Arrays given out stay as they are."""
 
     def __init__(self, base: PodIndex, length: int) -> None:
@@ -485,12 +464,10 @@ class ForkedPodIndex(PodIndex):
             if meets(pod.namespace, pod.labels, conditions)
         ]
         if changes:
-            counts = self._changed(counts, changes)
+            # A copy: arrays given out stay as they are.
+            counts = counts.copy()
+            for row, by in changes:
+                counts[row] += by
+            counts = read_only(counts)
         self._answers[question] = len(self._changes), counts
         return counts
-
-    def _changed(self, counts: Counts | None, changes: Sequence[tuple[int, int]]) -> Counts:
-        counts = np.zeros(self._length, np.int32) if counts is None else counts.copy()
-        for row, by in changes:
-            counts[row] += by
-        return read_only(counts)

@@ -3,7 +3,7 @@
 Every node is full of ten small, unimportant pods, and a pod comes that needs the room of three.
 Measured is one evaluation, from the attempt that failed to the candidate that is chosen. With "all"
 every node is looked at; otherwise as many as by default, unless all candidates violate budgets:
-then the search goes on to the last node. "promised": every other node is promised to another pod.
+then the search goes on to the last node. "nominated": every other node is nominated to another pod.
 "again": the next replica of a pod that has looked for victims before, with ten nodes changed since.
 "own labels": no two pods have equal labels, as in StatefulSets, and there are 300 budgets.
 
@@ -85,8 +85,8 @@ class Case:
     everywhere: bool = False
     # What the pods that are there say.
     there: Json | None = None
-    # Whether every other node is promised to a pod like it.
-    promised: bool = False
+    # Whether every other node is nominated to a pod like it.
+    nominated: bool = False
     # Whether a pod like it has looked before.
     again: bool = False
     # Whether each pod that is there has a label of its own.
@@ -96,13 +96,13 @@ class Case:
 CASES = {
     "resources": Case({}),
     "resources, all": Case({}, everywhere=True),
-    "resources, promised": Case({}, promised=True),
+    "resources, nominated": Case({}, nominated=True),
     "resources, all, again": Case({}, everywhere=True, again=True),
     "budgets": Case({}, budgets=PODS_PER_NODE),
     "budgets, own labels": Case({}, budgets=300, own_labels=True),
     "anti-affinity": Case({"affinity": SHUNNED}),
     "anti-affinity, all": Case({"affinity": SHUNNED}, everywhere=True),
-    "anti-affinity, promised": Case({"affinity": SHUNNED}, promised=True),
+    "anti-affinity, nominated": Case({"affinity": SHUNNED}, nominated=True),
     "anti-affinity, budgets": Case({"affinity": SHUNNED}, budgets=PODS_PER_NODE),
     "affinity, budgets": Case({"affinity": SOUGHT}, budgets=PODS_PER_NODE),
     "spread, budgets": Case({"topologySpreadConstraints": SPREAD}, budgets=PODS_PER_NODE),
@@ -167,7 +167,7 @@ class Stage:
         budgets = [_budget(number) for number in range(case.budgets)]
         self._nominated: dict[str, PodInfo] = {}
         self._nominator = Nominator(self._nominated.get, None)
-        if case.promised:
+        if case.nominated:
             for number in range(0, size, 2):
                 self._promise(f"n{number}", case)
         self._handle = self._made([pod], budgets)

@@ -63,7 +63,7 @@ class Case:
     # By a plugin that would have the pod wait.
     pending: frozenset[int] = frozenset()
     erring: frozenset[int] = frozenset()
-    promised: frozenset[int] = frozenset()
+    nominated_pods: frozenset[int] = frozenset()
     candidates: frozenset[int] | None = None
     nominated: int | None = None
     scored: bool = True
@@ -115,7 +115,9 @@ class Case:
             extenders=extenders,
         )
         algorithm.next_start_node_index = self.start
-        framework = make_framework(*self.plugins(per_node=per_node), promised=self.promised)
+        framework = make_framework(
+            *self.plugins(per_node=per_node), nominated_pods=self.nominated_pods
+        )
         found = []
         for _ in range(searches):
             pod = make_pod(nominated="" if self.nominated is None else name_of(self.nominated))
@@ -206,9 +208,9 @@ class Upstream:
         return feasible, error
 
     def judge(self, row):
-        """The first plugin that has something against the row, or its promised pod there."""
+        """The first plugin that has something against the row, or its nominated pod there."""
         case = self.case
-        if row in case.promised:
+        if row in case.nominated_pods:
             return "Room", Code.UNSCHEDULABLE, (NO_ROOM,)
         if row in case.rejected and row in case.erring:
             return "Judge", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REJECTED, FOR_GOOD)
@@ -258,8 +260,8 @@ def make_attempt(framework, pod, nodes, *, extended=False):
     return Attempt(queued, framework, CycleState(), nodes, extended=extended)
 
 
-def make_framework(*plugins, promised=()):
-    pods = {f"q{row}": make_pod(f"q{row}", name_of(row)) for row in promised}
+def make_framework(*plugins, nominated_pods=()):
+    pods = {f"q{row}": make_pod(f"q{row}", name_of(row)) for row in nominated_pods}
     nominator = Nominator(pods.get, None)
     for pod in pods.values():
         nominator.add(pod)
@@ -299,7 +301,7 @@ cases = st.builds(
     refused=some,
     pending=few,
     erring=st.just(frozenset()) | st.frozensets(rows, max_size=2),
-    promised=few,
+    nominated_pods=few,
     candidates=st.none() | st.frozensets(rows, min_size=1, max_size=9) | some_candidates,
     nominated=st.none() | rows,
     scored=st.booleans(),

@@ -130,7 +130,7 @@ def test_a_full_node_is_left_out_of_the_inheritance():
     [
         pytest.param(pod("other", cpu="2"), 0, "pod_incompatible", id="another kind of pod"),
         pytest.param(pod("late"), 1, "pod_skipped", id="someone in between"),
-        pytest.param(pod("promised", nominatedNodeName="n1"), 0, "pod_nominated", id="promised"),
+        pytest.param(pod("nominated", nominatedNodeName="n1"), 0, "pod_nominated", id="nominated"),
     ],
 )
 def test_others_do_not_inherit(second, skip, reason):

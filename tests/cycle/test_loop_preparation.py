@@ -11,15 +11,15 @@ SOON = PostFilterResult(Status(Code.SUCCESS, ("soon",)), "n1")
 REFUSED = "0/1 nodes are available: 1 no room. "
 
 
-def promising(scripted, work):
+def nominating(scripted, work):
     result = PostFilterResult(Status(Code.SUCCESS), None, work)
-    return scripted("Promises", post_filter=result)
+    return scripted("Nominates", post_filter=result)
 
 
 @pytest.fixture
 def prepared(make_rig, refusing, scripted):
     async def run(work):
-        rig = make_rig(refusing(), promising(scripted, work))
+        rig = make_rig(refusing(), nominating(scripted, work))
         rig.add()
         running = asyncio.create_task(rig.loop.run())
         for _ in range(100):
@@ -59,7 +59,7 @@ async def test_an_exception_costs_the_pod_its_attempt_and_nothing_else(prepared)
         raise RuntimeError("a bug")
 
     rig = await prepared(work)
-    told = REFUSED + 'running PostFilter plugin "Promises": RuntimeError: a bug'
+    told = REFUSED + 'running PostFilter plugin "Nominates": RuntimeError: a bug'
     assert failure_of(rig) == [("event", "FailedScheduling", told)]
     assert "uid-p" not in rig.queue.in_flight
 
@@ -71,7 +71,7 @@ async def test_nobody_else_is_tried_meanwhile(make_rig, refusing, scripted):
         await gate.wait()
         return SOON
 
-    rig = make_rig(refusing(), promising(scripted, work))
+    rig = make_rig(refusing(), nominating(scripted, work))
     rig.add("a")
     rig.add("b")
     running = asyncio.create_task(rig.loop.run())

@@ -33,16 +33,16 @@ def test_a_search_finds_what_upstream_finds(case):
             Case(rejected=frozenset(range(100, SIZE))), SIZE, 0, id="there is no other feasible one"
         ),
         pytest.param(
-            Case(nominated=300, rejected=frozenset({300})), 101, 101, id="promised, far away"
+            Case(nominated=300, rejected=frozenset({300})), 101, 101, id="nominated, far away"
         ),
         pytest.param(
-            Case(nominated=50, rejected=frozenset({50})), 101, 101, id="promised, on the way"
+            Case(nominated=50, rejected=frozenset({50})), 101, 101, id="nominated, on the way"
         ),
         pytest.param(
             Case(nominated=50, extended=True, failed=frozenset({50})),
             100,
             101,
-            id="promised, feasible but for an extender",
+            id="nominated, feasible but for an extender",
         ),
         pytest.param(Case(scored=False), 1, 1, id="nobody scores"),
         pytest.param(

@@ -132,7 +132,15 @@ class Stage:
     """`pods` with a node are bound; who tries to preempt is named to `preempt`."""
 
     def __init__(
-        self, nodes, pods=(), *, budgets=(), plugins=(), asynchronous=True, args=None, promised=None
+        self,
+        nodes,
+        pods=(),
+        *,
+        budgets=(),
+        plugins=(),
+        asynchronous=True,
+        args=None,
+        nominated_pods=None,
     ):
         self.cache = Cache()
         for node in nodes:
@@ -148,7 +156,7 @@ class Stage:
             gates=SimpleNamespace(enabled=lambda name: asynchronous),
             listers=self.listers,
             snapshot=self.cache.snapshot,
-            nominator=FixedNominator(promised),
+            nominator=FixedNominator(nominated_pods),
             activate=lambda pods: self.activated.extend(pod.name for pod in pods),
             client=self.calls,
             recorder=SimpleNamespace(event=self._event),

@@ -123,10 +123,12 @@ class TestEligibility:
         going = make_pod("v", "2", node="n1", deleted=True, conditions=[PREEMPTED])
         other = make_pod("other", "2", node="n2")
         pod = make_pod("p", "3", priority=10)
-        promised = {"n1": [PodInfo(pod)]}
-        stage = Stage([make_node("n1"), make_node("n2")], [going, other], promised=promised)
+        nominated_pods = {"n1": [PodInfo(pod)]}
+        stage = Stage(
+            [make_node("n1"), make_node("n2")], [going, other], nominated_pods=nominated_pods
+        )
         text = "preemption: not eligible due to a terminating pod on the nominated node."
-        # Whoever answers None here loses the promise: it is not in the status yet.
+        # An answer of None here loses the nomination: it is not in the status yet.
         assert answer(stage.preempt(pod)) == ("Unschedulable", text, "n1")
 
     def test_a_nominated_node_that_will_never_do_is_no_reason_to_wait(self):

@@ -89,7 +89,7 @@ def test_filter_needs_what_pre_filter_prepares():
         pytest.param(
             holding("TCP//80", status={"nominatedNodeName": "n1"}),
             "Queue",
-            id="was promised a node",
+            id="was nominated to a node",
         ),
     ],
 )

@@ -31,11 +31,11 @@ def node(pods=10, **amounts):
 
 
 PLACED, NOWHERE = asking(nodeName="n"), asking()
-PROMISED = asking(status={"nominatedNodeName": "n"})
+NOMINATED = asking(status={"nominatedNodeName": "n"})
 
 
 @pytest.mark.parametrize(
-    ("deleted", "want"), [(PLACED, "Queue"), (PROMISED, "Queue"), (NOWHERE, "QueueSkip")]
+    ("deleted", "want"), [(PLACED, "Queue"), (NOMINATED, "Queue"), (NOWHERE, "QueueSkip")]
 )
 def test_a_deleted_pod_helps_if_it_had_a_node(deleted, want):
     event = ClusterEvent(ASSIGNED_POD, Action.DELETE)

@@ -401,7 +401,7 @@ POD = using("c", ephemeral=["v"])
             using("x", status={"nominatedNodeName": "n1"}),
             None,
             "Queue",
-            id="a pod that was promised a node",
+            id="a pod that was nominated to a node",
         ),
         pytest.param(
             POD, PERSISTENT_VOLUME_CLAIM, "ADD", None, make_claim("c"), "Queue", id="its claim"

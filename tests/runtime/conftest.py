@@ -62,8 +62,8 @@ def handle(metrics):
 def make_framework(handle):
     """Every plugin runs wherever it has something to say, in the order given; weights are 1."""
 
-    def make(*plugins, weights=None, promised=None):
-        own = replace(handle, nominator=FixedNominator(promised), framework=lambda: framework)
+    def make(*plugins, weights=None, nominated_pods=None):
+        own = replace(handle, nominator=FixedNominator(nominated_pods), framework=lambda: framework)
         framework = kit_framework(own, plugins, weights=weights)
         return framework
 

@@ -1,4 +1,4 @@
-"""Filter with promised pods: a node must suit the pod with them and without them."""
+"""Filter with nominated pods: a node must suit the pod with them and without them."""
 
 from types import SimpleNamespace as Plugin
 
@@ -23,7 +23,7 @@ class Seats:
 
 
 class Company:
-    """Wants a pod on the node, real or promised; keeps count through the extensions."""
+    """Wants a pod on the node, real or nominated; keeps count through the extensions."""
 
     name = "Company"
 
@@ -71,19 +71,19 @@ def judged(framework, cycle, pod, nodes):
 def test_the_pod_yields_to_promised_pods(
     priority, feasible, make_framework, make_pod, cycle, nodes
 ):
-    framework = make_framework(Seats(), promised={"n1": [make_pod("vip", priority=priority)]})
+    framework = make_framework(Seats(), nominated_pods={"n1": [make_pod("vip", priority=priority)]})
     found, charged = judged(framework, cycle, make_pod(), nodes)
     assert found == feasible
     assert charged == {name: ("Seats", "full") for name in nodes.names if name not in feasible}
 
 
 def test_a_promise_to_the_pod_itself_does_not_count(make_framework, cycle, pod, nodes):
-    framework = make_framework(Seats(), promised={"n1": [pod]})
+    framework = make_framework(Seats(), nominated_pods={"n1": [pod]})
     assert judged(framework, cycle, pod, nodes) == (["n0", "n1", "n2"], {})
 
 
 def test_a_promise_of_an_unknown_node_is_ignored(make_framework, make_pod, cycle, pod, nodes):
-    framework = make_framework(Seats(), promised={"elsewhere": [make_pod("vip")]})
+    framework = make_framework(Seats(), nominated_pods={"elsewhere": [make_pod("vip")]})
     assert judged(framework, cycle, pod, nodes) == (["n0", "n1", "n2"], {})
 
 
@@ -91,20 +91,20 @@ def test_only_nodes_with_promised_pods_are_judged_twice(
     make_framework, make_pod, cycle, pod, nodes
 ):
     seats = Seats(2)
-    judged(make_framework(seats, promised={"n1": [make_pod("vip")]}), cycle, pod, nodes)
+    judged(make_framework(seats, nominated_pods={"n1": [make_pod("vip")]}), cycle, pod, nodes)
     assert seats.shown == [(["n1"], [1]), (["n0", "n1", "n2"], [0, 0, 0])]
 
 
 def test_a_node_must_suit_without_the_promised_pods_too(
     make_framework, make_pod, cycle, pod, nodes
 ):
-    framework = make_framework(Company(), promised={"n1": [make_pod("vip")]})
+    framework = make_framework(Company(), nominated_pods={"n1": [make_pod("vip")]})
     found, charged = judged(framework, cycle, pod, nodes)
     assert (found, charged["n1"]) == ([], ("Company", "lonely"))
 
 
 def test_promises_leave_the_attempts_own_memory_alone(make_framework, make_pod, cycle, pod, nodes):
-    judged(make_framework(Company(), promised={"n1": [make_pod("vip")]}), cycle, pod, nodes)
+    judged(make_framework(Company(), nominated_pods={"n1": [make_pod("vip")]}), cycle, pod, nodes)
     assert cycle[Counted].on == {}
 
 
@@ -120,8 +120,8 @@ def test_promises_to_one_node_are_not_seen_while_judging_another(
             seen.append((nodes.rows.tolist(), dict(cycle[Counted].on)))
             return []
 
-    promised = {"n0": [make_pod("a")], "n2": [make_pod("b"), make_pod("c")]}
-    judged(make_framework(Watcher(), promised=promised), cycle, pod, nodes)
+    nominated_pods = {"n0": [make_pod("a")], "n2": [make_pod("b"), make_pod("c")]}
+    judged(make_framework(Watcher(), nominated_pods=nominated_pods), cycle, pod, nodes)
     assert seen == [([0], {0: 1}), ([2], {2: 2}), ([0, 1, 2], {})]
 
 
@@ -129,8 +129,8 @@ def test_promised_nodes_share_one_fork_when_nobody_looks_beyond_a_node(
     make_framework, make_pod, cycle, pod, nodes
 ):
     seats = Seats(1)
-    promised = {"n0": [make_pod("a")], "n2": [make_pod("b")]}
-    found, charged = judged(make_framework(seats, promised=promised), cycle, pod, nodes)
+    nominated_pods = {"n0": [make_pod("a")], "n2": [make_pod("b")]}
+    found, charged = judged(make_framework(seats, nominated_pods=nominated_pods), cycle, pod, nodes)
     assert found == ["n1"]
     assert charged == {"n0": ("Seats", "full"), "n2": ("Seats", "full")}
     assert seats.shown[0] == (["n0", "n2"], [1, 1])
@@ -145,7 +145,7 @@ def test_a_plugin_that_cannot_follow_a_promised_pod_could_not_judge_the_node(
         add_pod=lambda *_: failed("lost"),
         remove_pod=lambda *_: None,
     )
-    framework = make_framework(plugin, promised={"n1": [make_pod("vip")]})
+    framework = make_framework(plugin, nominated_pods={"n1": [make_pod("vip")]})
     result = framework.filter_with_nominated(cycle, pod, nodes)
     (error,) = result.errors
     assert result.feasible.tolist() == [0, 2]
@@ -156,7 +156,7 @@ def test_a_plugin_that_cannot_follow_a_promised_pod_could_not_judge_the_node(
 def test_a_single_node_is_judged_with_its_promises_only(
     make_framework, make_pod, cycle, pod, nodes
 ):
-    promised = {"n0": [make_pod("a")], "n1": [make_pod("b")]}
-    framework = make_framework(Seats(), promised=promised)
+    nominated_pods = {"n0": [make_pod("a")], "n1": [make_pod("b")]}
+    framework = make_framework(Seats(), nominated_pods=nominated_pods)
     assert framework.filter_with_nominated(cycle, pod, nodes.take([2])).feasible.tolist() == [2]
     assert framework.filter_with_nominated(cycle, pod, nodes.take([0])).feasible.tolist() == []

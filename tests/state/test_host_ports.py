@@ -57,7 +57,7 @@ def test_removing_what_is_not_there_changes_nothing():
 def test_a_fork_is_on_its_own():
     ports = HostPorts()
     ports.add(port(), 0)
-    twin = ports.fork()
+    twin = ports.what_if()
     twin.add(port(), 1)
     twin.remove(port(), 0)
     assert (ports.conflicting(port()), twin.conflicting(port())) == (0b01, 0b10)
@@ -81,7 +81,7 @@ def test_any_sequence_of_changes_and_forks_gives_what_sets_give(taken):
     for step, ip, number, row in taken:
         ports, model = stack[-1]
         if step == "fork":
-            stack.append((ports.fork(), model))
+            stack.append((ports.what_if(), model))
         elif step == "leave":
             stack = stack[:-1] if len(stack) > 1 else stack
         else:
@@ -108,7 +108,7 @@ def fill_and_empty(count, *, forked):
     if forked:
         for one in many:
             ports.add(one, 1)
-        ports = ports.fork()
+        ports = ports.what_if()
     for one in many:
         ports.add(one, 7)
     assert ports.conflicting(port()) == (0b10000010 if forked else 0b10000000)

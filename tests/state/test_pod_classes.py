@@ -31,7 +31,7 @@ def counted(classes, *conditions, terminating=True):
 def test_pods_that_are_alike_share_a_class():
     classes = PodClasses()
     for row in (0, 0, 4):
-        classes.enter(make_pod("web"), row)
+        classes.add(make_pod("web"), row)
     assert len(classes) == 1
     assert counted(classes, (None, EVERYTHING)) == {0: 2, 4: 1}
 
@@ -44,28 +44,28 @@ def test_namespace_labels_and_deletion_tell_pods_apart():
         make_pod("web", namespace="x"),
         make_pod("web", deleted="now"),
     ):
-        classes.enter(pod, 0)
+        classes.add(pod, 0)
     assert len(classes) == 4
 
 
 def test_a_class_without_pods_is_gone_and_its_number_is_reused():
     classes = PodClasses()
     for row, app in enumerate(("web", "db")):
-        classes.enter(make_pod(app), row)
+        classes.add(make_pod(app), row)
     web = selector_from_labels({"app": "web"})
     assert counted(classes, (None, web)) == {0: 1}
-    gone = classes.leave(make_pod("web"), 0)
+    gone = classes.remove(make_pod("web"), 0)
     assert counted(classes, (None, web)) == {}
     assert counted(classes, (None, EVERYTHING)) == {1: 1}
     assert set(classes.label_columns.column("app").values) == {"db"}
-    assert classes.enter(make_pod("new"), 0).number == gone.number
+    assert classes.add(make_pod("new"), 0).number == gone.number
 
 
 def test_all_conditions_must_be_met():
     classes = PodClasses()
     for app in ("web", "db"):
         for namespace in ("x", "y"):
-            classes.enter(make_pod(app, namespace=namespace), 0)
+            classes.add(make_pod(app, namespace=namespace), 0)
     web, x = selector_from_labels({"app": "web"}), frozenset({"x"})
     assert counted(classes, (x, EVERYTHING)) == {0: 2}
     assert counted(classes, (x, EVERYTHING), (None, web)) == {0: 1}
@@ -75,7 +75,7 @@ def test_all_conditions_must_be_met():
 def test_many_classes():
     classes = PodClasses()
     for number in range(100):
-        classes.enter(make_pod(f"a{number}"), number)
+        classes.add(make_pod(f"a{number}"), number)
     assert counted(classes, (None, selector_from_labels({"app": "a77"}))) == {77: 1}
     assert counted(classes, (None, EVERYTHING)) == dict.fromkeys(range(100), 1)
 
@@ -97,10 +97,10 @@ def test_few_classes_and_many_are_counted_alike(placed, wanted, terminating, few
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pod_classes, "FEW_CLASSES", few + 1)
         for app, namespace, deleted, row in [*placed, *leaving]:
-            classes.enter(make_pod(app, namespace=namespace, deleted=deleted), row)
+            classes.add(make_pod(app, namespace=namespace, deleted=deleted), row)
         classes.count(conditions, RowCounts(10), terminating=True)
         for app, namespace, deleted, row in leaving:
-            classes.leave(make_pod(app, namespace=namespace, deleted=deleted), row)
+            classes.remove(make_pod(app, namespace=namespace, deleted=deleted), row)
         classes.count(conditions, counts, terminating=terminating)
     want = Counter(
         row

@@ -170,7 +170,7 @@ def test_a_pod_touches_only_the_counts_it_is_in(index):
         matching(index, app(f"a{number}"))
     pod = make_pod("a7")
     index.add(pod, 0)
-    assert len(index._watchers(index._classes.enter(pod, 0))) == 1
+    assert len(index._watchers(index._classes.add(pod, 0))) == 1
 
 
 def make_room_for(monkeypatch, index, number):
@@ -233,7 +233,7 @@ def test_a_forgotten_selector_keeps_no_memory_but_what_was_shown(index, monkeypa
     make_room_for(monkeypatch, index, 4)
     index.add(make_pod("a0"), 0)
     shown = index.matching(NS, app("a0"), terminating=True)
-    (watcher,) = index._watchers(index._classes.enter(make_pod("a0"), 1))
+    (watcher,) = index._watchers(index._classes.add(make_pod("a0"), 1))
     for number in range(1, 6):
         matching(index, app(f"a{number}"))
     assert len(watcher.cells) == 0

@@ -77,7 +77,7 @@ clusters = st.fixed_dictionaries(
             ),
             max_size=2,
         ),
-        "promised": st.dictionaries(
+        "nominated": st.dictionaries(
             st.sampled_from(NAMES),
             st.lists(st.tuples(st.integers(4, 6), st.sampled_from(["", "x", "y"])), max_size=2),
         ),
@@ -86,15 +86,15 @@ clusters = st.fixed_dictionaries(
 
 
 def build(cluster, plugins=(), zones=("", "", ""), affinity=None):
-    """`affinity`: of promised pods."""
+    """`affinity`: of nominated pods."""
     bound = [make_pod(f"v{number}", **parts) for number, parts in enumerate(cluster["pods"])]
     # So that the pod fits nowhere to begin with: whom it cannot evict fills each node.
     guards = [make_pod(f"guard-{name}", "2", priority=9, node=name) for name in NAMES]
-    promised = {
+    nominated_pods = {
         node: [
             PodInfo(
                 make_pod(
-                    f"promised-{node}-{number}",
+                    f"nominated-{node}-{number}",
                     priority=priority,
                     labels={"app": app} if app else {},
                     affinity=affinity,
@@ -102,7 +102,7 @@ def build(cluster, plugins=(), zones=("", "", ""), affinity=None):
             )
             for number, (priority, app) in enumerate(some)
         ]
-        for node, some in cluster["promised"].items()
+        for node, some in cluster["nominated"].items()
         if some
     }
     nodes = [
@@ -110,12 +110,16 @@ def build(cluster, plugins=(), zones=("", "", ""), affinity=None):
         for name, zone in zip(NAMES, zones, strict=True)
     ]
     return Stage(
-        nodes, [*bound, *guards], budgets=cluster["budgets"], plugins=plugins, promised=promised
+        nodes,
+        [*bound, *guards],
+        budgets=cluster["budgets"],
+        plugins=plugins,
+        nominated_pods=nominated_pods,
     )
 
 
-def fits(pod, others, promised):
-    """The definition, in plain words: cpu of 8 and free ports, with and without the promised."""
+def fits(pod, others, nominated_pods):
+    """The definition, in plain words: cpu of 8 and free ports, with and without the nominated."""
 
     def has_room(them):
         cpu = sum(int(one.spec.containers[0].resources.requests["cpu"]) for one in (*them, pod))
@@ -123,7 +127,7 @@ def fits(pod, others, promised):
         wanted = {port.host_port for port in pod.spec.containers[0].ports}
         return cpu <= 8 and not (ports & wanted)
 
-    return has_room(others) and has_room([*others, *promised])
+    return has_room(others) and has_room([*others, *nominated_pods])
 
 
 def importance(pod):
@@ -136,12 +140,12 @@ def expected(stage, pod, name):
     there = [one for one in stage.listers.pods.values() if one.spec.node_name == name]
     lower = sorted((one for one in there if one.priority < pod.priority), key=importance)
     stay = [one for one in there if one.priority >= pod.priority]
-    promised = [
+    nominated_pods = [
         one.pod
         for one in stage.handle.nominator.pods_for_node(name)
         if one.priority >= pod.priority
     ]
-    if not lower or not fits(pod, stay, promised):
+    if not lower or not fits(pod, stay, nominated_pods):
         return None
     left = {
         tuple(budget.spec.selector.match_labels.items()): budget.status.disruptions_allowed
@@ -156,7 +160,7 @@ def expected(stage, pod, name):
                     violating.append(one)
     victims = []
     for one in [*violating, *(one for one in lower if one not in violating)]:
-        if fits(pod, [*stay, one], promised):
+        if fits(pod, [*stay, one], nominated_pods):
             stay.append(one)
         else:
             victims.append(one)
@@ -356,10 +360,10 @@ def test_pods_that_leave_and_pods_that_come_are_counted_in_one_world():
         *(make_pod(f"v{number}", "2", node="n0", labels=x) for number in range(2)),
         *(make_pod(f"g-{name}", "4", node=name, priority=9, labels=x) for name in NAMES[1:]),
     ]
-    promised = {"n0": [PodInfo(make_pod("promised", "1", priority=6, labels=x))]}
-    stage = Stage([make_node(name) for name in NAMES], pods, promised=promised)
+    nominated_pods = {"n0": [PodInfo(make_pod("nominated", "1", priority=6, labels=x))]}
+    stage = Stage([make_node(name) for name in NAMES], pods, nominated_pods=nominated_pods)
     plugin = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
     stage.framework = stage._framework([plugin])
     pod = make_pod("p", "3", priority=5, labels=x, topologySpreadConstraints=[spread])
-    # Without both, and with the promised one, there is one on each node.
+    # Without both, and with the nominated one, there is one on each node.
     assert summary_of(rehearse(stage, pod))[0] == {"n0": (["v0", "v1"], 0)}

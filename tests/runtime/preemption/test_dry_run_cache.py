@@ -35,7 +35,7 @@ class Changing(RuleBasedStateMachine):
         self.memory = DryRunCache(self.stage.handle.nominator)
         self.budgets = ()
         self.running = {}
-        self.promised = self.stage.handle.nominator._pods
+        self.nominated_pods = self.stage.handle.nominator._pods
         self.now = FIRST_SECOND
         self.names = iter(range(1_000_000))
         self.preemptors = [
@@ -77,16 +77,16 @@ class Changing(RuleBasedStateMachine):
         self.stage.cache.update_node(structs.replace(changed, spec=spec))
 
     @rule(node=nodes, priority=st.sampled_from([1, 4, 6]), number=st.integers(0, 2))
-    def promise(self, node, priority, number):
-        pod = PodInfo(make_pod("promised", "2", priority=priority))
+    def nominate(self, node, priority, number):
+        pod = PodInfo(make_pod("nominated", "2", priority=priority))
         if number:
             pod = preemptor(self.preemptors[0], number)
-        self.promised[node] = [pod]
+        self.nominated_pods[node] = [pod]
         self.stage.handle.nominator.changes.add(node)
 
     @rule(node=nodes)
-    def break_promise(self, node):
-        self.promised.pop(node, None)
+    def remove_nomination(self, node):
+        self.nominated_pods.pop(node, None)
         self.stage.handle.nominator.changes.add(node)
 
     @rule(app=st.sampled_from(["x", "y"]), allowed=st.integers(0, 2))

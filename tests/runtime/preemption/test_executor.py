@@ -331,17 +331,17 @@ class TestTwoPreemptors:
 
 
 class TestNominations:
-    def promised(self, priority=1, **parts):
-        pod = make_pod("promised", priority=priority, **parts)
+    def nominated_pods(self, priority=1, **parts):
+        pod = make_pod("nominated", priority=priority, **parts)
         return {"n1": [PodInfo(pod)]}
 
     async def test_of_lower_priority_are_cleared_first(self):
-        promised = self.promised(nominated="n1")
-        stage = Stage([make_node("n1")], [victim("a", 1)], promised=promised)
+        nominated_pods = self.nominated_pods(nominated="n1")
+        stage = Stage([make_node("n1")], [victim("a", 1)], nominated_pods=nominated_pods)
         stage.preempt(HIGH)
         await stage.settle()
-        assert stage.calls.told[0] == ("patch", "promised")
-        assert stage.calls.patches["promised"].nominated_node_name == ""
+        assert stage.calls.told[0] == ("patch", "nominated")
+        assert stage.calls.patches["nominated"].nominated_node_name == ""
 
     @pytest.mark.parametrize(
         "parts",
@@ -351,15 +351,17 @@ class TestNominations:
         ],
     )
     async def test_others_stay(self, parts):
-        stage = Stage([make_node("n1")], [victim("a", 1)], promised=self.promised(**parts))
+        stage = Stage(
+            [make_node("n1")], [victim("a", 1)], nominated_pods=self.nominated_pods(**parts)
+        )
         stage.preempt(HIGH)
         await stage.settle()
-        assert ("patch", "promised") not in stage.calls.told
+        assert ("patch", "nominated") not in stage.calls.told
 
     async def test_a_failure_stops_nothing_but_wakes_the_pod(self):
-        promised = self.promised(nominated="n1")
-        stage = Stage([make_node("n1")], [victim("a", 1)], promised=promised)
-        stage.calls.failing["patch", "promised"] = TROUBLE
+        nominated_pods = self.nominated_pods(nominated="n1")
+        stage = Stage([make_node("n1")], [victim("a", 1)], nominated_pods=nominated_pods)
+        stage.calls.failing["patch", "nominated"] = TROUBLE
         stage.preempt(HIGH)
         await stage.settle()
         assert stage.calls.told[1:] == [("patch", "a"), ("delete", "a")]
@@ -371,12 +373,12 @@ class TestWithinTheAttempt:
 
     @pytest.fixture
     def stage(self):
-        promised = {"n1": [PodInfo(make_pod("promised", priority=1, nominated="n1"))]}
+        nominated_pods = {"n1": [PodInfo(make_pod("nominated", priority=1, nominated="n1"))]}
         return Stage(
             [make_node("n1")],
             [victim("a", 1), victim("b", 2)],
             asynchronous=False,
-            promised=promised,
+            nominated_pods=nominated_pods,
         )
 
     async def test_all_are_evicted_and_then_nominations_cleared(self, stage):
@@ -389,16 +391,16 @@ class TestWithinTheAttempt:
             ("patch", "a"),
             ("patch", "b"),
         ]
-        assert stage.calls.told[4:] == [("patch", "promised")]
+        assert stage.calls.told[4:] == [("patch", "nominated")]
         assert stage.metrics.preemption_victims.count == 1
 
     async def test_a_failure_is_the_answer(self, stage):
         stage.calls.failing["delete", "b"] = TROUBLE
         problem = await stage.preempt(HIGH).preparation()
         assert problem == PostFilterResult(Status(Code.ERROR, ("preemption: server trouble",)))
-        assert ("patch", "promised") not in stage.calls.told
+        assert ("patch", "nominated") not in stage.calls.told
 
     async def test_nominations_that_cannot_be_cleared_are_no_failure(self, stage):
-        stage.calls.failing["patch", "promised"] = TROUBLE
+        stage.calls.failing["patch", "nominated"] = TROUBLE
         answer = await stage.preempt(HIGH).preparation()
         assert (answer.status.code, answer.nominated_node) == (Code.SUCCESS, "n1")

@@ -16,10 +16,10 @@ from tests.plugins.evictions import REQUIRED, Stage, make_node, make_pod
 NOW_NS = 1_800_000_000 * 10**9
 
 
-def make_stage(victims, *, nodes=1, promised=None):
+def make_stage(victims, *, nodes=1, nominated_pods=None):
     size = len(victims) // nodes
     known = [make_node(f"n{number}", cpu=str(size)) for number in range(nodes)]
-    stage = Stage(known, victims, promised=promised)
+    stage = Stage(known, victims, nominated_pods=nominated_pods)
     spread = PodTopologySpread(PodTopologySpreadArgs(), stage.handle)
     stage.framework = stage._framework([spread])
     return stage
@@ -82,8 +82,8 @@ def victims_with_many_terms(size):
 
 
 def many_pods_promised_to_one_node(size):
-    promised = [PodInfo(make_pod(f"q{number}", "0", priority=9)) for number in range(size)]
-    stage = make_stage(victims_on(1, 8), promised={"n0": promised})
+    nominated_pods = [PodInfo(make_pod(f"q{number}", "0", priority=9)) for number in range(size)]
+    stage = make_stage(victims_on(1, 8), nominated_pods={"n0": nominated_pods})
     return work(stage, make_pod("vip", "4", priority=9))
 
 
