@@ -156,8 +156,8 @@ def new_scheduler(
 
     # Three knots, each tied by a name that is bound further down and looked up only once pods are
     # being scheduled: plugins nominate and activate pods of the queue, which sorts pods by a
-    # plugin; the queue lets nobody skip backoff while failures are being written, and the writer
-    # tells it when they are.
+    # plugin; the queue lets no pod skip backoff while failures are being written, and the writer
+    # reports when they are.
     nominator = Nominator(lambda key: queue.pod_info(key), informers.pods)
 
     def activate(pods: Iterable[PodInfo]) -> None:

@@ -28,7 +28,7 @@ REASONS_SHOWN = 6
 QUIET_SECONDS = 0.5
 QUIET_CHECKS = 5
 BAR_WIDTH = 12
-# Beyond this many, putting names in order costs more than it tells.
+# Beyond this many nodes, sorting their names costs more than it helps.
 SORTED_NODES = 2000
 
 console = Console(highlight=False, markup=False)
@@ -78,7 +78,7 @@ class View:
         if self._lines:
             yield
             return
-        # Not refreshed by rich's own thread: the picture is taken of what only the loop may touch.
+        # Not refreshed by rich's own thread: the picture reads state that only the loop may touch.
         live = Live(
             get_renderable=self._picture,
             console=console,

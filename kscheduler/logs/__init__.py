@@ -42,9 +42,9 @@ __all__ = [
 
 MAX_INFO_BUFFER_BYTES = 2 << 30
 
-# From this -v on, upstream's framework tells which extension point and plugin speaks.
+# From this -v on, upstream's framework names the extension point and plugin that logs.
 NAMES_FROM = 4
-# The logger of errors that nobody could be given, as apimachinery's runtime.HandleError says.
+# The logger of errors that no caller could handle, as apimachinery's runtime.HandleError says.
 UNHANDLED = "UnhandledError"
 
 

@@ -1,7 +1,7 @@
 """Callers: the user that sent a request, and whether they may visit its path.
 
 Authentication is by a proxy's word, a certificate or a token; the first that succeeds counts. If
-none does, a caller who tried and failed is refused; one who did not try is anonymous.
+none does, a caller that tried and failed is refused; one that did not try is anonymous.
 
 Authorization: members of system:masters may do everything, and everybody may visit some paths;
 about the rest the API server is asked. Without one, nothing else is allowed.

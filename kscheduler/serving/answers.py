@@ -25,7 +25,7 @@ PLAIN_TEXT = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
 
-# Programs behind which somebody sits and reads.
+# User agents of programs whose output people read.
 _FOR_EYES = ("curl", "Wget", "Mozilla/5.0")
 # Errors must not look like HTML.
 _HARMLESS = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -105,7 +105,7 @@ def encoded(
     content_type: str = "",
     status: int = 200,
 ) -> web.Response:
-    """A document in the chosen form; JSON is indented for ?pretty=1 and for programs of people."""
+    """A document in the chosen form; JSON is indented for ?pretty=1 and for people."""
     if media_type == YAML:
         return _document(yaml_text(document), content_type or media_type, status)
     asked = query_of(request).get("pretty", [""])[0]

@@ -21,7 +21,7 @@ HEADER_SECONDS = 32.0
 SEND_SECONDS = 30.0
 # How long a connection may stay without a request, the first one included.
 IDLE_SECONDS = 90.0
-# How long the rest of a body that nobody wants is read before the connection is closed.
+# How long the rest of an unread body is drained before the connection is closed.
 LINGER_SECONDS = 1.0
 MAX_HEADER_BYTES = 64 * 1024
 # Larger answers are encrypted and sent piece by piece, each when the client has taken the others.
@@ -34,18 +34,20 @@ TOO_LARGE = (
     b"431 Request Header Fields Too Large"
 )
 
-# What aiohttp says of malformed requests is for whoever sends them, not for our log.
-_nobody = logging.getLogger("kscheduler.serving.malformed")
-_nobody.disabled = True
+# aiohttp's complaints about malformed requests: answered to their sender, kept out of our log.
+_malformed = logging.getLogger("kscheduler.serving.malformed")
+_malformed.disabled = True
 
 
 class Host(Protocol):
-    """The server, told whether a connection waits for its client."""
+    """The server, as a connection reports to it: opened, waiting for its client, busy with a
+    request, closed. Only waiting connections are dropped to make room for others.
+    """
 
-    def made(self, connection: Connection) -> None: ...
-    def waits(self, connection: Connection) -> None: ...
-    def works(self, connection: Connection) -> None: ...
-    def gone(self, connection: Connection) -> None: ...
+    def opened(self, connection: Connection) -> None: ...
+    def waiting(self, connection: Connection) -> None: ...
+    def busy(self, connection: Connection) -> None: ...
+    def closed(self, connection: Connection) -> None: ...
 
 
 class Speaker(RequestHandler):
@@ -60,7 +62,7 @@ class Speaker(RequestHandler):
             keepalive_timeout=IDLE_SECONDS,
             lingering_time=LINGER_SECONDS,
             access_log=None,  # type: ignore[arg-type]
-            logger=_nobody,
+            logger=_malformed,
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,
             auto_decompress=False,
@@ -106,7 +108,7 @@ class Connection(asyncio.Protocol):
         """A request has come in whole, but for its body."""
         self._in_request = True
         self._cancel_deadline()
-        self._host.works(self)
+        self._host.busy(self)
 
     def end(self) -> None:
         """The request has been answered."""
@@ -115,13 +117,13 @@ class Connection(asyncio.Protocol):
         self._tail = b""
         self.waiting_since = time.monotonic()
         if self._transport is not None:
-            self._host.waits(self)
+            self._host.waiting(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.is_made = True
         self.waiting_since = time.monotonic()
-        self._host.made(self)
+        self._host.opened(self)
         self._speaker.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -136,7 +138,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_deadline()
         self._transport = None
-        self._host.gone(self)
+        self._host.closed(self)
         self._speaker.connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -173,7 +175,7 @@ class Connection(asyncio.Protocol):
 
 
 def answered_in_time(handler: Handler) -> Any:
-    """The handler, telling the connection of each request and seeing its answer off."""
+    """The handler, with its connection marked busy meanwhile and its answer sent within limits."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         speaker = request.protocol

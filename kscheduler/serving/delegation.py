@@ -1,7 +1,7 @@
 """Delegated authentication and authorization: API servers for reviews, and authorities.
 
 Both kubeconfigs are optional. Without one, and outside a cluster, the flags still work: callers are
-anonymous, and only what needs no permission is served.
+anonymous, and only pages that need no permission are served.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _decode = decoder_for(ConfigMap)
 class Authentication:
     """None for a server or a file means that this way of proving identity is closed.
 
-    `looks_up` is whether what no file says is to be found in the cluster.
+    `reads_config_map` is whether authorities that no file names are read from the cluster.
     """
 
     server: RestConfig | None
     client_ca: CaFile | None
     request_header_ca: CaFile | None
-    looks_up: bool
+    reads_config_map: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ async def delegate(held: AsyncExitStack, options: Options, metrics: Metrics) -> 
     if authentication.server is not None:
         transport = await held.enter_async_context(_transport(authentication.server, observer))
         client = KubeClient(transport)
-        if authentication.looks_up:
+        if authentication.reads_config_map:
             published = Published()
             await _read_published(client, published, options)
     authorization = delegated_authorization(options)
@@ -148,7 +148,7 @@ def delegated_authentication(options: Options) -> Authentication:
         server,
         client_ca,
         request_header_ca,
-        looks_up=server is not None
+        reads_config_map=server is not None
         and not options.authentication_skip_lookup
         and None in (client_ca, request_header_ca),
     )

@@ -23,7 +23,7 @@ from kscheduler.serving.profiling import pages as profiling
 class Sources:
     """The objects that the pages show.
 
-    `checks` maps healthz, livez and readyz to what each of them looks at. `flags` and `emulated`
+    `checks` maps healthz, livez and readyz to the checks of each. `flags` and `emulated`
     are None if /flagz and /statusz are switched off.
     """
 

@@ -3,7 +3,7 @@
 Outermost first, as upstream: whatever breaks becomes a 500, the request is logged, the answer is
 not to be cached, the caller is authenticated and authorized. `Pages` then finds the page of the
 path: an exact match, else the longest prefix that has one. The method does not matter, as upstream;
-a page that cares looks at it itself.
+a page that cares checks it itself.
 """
 
 from __future__ import annotations

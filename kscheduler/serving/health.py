@@ -28,7 +28,7 @@ Probe = Callable[[], str | None]
 class Check:
     name: str
     probe: Probe
-    # What is worth knowing although all is well; told with the name.
+    # A remark worth knowing although all is well; printed beside the name.
     remark: Callable[[], str] = str
 
 

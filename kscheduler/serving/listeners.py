@@ -2,7 +2,7 @@
 
 Everything that can be wrong with the flags or the machine is found here, before anything is served,
 and reported as upstream does. Neither aiohttp nor cryptography is imported for that: they take
-0.2 s, and are needed when somebody connects.
+0.2 s, and are needed when a client connects.
 
 Plain listeners have neither TLS nor authentication and are off unless asked for. They are for
 probes and scrapers that cannot do better, on loopback unless told otherwise. Nothing but health or

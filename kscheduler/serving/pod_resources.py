@@ -1,4 +1,4 @@
-"""/metrics/resources: what every pod asks for and is limited to, for capacity planning.
+"""/metrics/resources: requests and limits of every pod, for capacity planning.
 
 At 100,000 pods this is some 70 MB of text, and on --metrics-listen anybody may ask for it. So the
 page is printed in slices with room for other tasks, straight from the informer's store into a gzip
@@ -57,7 +57,7 @@ ENDED = ("Succeeded", "Failed")
 FLUSH_BYTES = 64 * 1024
 # Compressed bytes that are unpacked together: at most a thousand times as many come out.
 UNPACK_BYTES = 4 * 1024
-# What is remembered of specs during a print; that of a usual one has some 500 bytes.
+# Endings remembered during a print; those of a usual spec have some 500 bytes.
 MAX_ENDINGS_BYTES = 4 << 20
 
 Pods = Callable[[], Collection[Pod]]
@@ -124,7 +124,7 @@ class Page(NamedTuple):
 
 
 class ResourcesPage:
-    """The handler. A standby, whose view nobody should plan by, answers with nothing at all."""
+    """The handler. A standby, whose view may be behind, answers with nothing at all."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class ResourcesPage:
         protobuf, asked_at = content_type.startswith(PROTOBUF), self._clock()
         async with self._printing[protobuf]:
             page = self._pages.get(protobuf)
-            # Whoever waited for the lock takes the page printed meanwhile, however short its life.
+            # A request that waited for the lock takes the page printed meanwhile, expired or not.
             if page is None or (page.printed_at < asked_at and page.good_until < self._clock()):
                 page = self._pages[protobuf] = await self._print(protobuf=protobuf)
         headers = page_headers(content_type)

@@ -1,10 +1,10 @@
-"""Token and access reviews: the API server says who a caller is, and what they may do.
+"""Token and access reviews: the API server identifies callers and decides on their requests.
 
 Time-outs and repetitions are upstream's: 10 s for a review, up to five tries half a second apart
 where the server only hiccuped. The connections are the reviews' own, so that an API server that
 does not answer them delays nothing else.
 
-Verdicts are kept for a while; a caller who asks meanwhile waits for the same request. They are
+Verdicts are kept for a while; a caller that asks meanwhile waits for the same request. They are
 bounded by `MAX_KEPT`: the one least recently asked for goes first. Keys are hashed, so that neither
 tokens nor long paths stay in memory.
 """

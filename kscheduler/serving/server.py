@@ -33,7 +33,7 @@ HANDSHAKE_SECONDS = 32.0
 PLACE_SECONDS = 30.0
 # A client that has kept us waiting for less is not sent away.
 GRACE_SECONDS = 5.0
-# How often room is looked for when there is none.
+# Time between two tries to make room when there is none.
 BUSY_SECONDS = 0.1
 DRAIN_SECONDS = 5.0
 
@@ -91,18 +91,18 @@ class Server:
             await http.shutdown(DRAIN_SECONDS)
             log.info(f"[graceful-termination] {self._name} server is exiting")
 
-    def made(self, connection: Connection) -> None:
+    def opened(self, connection: Connection) -> None:
         self._open.add(connection)
-        self.waits(connection)
+        self.waiting(connection)
 
-    def waits(self, connection: Connection) -> None:
+    def waiting(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)
         self._waiting[connection] = None
 
-    def works(self, connection: Connection) -> None:
+    def busy(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)
 
-    def gone(self, connection: Connection) -> None:
+    def closed(self, connection: Connection) -> None:
         self._open.discard(connection)
         self._waiting.pop(connection, None)
         self._places.release()
@@ -220,6 +220,6 @@ async def _explain(connection: socket.socket, first: bytes) -> None:
         async with asyncio.timeout(FIRST_BYTE_SECONDS):
             await asyncio.get_running_loop().sock_sendall(connection, NOT_TLS)
         connection.shutdown(socket.SHUT_WR)
-        # What is left unread would make the kernel reset the connection under the answer.
+        # Unread bytes would make the kernel reset the connection before the answer arrives.
         with contextlib.suppress(BlockingIOError):
             connection.recv(65536)

@@ -1,8 +1,8 @@
 """Trusted authorities: for callers' own certificates, and for proxies that vouch for callers.
 
 Each comes from a file or, if no file is named, from the ConfigMap where the API server publishes
-what it believes itself. Both may change while we run. What cannot be read leaves the last good
-state in force; nothing is ever trusted for want of better knowledge.
+its own. Both may change while we run. If the new state cannot be read, the last good one stays in
+force; nothing is ever trusted for want of better knowledge.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logs.logger(__name__)
 
 NAMESPACE = "kube-system"
 CONFIG_MAP = "extension-apiserver-authentication"
-# How often files are looked at again.
+# Time between two checks of a file.
 CHECK_SECONDS = 1.0
 
 _decode_names = msgspec.json.Decoder(list[str] | None).decode

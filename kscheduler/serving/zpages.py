@@ -1,6 +1,6 @@
-"""/flagz and /statusz: what was asked of the process, and how it is.
+"""/flagz and /statusz: the flags of the process, and its version and uptime.
 
-Plain text is for people; the delimiter in it changes at random so that nobody writes a parser.
+Plain text is for people; the delimiter in it changes at random so that it is not parsed.
 Programs ask for a kind of config.k8s.io instead.
 
 /debug/flags is here, too: the verbosity of the log, changed while running.

@@ -65,7 +65,7 @@ def test_local_authorities_replace_the_lookup(capfd, tmp_path, pair):
     made = delegated_authentication(Options(client_ca_file=path, requestheader_client_ca_file=path))
     assert made.client_ca.current(0.0).pem == bundle.read_bytes()
     assert made.request_header_ca.current(0.0).pem == bundle.read_bytes()
-    assert not made.looks_up
+    assert not made.reads_config_map
     assert warnings(capfd) == []
 
 

@@ -1,4 +1,4 @@
-"""/debug/pprof/ and what is below it."""
+"""/debug/pprof/ and the profiles below it."""
 
 from __future__ import annotations
 
