@@ -11,7 +11,7 @@ A new kind is one Resource in the module of its group in `kinds` (see there); no
 know about it. A new controller is a module in `controllers` with a class whose `run` is one task.
 
 Invariants. A request is one synchronous step over the store, so no client sees half of it. An
-object is encoded once per change, whoever watches. Nothing is unbounded: history, watch queues,
+object is encoded once per change for all watchers. Nothing is unbounded: history, watch queues,
 request bodies and events all have a stated cap. The sandbox knows only `api`: it is a server, not a
 back door, and real clients (kubectl, the official Python client) must work against it.
 

@@ -180,7 +180,8 @@ def _binding(
         "metadata": dict(about),
         "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": name},
         "subjects": [
-            {"apiGroup": _RBAC, "kind": subject, "name": who} for subject, who in subjects
+            {"apiGroup": _RBAC, "kind": subject, "name": subject_name}
+            for subject, subject_name in subjects
         ],
     }
 

@@ -1,4 +1,4 @@
-"""Objects without HTTP: for tests, the command line and whoever else lives in the same process.
+"""Objects without HTTP: for tests, the command line and other code in the same process.
 
 The same rules hold as over HTTP, and watchers see the same events; only authentication is skipped.
 """

@@ -1,7 +1,7 @@
 """The registry: create, read and change objects by the rules of their kind.
 
 Every method is one synchronous step over the store, so a request is atomic without a lock. Clients
-and simulated kubelets both come through here; what they cannot do, nobody can.
+and simulated kubelets both write through here, so the same rules hold for both.
 """
 
 from __future__ import annotations

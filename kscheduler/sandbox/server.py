@@ -110,7 +110,7 @@ class ApiServer:
         )
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Listen; port 0 takes a free one, which `url` then tells."""
+        """Listen; port 0 takes a free one, which is then part of `url`."""
         self._host, self._port = host, port
         await self.listen()
         loop = asyncio.get_running_loop()
@@ -211,7 +211,7 @@ class ApiServer:
         write_private(Path(path), self.kubeconfig(user))
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request without asking the interceptors, who may call this themselves."""
+        """Answer a request without the interceptors, which may call this themselves."""
         exchange = _exchange(request)
         try:
             exchange.body = await _body(request)

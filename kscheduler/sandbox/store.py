@@ -1,12 +1,12 @@
 """The versioned store: every object's bytes, every recent change, one resourceVersion for all.
 
-An object is kept as the JSON it is served as, encoded once per change; whoever needs to look inside
+An object is kept as the JSON it is served as, encoded once per change; code that reads its fields
 decodes a private copy. So nothing that was handed out can change under a reader, and a list of ten
-thousand pods is one `bytes.join`. Keeping dicts was the alternative: it costs a deep copy
-per read and four times the memory.
+thousand pods is one `bytes.join`. Keeping dicts was the alternative: it costs a deep copy per read
+and four times the memory.
 
 Each collection remembers its last changes. A watch resumes from them and a paged list rewinds with
-them; who comes from before the oldest one is told 410 and has to list anew.
+them; a client from before the oldest one is answered with 410 and has to list anew.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Indexer = Callable[[Object], Mapping[str, str]]
 
 HISTORY = 20_000  # changes remembered per collection
 
-# Keys in order, so that equal objects have equal bytes whoever wrote them.
+# Keys in order, so that equal objects have equal bytes.
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder()
 
@@ -159,7 +159,7 @@ class Collection:
         return lambda: self._listeners.pop(number, None) and None
 
     def forget_history(self) -> None:
-        """From now on, whoever asks for anything older than this moment is told 410."""
+        """Drop the history: a read or watch from before this moment is answered with 410."""
         self._history.clear()
         self._forgotten = self._clock.now
 

@@ -1,4 +1,4 @@
-"""Access: who is asking, and may they?
+"""Access: authentication and authorization of requests.
 
 In flow a bearer token or a client certificate, out flow a User and a decision. Users live in a
 table (tokens) or in their certificate; rights live in the stored RBAC objects, so that

@@ -39,8 +39,8 @@ class User:
 
 
 ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
-# Whoever comes without credentials over plain HTTP, as on upstream's former insecure port: kubectl
-# sends no token there, whatever its kubeconfig says.
+# Clients without credentials over plain HTTP, as on upstream's former insecure port: kubectl sends
+# no token there, whatever its kubeconfig says.
 UNSECURED = User("system:unsecured", (MASTERS, AUTHENTICATED))
 ADMIN = User("kubernetes-admin", (MASTERS,))
 

@@ -49,7 +49,7 @@ class NamespaceController:
                 continue
             name = namespace.key[1]
             self._terminating.add(name)
-            left = 0  # pods on nodes and objects with finalizers stay until somebody ends them
+            left = 0  # pods on nodes stay until their kubelet ends them, others by finalizers
             for resource in namespaced_resources():
                 collection = self._registry.collection(resource)
                 for key in collection.keys(name):

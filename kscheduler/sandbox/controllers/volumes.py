@@ -31,7 +31,7 @@ _decode_claim = decoder_for(PersistentVolumeClaim)
 
 
 class VolumeControllers:
-    """Controllers of all claims and volumes in the store, whoever created them."""
+    """Controllers of all claims and volumes in the store, created by any client."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -143,7 +143,7 @@ def create_ephemeral_claims(registry: Registry, pod: Pod, item: Object) -> None:
     """Create the claims of a pod's ephemeral volumes (pkg/controller/volume/ephemeral).
 
     `item` is the pod as stored, because a claim template is copied without being decoded. A claim
-    of that name that belongs to somebody else is left alone.
+    of that name that is not the pod's own is left alone.
     """
     if pod.metadata.deletion_timestamp is not None:
         return

@@ -25,7 +25,20 @@ _BAD_OPERATOR = "not a valid selector operator"
 
 def affinity_errors(affinity: Spec, path: str) -> Iterator[FieldError]:
     if node := affinity.get("nodeAffinity"):
-        yield from _node_affinity_errors(node, f"{path}.nodeAffinity")
+        required = node.get(_REQUIRED)
+        if required is not None:
+            where = f"{path}.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+            terms = required.get("nodeSelectorTerms") or ()
+            if not terms:
+                yield fields.required(where, "must have at least one node selector term")
+            for position, term in enumerate(terms):
+                yield from node_term_errors(term, f"{where}[{position}]", checks_values=True)
+        for position, preferred in enumerate(node.get(_PREFERRED) or ()):
+            where = f"{path}.nodeAffinity.{_PREFERRED}[{position}]"
+            yield from _weight_errors(preferred, where)
+            preference = preferred.get("preference") or {}
+            # As upstream: the values of a preference are not checked.
+            yield from node_term_errors(preference, f"{where}.preference", checks_values=False)
     for kind in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(kind) or {}
         for position, term in enumerate(rules.get(_REQUIRED) or ()):
@@ -38,68 +51,26 @@ def affinity_errors(affinity: Spec, path: str) -> Iterator[FieldError]:
             )
 
 
-def _node_affinity_errors(node: Spec, path: str) -> Iterator[FieldError]:
-    required = node.get(_REQUIRED)
-    if required is not None:
-        where = f"{path}.{_REQUIRED}.nodeSelectorTerms"
-        terms = required.get("nodeSelectorTerms") or ()
-        if not terms:
-            yield fields.required(where, "must have at least one node selector term")
-        for position, term in enumerate(terms):
-            yield from node_term_errors(term, f"{where}[{position}]", checks_values=True)
-    for position, preferred in enumerate(node.get(_PREFERRED) or ()):
-        where = f"{path}.{_PREFERRED}[{position}]"
-        yield from _weight_errors(preferred, where)
-        preference = preferred.get("preference") or {}
-        yield from node_term_errors(preference, f"{where}.preference", checks_values=False)
-
-
 def node_term_errors(term: Spec, path: str, *, checks_values: bool) -> Iterator[FieldError]:
     for position, rule in enumerate(term.get("matchExpressions") or ()):
         where = f"{path}.matchExpressions[{position}]"
-        yield from _node_rule_errors(rule, where, checks_values=checks_values)
+        yield from _expression_errors(rule, where, of_nodes=True, checks_values=checks_values)
     for position, rule in enumerate(term.get("matchFields") or ()):
-        yield from _field_rule_errors(rule, f"{path}.matchFields[{position}]")
-
-
-def _node_rule_errors(rule: Spec, path: str, *, checks_values: bool) -> Iterator[FieldError]:
-    values = rule.get("values") or ()
-    match rule.get("operator"):
-        case "In" | "NotIn":
-            if not values:
-                detail = "must be specified when `operator` is 'In' or 'NotIn'"
-                yield fields.required(f"{path}.values", detail)
-        case "Exists" | "DoesNotExist":
-            if values:
-                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                yield fields.forbidden(f"{path}.values", detail)
-        case "Gt" | "Lt":
-            if len(values) != 1:
-                detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-                yield fields.required(f"{path}.values", detail)
-        case operator:
-            yield fields.invalid(f"{path}.operator", operator or "", _BAD_OPERATOR)
-    key = rule.get("key", "")
-    yield from (fields.invalid(f"{path}.key", key, why) for why in label_key_errors(key))
-    if checks_values:
-        for position, value in enumerate(values):
-            where = f"{path}.values[{position}]"
-            yield from (fields.invalid(where, value, why) for why in label_value_errors(value))
-
-
-def _field_rule_errors(rule: Spec, path: str) -> Iterator[FieldError]:
-    values = rule.get("values") or ()
-    if rule.get("operator") not in ("In", "NotIn"):
-        yield fields.invalid(f"{path}.operator", rule.get("operator") or "", _BAD_OPERATOR)
-    elif len(values) != 1:
-        detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        yield fields.required(f"{path}.values", detail)
-    if rule.get("key") != "metadata.name":
-        yield fields.invalid(f"{path}.key", rule.get("key") or "", "not a valid field selector key")
-        return
-    for position, value in enumerate(values):
-        where = f"{path}.values[{position}]"
-        yield from (fields.invalid(where, value, why) for why in dns_subdomain_errors(value))
+        where, values = f"{path}.matchFields[{position}]", rule.get("values") or ()
+        if rule.get("operator") not in ("In", "NotIn"):
+            yield fields.invalid(f"{where}.operator", rule.get("operator") or "", _BAD_OPERATOR)
+        elif len(values) != 1:
+            detail = (
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            )
+            yield fields.required(f"{where}.values", detail)
+        if rule.get("key") != "metadata.name":
+            detail = "not a valid field selector key"
+            yield fields.invalid(f"{where}.key", rule.get("key") or "", detail)
+            continue
+        for number, value in enumerate(values):
+            for why in dns_subdomain_errors(value):
+                yield fields.invalid(f"{where}.values[{number}]", value, why)
 
 
 def _weight_errors(weighted: Spec, path: str) -> Iterator[FieldError]:
@@ -155,7 +126,10 @@ def selector_errors(selector: Spec | None, path: str) -> Iterator[FieldError]:
         yield from _expression_errors(rule, f"{path}.matchExpressions[{position}]")
 
 
-def _expression_errors(rule: Spec, path: str) -> Iterator[FieldError]:
+def _expression_errors(
+    rule: Spec, path: str, *, of_nodes: bool = False, checks_values: bool = True
+) -> Iterator[FieldError]:
+    """Errors of one expression; only those about nodes may compare numbers."""
     values = rule.get("values") or ()
     match rule.get("operator"):
         case "In" | "NotIn":
@@ -166,13 +140,18 @@ def _expression_errors(rule: Spec, path: str) -> Iterator[FieldError]:
             if values:
                 detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
                 yield fields.forbidden(f"{path}.values", detail)
+        case "Gt" | "Lt" if of_nodes:
+            if len(values) != 1:
+                detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                yield fields.required(f"{path}.values", detail)
         case operator:
             yield fields.invalid(f"{path}.operator", operator or "", _BAD_OPERATOR)
     key = rule.get("key", "")
     yield from (fields.invalid(f"{path}.key", key, why) for why in label_key_errors(key))
-    for position, value in enumerate(values):
-        where = f"{path}.values[{position}]"
-        yield from (fields.invalid(where, value, why) for why in label_value_errors(value))
+    if checks_values:
+        for position, value in enumerate(values):
+            where = f"{path}.values[{position}]"
+            yield from (fields.invalid(where, value, why) for why in label_value_errors(value))
 
 
 _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
@@ -184,36 +163,26 @@ def spread_errors(spec: dict[str, Any]) -> Iterator[FieldError]:
     constraints = spec.get("topologySpreadConstraints") or []
     for position, constraint in enumerate(constraints):
         path = f"spec.topologySpreadConstraints[{position}]"
-        yield from _constraint_errors(constraint, path)
+        if constraint.get("maxSkew", 0) <= 0:
+            yield fields.invalid(f"{path}.maxSkew", constraint.get("maxSkew", 0), _NOT_POSITIVE)
+        if not constraint.get("topologyKey"):
+            yield fields.required(f"{path}.topologyKey", "can not be empty")
+        action = constraint.get("whenUnsatisfiable", "")
+        if action not in _ACTIONS:
+            yield fields.not_supported(f"{path}.whenUnsatisfiable", action, _ACTIONS)
+        domains = constraint.get("minDomains")
+        if domains is not None and domains <= 0:
+            yield fields.invalid(f"{path}.minDomains", domains, _NOT_POSITIVE)
+        if domains is not None and action != "DoNotSchedule":
+            detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+            yield fields.invalid(f"{path}.minDomains", domains, detail)
+        for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            if name in constraint and constraint[name] not in _INCLUSION:
+                yield fields.not_supported(f"{path}.{name}", constraint[name], _INCLUSION)
+        yield from label_keys_errors(constraint, path)
+        yield from selector_errors(constraint.get("labelSelector"), f"{path}.labelSelector")
         pair = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"))
         later = constraints[position + 1 :]
         if any((one.get("topologyKey"), one.get("whenUnsatisfiable")) == pair for one in later):
             where = f"{path}.{{topologyKey, whenUnsatisfiable}}"
             yield fields.duplicate(where, f"{{{pair[0]}, {pair[1]}}}")
-
-
-def _constraint_errors(constraint: dict[str, Any], path: str) -> Iterator[FieldError]:
-    if constraint.get("maxSkew", 0) <= 0:
-        yield fields.invalid(f"{path}.maxSkew", constraint.get("maxSkew", 0), _NOT_POSITIVE)
-    if not constraint.get("topologyKey"):
-        yield fields.required(f"{path}.topologyKey", "can not be empty")
-    action = constraint.get("whenUnsatisfiable", "")
-    if action not in _ACTIONS:
-        yield fields.not_supported(f"{path}.whenUnsatisfiable", action, _ACTIONS)
-    yield from _min_domains_errors(constraint, action, f"{path}.minDomains")
-    for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-        if name in constraint and constraint[name] not in _INCLUSION:
-            yield fields.not_supported(f"{path}.{name}", constraint[name], _INCLUSION)
-    yield from label_keys_errors(constraint, path)
-    yield from selector_errors(constraint.get("labelSelector"), f"{path}.labelSelector")
-
-
-def _min_domains_errors(constraint: dict[str, Any], action: str, path: str) -> Iterator[FieldError]:
-    domains = constraint.get("minDomains")
-    if domains is None:
-        return
-    if domains <= 0:
-        yield fields.invalid(path, domains, _NOT_POSITIVE)
-    if action != "DoNotSchedule":
-        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-        yield fields.invalid(path, domains, detail)

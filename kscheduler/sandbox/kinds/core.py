@@ -26,7 +26,7 @@ NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 NAMESPACE_FINALIZER = "kubernetes"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
-# Fields that Go never leaves out, so that clients see them even of a node nobody reported on.
+# Fields that Go never leaves out, so that clients see them even of a node without a status.
 _NODE_INFO = (
     "machineID",
     "systemUUID",
@@ -60,7 +60,24 @@ class _NodeStrategy(Strategy):
         state["nodeInfo"] = dict.fromkeys(_NODE_INFO, "") | (state.get("nodeInfo") or {})
 
     def validate(self, item: Object) -> list[FieldError]:
-        return _taint_errors(item) + _node_quantity_errors(item)
+        errors: list[FieldError] = []
+        seen: set[tuple[str, str]] = set()
+        for position, taint in enumerate(item["spec"].get("taints") or ()):
+            path = f"metadata.taints[{position}]"  # upstream's path, not the field's
+            key, value = taint.get("key", ""), taint.get("value", "")
+            errors += [fields.invalid(f"{path}.key", key, why) for why in label_key_errors(key)]
+            if why := label_value_errors(value):
+                errors.append(fields.invalid(f"{path}.value", value, ";".join(why)))
+            effect = taint.get("effect", "")
+            if not effect:
+                errors.append(fields.required(f"{path}.effect"))
+            elif effect not in _EFFECTS:
+                errors.append(fields.not_supported(f"{path}.effect", effect, _EFFECTS))
+            if (key, effect) in seen:
+                detail = "taints must be unique by key and effect pair"
+                errors.append(fields.FieldError("FieldValueDuplicate", path, taint, detail))
+            seen.add((key, effect))
+        return errors + _node_quantity_errors(item)
 
     def validate_update(self, item: Object, old: Object) -> list[FieldError]:
         had, wanted = old["spec"].get("providerID"), item["spec"].get("providerID")
@@ -81,27 +98,6 @@ def _node_quantity_errors(node: Object) -> list[FieldError]:
         for name, quantity in (node["status"].get(part) or {}).items()
         for error in quantity_errors(name, quantity, f"status.{part}.{name}")
     ]
-
-
-def _taint_errors(node: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
-    seen: set[tuple[str, str]] = set()
-    for position, taint in enumerate(node["spec"].get("taints") or ()):
-        path = f"metadata.taints[{position}]"  # upstream's path, not the field's
-        key, value = taint.get("key", ""), taint.get("value", "")
-        errors += [fields.invalid(f"{path}.key", key, why) for why in label_key_errors(key)]
-        if why := label_value_errors(value):
-            errors.append(fields.invalid(f"{path}.value", value, ";".join(why)))
-        effect = taint.get("effect", "")
-        if not effect:
-            errors.append(fields.required(f"{path}.effect"))
-        elif effect not in _EFFECTS:
-            errors.append(fields.not_supported(f"{path}.effect", effect, _EFFECTS))
-        if (key, effect) in seen:
-            detail = "taints must be unique by key and effect pair"
-            errors.append(fields.FieldError("FieldValueDuplicate", path, taint, detail))
-        seen.add((key, effect))
-    return errors
 
 
 class _NamespaceStrategy(Strategy):

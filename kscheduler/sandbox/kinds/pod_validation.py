@@ -37,21 +37,21 @@ PORT_RANGE = "must be between 1 and 65535, inclusive"
 
 
 def pod_errors(pod: Object) -> list[FieldError]:
-    return list(_pod_errors(pod["spec"]))
-
-
-def _pod_errors(spec: Spec) -> Iterator[FieldError]:
-    yield from _volume_errors(spec)
-    yield from _claim_errors(spec)
-    yield from _container_list_errors(spec)
-    yield from _policy_errors(spec)
-    yield from label_errors(spec.get("nodeSelector") or {}, "spec.nodeSelector")
-    yield from affinity_errors(spec.get("affinity") or {}, "spec.affinity")
-    yield from _gate_errors(spec)
-    yield from spread_errors(spec)
-    yield from _name_errors(spec)
-    yield from toleration_errors(spec.get("tolerations") or (), "spec.tolerations")
-    yield from resource_list_errors(spec.get("overhead") or {}, "spec.overhead")
+    """Errors of a new pod or an updated one, in upstream's order."""
+    spec = pod["spec"]
+    return [
+        *_volume_errors(spec),
+        *_claim_errors(spec),
+        *_container_list_errors(spec),
+        *_policy_errors(spec),
+        *label_errors(spec.get("nodeSelector") or {}, "spec.nodeSelector"),
+        *affinity_errors(spec.get("affinity") or {}, "spec.affinity"),
+        *_gate_errors(spec),
+        *spread_errors(spec),
+        *_name_errors(spec),
+        *toleration_errors(spec.get("tolerations") or (), "spec.tolerations"),
+        *resource_list_errors(spec.get("overhead") or {}, "spec.overhead"),
+    ]
 
 
 def _policy_errors(spec: Spec) -> Iterator[FieldError]:
@@ -142,11 +142,16 @@ def _container_list_errors(spec: Spec) -> Iterator[FieldError]:
     claims = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
     seen: set[str] = set()
     for part in ("containers", "initContainers"):
-        ports: set[str] = set()
+        host_ports: set[str] = set()  # per list: init containers end before the others start
         for position, container in enumerate(spec.get(part) or ()):
             path = f"spec.{part}[{position}]"
             yield from _container_errors(container, path, volumes, claims)
-            yield from _host_port_conflicts(container, path, ports)
+            for number, port in enumerate(container.get("ports") or ()):
+                if port.get("hostPort"):
+                    address = f"{port['protocol']}/{port.get('hostIP', '')}/{port['hostPort']}"
+                    if address in host_ports:
+                        yield fields.duplicate(f"{path}.ports[{number}].hostPort", address)
+                    host_ports.add(address)
             name = container.get("name", "")
             if name in seen:
                 yield fields.duplicate(f"{path}.name", name)
@@ -163,7 +168,16 @@ def _container_errors(
         value = container["imagePullPolicy"]
         yield fields.not_supported(f"{path}.imagePullPolicy", value, _PULL_POLICIES)
     for position, port in enumerate(container.get("ports") or ()):
-        yield from _port_errors(port, f"{path}.ports[{position}]")
+        where = f"{path}.ports[{position}]"
+        number, host_port = port.get("containerPort"), port.get("hostPort")
+        if not number:
+            yield fields.required(f"{where}.containerPort")
+        elif not 0 < number < 65536:
+            yield fields.invalid(f"{where}.containerPort", number, PORT_RANGE)
+        if host_port and not 0 < host_port < 65536:
+            yield fields.invalid(f"{where}.hostPort", host_port, PORT_RANGE)
+        if port["protocol"] not in _PROTOCOLS:
+            yield fields.not_supported(f"{where}.protocol", port["protocol"], _PROTOCOLS)
     for position, mount in enumerate(container.get("volumeMounts") or ()):
         if mount.get("name") not in volumes:
             yield fields.not_found(f"{path}.volumeMounts[{position}].name", mount.get("name"))
@@ -177,7 +191,14 @@ def resource_errors(resources: Spec, path: str) -> Iterator[FieldError]:
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for part, listed in (("limits", limits), ("requests", requests)):
         for name in listed:
-            yield from _resource_name_errors(name, f"{path}.{part}[{name}]")
+            where = f"{path}.{part}[{name}]"
+            yield from (fields.invalid(where, name, why) for why in label_key_errors(name))
+            if "/" not in name:
+                if name not in _STANDARD_RESOURCES and not is_hugepages(name):
+                    yield fields.invalid(where, name, "must be a standard resource for containers")
+            elif not is_native(name) and not is_extended(name):
+                detail = "doesn't follow extended resource name standard"
+                yield fields.invalid(where, name, detail)
         yield from resource_list_errors(listed, f"{path}.{part}")
     yield from over_limit_errors(requests, limits, path)
     named = {*limits, *requests}
@@ -185,71 +206,37 @@ def resource_errors(resources: Spec, path: str) -> Iterator[FieldError]:
         yield fields.forbidden(path, "HugePages require cpu or memory")
 
 
-def _resource_name_errors(name: str, path: str) -> Iterator[FieldError]:
-    yield from (fields.invalid(path, name, why) for why in label_key_errors(name))
-    if "/" not in name:
-        if name not in _STANDARD_RESOURCES and not is_hugepages(name):
-            yield fields.invalid(path, name, "must be a standard resource for containers")
-    elif not is_native(name) and not is_extended(name):
-        yield fields.invalid(path, name, "doesn't follow extended resource name standard")
-
-
-def _port_errors(port: Spec, path: str) -> Iterator[FieldError]:
-    number = port.get("containerPort")
-    if not number:
-        yield fields.required(f"{path}.containerPort")
-    elif not 0 < number < 65536:
-        yield fields.invalid(f"{path}.containerPort", number, PORT_RANGE)
-    host_port = port.get("hostPort")
-    if host_port and not 0 < host_port < 65536:
-        yield fields.invalid(f"{path}.hostPort", host_port, PORT_RANGE)
-    if port["protocol"] not in _PROTOCOLS:
-        yield fields.not_supported(f"{path}.protocol", port["protocol"], _PROTOCOLS)
-
-
-def _host_port_conflicts(container: Spec, path: str, taken: set[str]) -> Iterator[FieldError]:
-    for position, port in enumerate(container.get("ports") or ()):
-        if port.get("hostPort"):
-            address = f"{port['protocol']}/{port.get('hostIP', '')}/{port['hostPort']}"
-            if address in taken:
-                yield fields.duplicate(f"{path}.ports[{position}].hostPort", address)
-            taken.add(address)
-
-
 def toleration_errors(tolerations: Any, path: str) -> Iterator[FieldError]:
     for position, toleration in enumerate(tolerations):
-        yield from _toleration_errors(toleration, f"{path}[{position}]")
-
-
-def _toleration_errors(toleration: Spec, path: str) -> Iterator[FieldError]:
-    key, operator = toleration.get("key", ""), toleration.get("operator", "")
-    value, effect = toleration.get("value", ""), toleration.get("effect", "")
-    if key:
-        yield from (fields.invalid(f"{path}.key", key, why) for why in label_key_errors(key))
-    elif operator != "Exists":
-        detail = (
-            "operator must be Exists when `key` is empty, "
-            'which means "match all values and all keys"'
-        )
-        yield fields.invalid(f"{path}.operator", operator, detail)
-    if "tolerationSeconds" in toleration and effect != "NoExecute":
-        detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        yield fields.invalid(f"{path}.effect", effect, detail)
-    match operator:
-        case "" | "Equal":
-            if why := label_value_errors(value):
-                yield fields.invalid(f"{path}.operator", value, ";".join(why))
-        case "Exists":
-            if value:
-                detail = "value must be empty when `operator` is 'Exists'"
-                yield fields.invalid(f"{path}.operator", value, detail)
-        case "Lt" | "Gt":
-            if not value.removeprefix("-").isdigit():
-                yield fields.invalid(f"{path}.value", value, "must be a valid decimal integer")
-        case _:
-            yield fields.not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
-    if effect and effect not in _EFFECTS:
-        yield fields.not_supported(f"{path}.effect", effect, _EFFECTS)
+        where = f"{path}[{position}]"
+        key, operator = toleration.get("key", ""), toleration.get("operator", "")
+        value, effect = toleration.get("value", ""), toleration.get("effect", "")
+        if key:
+            yield from (fields.invalid(f"{where}.key", key, why) for why in label_key_errors(key))
+        elif operator != "Exists":
+            detail = (
+                "operator must be Exists when `key` is empty, "
+                'which means "match all values and all keys"'
+            )
+            yield fields.invalid(f"{where}.operator", operator, detail)
+        if "tolerationSeconds" in toleration and effect != "NoExecute":
+            detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            yield fields.invalid(f"{where}.effect", effect, detail)
+        match operator:
+            case "" | "Equal":
+                if why := label_value_errors(value):
+                    yield fields.invalid(f"{where}.operator", value, ";".join(why))
+            case "Exists":
+                if value:
+                    detail = "value must be empty when `operator` is 'Exists'"
+                    yield fields.invalid(f"{where}.operator", value, detail)
+            case "Lt" | "Gt":
+                if not value.removeprefix("-").isdigit():
+                    yield fields.invalid(f"{where}.value", value, "must be a valid decimal integer")
+            case _:
+                yield fields.not_supported(f"{where}.operator", operator, ("Equal", "Exists"))
+        if effect and effect not in _EFFECTS:
+            yield fields.not_supported(f"{where}.effect", effect, _EFFECTS)
 
 
 def _label_name_errors(path: str, name: str) -> Iterator[FieldError]:
@@ -278,9 +265,7 @@ def pod_update_errors(pod: Object, old: Object) -> list[FieldError]:
         if len(spec.get(part) or ()) != len(before.get(part) or ()):
             detail = "pod updates may not add or remove containers"
             return [fields.forbidden(f"spec.{part}", detail)]
-    errors = _deadline_errors(spec, before)
-    errors += _added_tolerations_errors(spec, before)
-    errors += _removed_gate_errors(spec, before)
+    errors = _changeable_errors(spec, before)
     rest = _without_changeable(spec, before)
     if before.get("schedulingGates"):
         errors += _selector_errors(rest, before)
@@ -307,40 +292,34 @@ def pod_status_errors(pod: Object, old: Object) -> list[FieldError]:
     return errors
 
 
-def _deadline_errors(spec: Spec, before: Spec) -> list[FieldError]:
+def _changeable_errors(spec: Spec, before: Spec) -> list[FieldError]:
+    """Errors of the fields that may change in one direction: a deadline, tolerations, gates."""
+    errors = []
     path = "spec.activeDeadlineSeconds"
     wanted, had = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     if wanted is None and had is not None:
         detail = "must not update from a positive integer to nil value"
-        return [fields.invalid(path, None, detail)]
-    if wanted is not None and had is not None and had < wanted:
-        return [fields.invalid(path, wanted, "must be less than or equal to previous value")]
-    return []
-
-
-def _added_tolerations_errors(spec: Spec, before: Spec) -> list[FieldError]:
-    path = "spec.tolerations"
-    wanted = [_without_seconds(one) for one in spec.get("tolerations") or ()]
-    if any(_without_seconds(one) not in wanted for one in before.get("tolerations") or ()):
+        errors.append(fields.invalid(path, None, detail))
+    elif wanted is not None and had is not None and had < wanted:
+        detail = "must be less than or equal to previous value"
+        errors.append(fields.invalid(path, wanted, detail))
+    tolerations = spec.get("tolerations") or ()
+    kept = [_without_seconds(one) for one in tolerations]
+    if any(_without_seconds(one) not in kept for one in before.get("tolerations") or ()):
         detail = "existing toleration can not be modified except its tolerationSeconds"
-        return [fields.forbidden(path, detail)]
-    return list(toleration_errors(spec.get("tolerations") or (), path))
+        errors.append(fields.forbidden("spec.tolerations", detail))
+    else:
+        errors += toleration_errors(tolerations, "spec.tolerations")
+    known = {gate["name"] for gate in before.get("schedulingGates") or ()}
+    for position, gate in enumerate(spec.get("schedulingGates") or ()):
+        if gate["name"] not in known:
+            detail = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
+            errors.append(fields.forbidden(f"spec.schedulingGates[{position}].name", detail))
+    return errors
 
 
 def _without_seconds(toleration: Spec) -> Spec:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
-
-
-def _removed_gate_errors(spec: Spec, before: Spec) -> list[FieldError]:
-    known = {gate["name"] for gate in before.get("schedulingGates") or ()}
-    return [
-        fields.forbidden(
-            f"spec.schedulingGates[{position}].name",
-            f"only deletion is allowed, but found new scheduling gate '{gate['name']}'",
-        )
-        for position, gate in enumerate(spec.get("schedulingGates") or ())
-        if gate["name"] not in known
-    ]
 
 
 def _without_changeable(spec: Spec, before: Spec) -> Spec:
@@ -372,20 +351,17 @@ def _selector_errors(rest: Spec, before: Spec) -> list[FieldError]:
             f"{path}[{position}]", new, "only additions are allowed (no mutations or deletions)"
         )
         for position, (new, old) in enumerate(zip(new_terms, old_terms, strict=False))
-        if not _only_adds(new, old)
+        if any(
+            rule not in (new.get(part) or ())
+            for part in ("matchExpressions", "matchFields")
+            for rule in old.get(part) or ()
+        )
     ]
 
 
 def _required_terms(spec: Spec) -> list[Spec]:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     return (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
-
-
-def _only_adds(new: Spec, old: Spec) -> bool:
-    return all(
-        all(rule in (new.get(part) or ()) for rule in old.get(part) or ())
-        for part in ("matchExpressions", "matchFields")
-    )
 
 
 def _accept_node_choice(rest: Spec, before: Spec) -> None:

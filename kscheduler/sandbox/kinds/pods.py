@@ -116,8 +116,9 @@ def _only_resources(pod: Object, old: Object) -> None:
         wanted = {one["name"]: one for one in spec.get(part) or ()}
         if part in old["spec"]:
             pod["spec"][part] = [
-                {**one, **_named(wanted.get(one["name"], one), "resources", "resizePolicy")}
+                one | {name: new[name] for name in ("resources", "resizePolicy") if name in new}
                 for one in old["spec"][part]
+                for new in (wanted.get(one["name"], one),)
             ]
     if "resources" in spec:
         pod["spec"]["resources"] = spec["resources"]
@@ -130,10 +131,6 @@ def _only_ephemeral_containers(pod: Object, old: Object) -> None:
         pod["spec"]["ephemeralContainers"] = added
 
 
-def _named(item: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: item[name] for name in names if name in item}
-
-
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE_DEFAULTS = {
     "timeoutSeconds": 1,
@@ -143,14 +140,6 @@ _PROBE_DEFAULTS = {
 }
 _FILE_SOURCES = ("configMap", "secret", "downwardAPI", "projected")
 _FILE_MODE = 0o644
-
-
-def _canonicalise_status(status: dict[str, Any]) -> None:
-    """Resources that kubelets say pods and their containers have."""
-    lists = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-    for part in (status, *(one for name in lists for one in status.get(name) or ())):
-        canonicalise(part.get("allocatedResources"))
-        canonicalise_requirements(part.get("resources"))
 
 
 def default_pod_spec(spec: dict[str, Any]) -> None:
@@ -168,7 +157,13 @@ def default_pod_spec(spec: dict[str, Any]) -> None:
     for container in spec.get("ephemeralContainers") or ():
         canonicalise_requirements(container.get("resources"))
     for volume in spec.get("volumes") or ():
-        _default_volume(volume)
+        if set(volume) <= {"name"}:
+            volume["emptyDir"] = {}
+        for name in _FILE_SOURCES:
+            if name in volume:
+                volume[name].setdefault("defaultMode", _FILE_MODE)
+        if template := (volume.get("ephemeral") or {}).get("volumeClaimTemplate"):
+            default_claim_spec(template.setdefault("spec", {}))
 
 
 def containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -188,7 +183,12 @@ def _default_container(container: dict[str, Any]) -> None:
         port["protocol"] = port.get("protocol") or "TCP"
     for name in _PROBES:
         if name in container:
-            _default_probe(container[name])
+            probe = container[name]
+            for field, value in _PROBE_DEFAULTS.items():
+                probe[field] = probe.get(field) or value
+            if http := probe.get("httpGet"):
+                http.setdefault("path", "/")
+                http.setdefault("scheme", "HTTP")
 
 
 def _image_tag(image: str) -> str:
@@ -197,29 +197,6 @@ def _image_tag(image: str) -> str:
     if colon:
         return tag
     return "" if "@" in image else "latest"
-
-
-def _default_probe(probe: dict[str, Any]) -> None:
-    for name, value in _PROBE_DEFAULTS.items():
-        probe[name] = probe.get(name) or value
-    if http := probe.get("httpGet"):
-        http.setdefault("path", "/")
-        http.setdefault("scheme", "HTTP")
-
-
-def _default_volume(volume: dict[str, Any]) -> None:
-    if set(volume) <= {"name"}:
-        volume["emptyDir"] = {}
-    for name in _FILE_SOURCES:
-        if name in volume:
-            volume[name].setdefault("defaultMode", _FILE_MODE)
-    if template := (volume.get("ephemeral") or {}).get("volumeClaimTemplate"):
-        default_claim_spec(template.setdefault("spec", {}))
-
-
-def _default_requests(resources: dict[str, Any]) -> None:
-    if limits := resources.get("limits"):
-        resources["requests"] = {**limits, **(resources.get("requests") or {})}
 
 
 _COMPUTE = ("cpu", "memory")
@@ -262,11 +239,18 @@ class _PodStrategy(Strategy):
         if spec["terminationGracePeriodSeconds"] < 0:
             spec["terminationGracePeriodSeconds"] = 1
         for container in containers(spec):
-            _default_requests(container["resources"])
+            resources = container["resources"]
+            if limits := resources.get("limits"):
+                resources["requests"] = {**limits, **(resources.get("requests") or {})}
             if spec.get("hostNetwork"):
                 for port in container.get("ports") or ():
                     port["hostPort"] = port.get("hostPort") or port.get("containerPort")
-        _canonicalise_status(pod.get("status") or {})
+        # Resources that kubelets say pods and their containers have.
+        state = pod.get("status") or {}
+        lists = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+        for part in (state, *(one for name in lists for one in state.get(name) or ())):
+            canonicalise(part.get("allocatedResources"))
+            canonicalise_requirements(part.get("resources"))
 
     def prepare_for_create(self, pod: Object) -> None:
         spec, labels = pod["spec"], pod["metadata"].get("labels") or {}

@@ -53,12 +53,8 @@ def at(path: str, otherwise: Any = "") -> Cell:
     return cell
 
 
-def _age(item: Json) -> str:
-    return age(item["metadata"].get("creationTimestamp"))
-
-
 NAME = Column("Name", lambda item: item["metadata"]["name"], format="name")
-AGE = Column("Age", _age)
+AGE = Column("Age", lambda item: age(item["metadata"].get("creationTimestamp")))
 
 
 def count(name: str, path: str) -> Column:
@@ -203,8 +199,9 @@ def pod_status(pod: Json) -> str:
     """The one word that sums up a pod."""
     state = pod.get("status") or {}
     word = state.get("reason") or state.get("phase") or "Unknown"
-    if _is_gated(state):
-        word = "SchedulingGated"
+    for condition in state.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+            word = "SchedulingGated"
     word = _initialising(pod) or _of_containers(state, word)
     if "deletionTimestamp" in pod["metadata"] and state.get("reason") != "NodeLost":
         return word if word in ("Succeeded", "Failed", "Completed") else "Terminating"
@@ -217,13 +214,6 @@ def ready_and_restarts(pod: Json) -> tuple[int, int, int]:
     ready = sum(bool(one.get("ready")) and "running" in _state(one) for one in statuses)
     restarts = sum(one.get("restartCount", 0) for one in statuses)
     return ready, len(pod["spec"].get("containers") or ()), restarts
-
-
-def _is_gated(state: Json) -> bool:
-    return any(
-        one["type"] == "PodScheduled" and one.get("reason") == "SchedulingGated"
-        for one in state.get("conditions") or ()
-    )
 
 
 def _initialising(pod: Json) -> str:

@@ -34,7 +34,7 @@ _decode_pod = decoder_for(Pod)
 
 
 class Kubelets:
-    """The kubelets of all nodes in the store, whoever created them, except those paused."""
+    """The kubelets of all nodes in the store, except those paused."""
 
     def __init__(
         self,

@@ -220,7 +220,7 @@ class Watch:
                     await answer.write(chunk[start : start + _CHUNK])
             await answer.write_eof()
         except ConnectionError:
-            pass  # the client went away; there is nobody left to tell
+            pass  # the client closed the connection
         finally:
             for timer in timers:
                 timer.cancel()
