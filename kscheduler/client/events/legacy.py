@@ -280,17 +280,19 @@ class LegacyBroadcaster:
         while True:
             event = self._correlator.correlate(await self._events.get(), self._now_ns())
             if event is not None:
-                await self._persist(event)
+                for attempt in range(1, MAX_TRIES + 1):
+                    if await self._attempt(event):
+                        break
+                    if attempt < MAX_TRIES:
+                        # Only the first pause is random: schedulers that lost one server together
+                        # do not come back to it together.
+                        share = random.random() if attempt == 1 else 1.0
+                        await asyncio.sleep(self._retry_seconds * share)
+                else:
+                    log.error(
+                        None, "Unable to write event (retry limit exceeded!)", event=_ref(event)
+                    )
             self._events.task_done()
-
-    async def _persist(self, event: CoreEvent) -> None:
-        for attempt in range(1, MAX_TRIES + 1):
-            if await self._attempt(event):
-                return
-            if attempt < MAX_TRIES:
-                first = attempt == 1
-                await asyncio.sleep(self._retry_seconds * (random.random() if first else 1.0))
-        log.error(None, "Unable to write event (retry limit exceeded!)", event=_ref(event))
 
     async def _attempt(self, event: CoreEvent) -> bool:
         """Try to send an event; returns whether it is settled: sent, or rejected for good."""

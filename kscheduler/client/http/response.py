@@ -58,7 +58,7 @@ class Response:
     def __init__(self, *, bodiless: bool = False, most_bytes: int = MAX_HELD_BYTES) -> None:
         self.status = 0
         self.reason = b""
-        self.headers: dict[bytes, bytes] = {}
+        self.headers: dict[bytes, bytes] = {}  # by lower-case name
         self.complete = False
         # Whether the connection may carry another exchange after this one.
         self.keeps_alive = False
@@ -122,7 +122,13 @@ class Response:
             if status == b"101" or self._interim > MAX_INTERIM:
                 raise MalformedResponseError(f"unexpected answer {status.decode()}")
             return True
-        self.reason, self.headers = reason or b"", _fields(fields)
+        self.reason = reason or b""
+        headers = self.headers
+        for line in fields.split(b"\r\n")[1:]:
+            name, _, value = line.partition(b":")
+            name, value = name.lower(), value.strip(b" \t")
+            # A header that comes twice is joined to a list (RFC 9110, section 5.2).
+            headers[name] = headers[name] + b", " + value if name in headers else value
         closes = b"close" in self.headers.get(b"connection", b"").lower()
         self.keeps_alive = minor == b"1" and not closes
         if status >= b"300":
@@ -239,16 +245,6 @@ class Response:
         self.complete = True
         self._step = Response._take_nothing
         self._take_nothing()
-
-
-def _fields(lines: bytes) -> dict[bytes, bytes]:
-    """Header lines by lower-case name; what is said twice is joined, as the rules have it."""
-    fields: dict[bytes, bytes] = {}
-    for line in lines.split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        name, value = name.lower(), value.strip(b" \t")
-        fields[name] = fields[name] + b", " + value if name in fields else value
-    return fields
 
 
 def _refuse(head: bytes) -> NoReturn:
