@@ -99,7 +99,7 @@ def plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
     except ConfigError as err:
         click.echo(str(err), err=True)
         ctx.exit(1)
-    rows = [(name, _in_order(one.points), "kube-scheduler") for name, one in in_tree.items()]
+    rows = [(name, _in_order(one.points), "in-tree") for name, one in in_tree.items()]
     rows += [(name, _in_order(one.points), one.source) for name, one in out_of_tree.items()]
     width = max(len(name) for name, _, _ in rows)
     for name, points, source in sorted(rows):

@@ -76,6 +76,12 @@ def plugin(
 
     def declare(plugin_class: C) -> C:
         extended: Any = plugin_class
+        for method in ("filter_node", "score_node"):
+            if hasattr(plugin_class, method):
+                raise TypeError(
+                    f"{extended.name}: {method} is for out-of-tree plugins; an in-tree one answers "
+                    f"for all nodes at once, by {method.removesuffix('_node')}"
+                )
         extended.declaration = Declaration(
             name=extended.name,
             points=points_of(plugin_class).union(also_at),

@@ -20,7 +20,8 @@ class NodeColumn:
         …
         load = self._load(nodes)  # [nodes]
 
-    The function is called once per version of a node, not once per pod.
+    The function is called once per version of a node, not once per pod. Out-of-tree plugins pass
+    their view of the nodes, in-tree ones the nodes themselves.
     """
 
     def __init__(self, number_of: Callable[[Node], float], dtype: DTypeLike = np.float64) -> None:
@@ -32,8 +33,8 @@ class NodeColumn:
         self._generation = -1
         self._read = -1
 
-    def __call__(self, view: NodesView) -> NDArray[Any]:
-        nodes = nodes_of(view)
+    def __call__(self, view: NodesView | Nodes) -> NDArray[Any]:
+        nodes = view if isinstance(view, Nodes) else nodes_of(view)
         if self._generation != nodes.node_generation:
             self._renew(nodes.whole)
         return self._numbers.take(nodes.rows)

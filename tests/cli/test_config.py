@@ -124,7 +124,7 @@ def test_plugins_from_outside_are_listed_and_known_to_validate(file, tmp_path):
     listed = run("plugins", "--plugin", spec).output.splitlines()
     own = next(line for line in listed if line.startswith("Own "))
     assert own.split(maxsplit=2) == ["Own", "score", f"(--plugin {spec})"]
-    assert sum(line.endswith("(kube-scheduler)") for line in listed) == len(listed) - 1
+    assert sum(line.endswith("(in-tree)") for line in listed) == len(listed) - 1
     file.write_text(f"{HEAD}profiles: [{{plugins: {{score: {{enabled: [{{name: Own}}]}}}}}}]\n")
     assert run("validate", file).exit_code == 1
     assert run("validate", file, "--plugin", spec).exit_code == 0

@@ -123,3 +123,9 @@ def test_a_column_that_failed_is_worked_out_again(views, cluster):
     with pytest.raises(ValueError, match="oops"):
         column(views.nodes(cluster.snapshot()))
     assert column(views.nodes(cluster.snapshot())).tolist() == [0, 10, 20]
+
+
+def test_a_column_of_ones_own_for_an_in_tree_plugin(cluster):
+    nodes = cluster.snapshot()
+    assert NodeColumn(load)(nodes).tolist() == [0, 10, 20]
+    assert NodeColumn(load)(nodes.take([2, 0])).tolist() == [20, 0]
