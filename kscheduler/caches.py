@@ -1,12 +1,12 @@
 """Caches whose size is limited in bytes.
 
 Questions and answers come from objects that anybody may create, and those may be large: a number of
-entries limits nothing. So whoever keeps an answer says what it costs, with whatever it keeps alive
-(its question, too); and whatever is too large for its cache is worked out each time.
+entries limits nothing. So the code that keeps an answer says what it costs, with whatever it keeps
+alive (its question, too); and whatever is too large for its cache is worked out each time.
 
 A cache that outlives a decision is a `BoundedCache`, or one of the others below,
 or holds its values weakly. The daemon ages all of them now and then, so that nothing stays for long
-that nobody needs any more.
+that is not needed any more.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Cache(Protocol):
         """Entries that had to make room for others."""
 
     def age(self) -> None:
-        """Drops what nobody needs any more. To be called now and then."""
+        """Drops what is not needed any more. To be called now and then."""
 
 
 class BoundedCache(Generic[K, V]):
@@ -149,7 +149,7 @@ class BoundedCache(Generic[K, V]):
 
 
 class SharedValues(BoundedCache[K, V]):
-    """One copy of equal values, known as long as somebody else refers to it.
+    """One copy of equal values, known as long as another object refers to it.
 
     Made for values that cannot be referred to weakly (tuples, dictionaries): their reference counts
     are looked at when the cache is aged.
@@ -163,12 +163,12 @@ class SharedValues(BoundedCache[K, V]):
         max_bytes: int,
         in_use: Callable[[Iterable[V]], Iterable[bool]] | None = None,
     ) -> None:
-        """`in_use`: whether somebody else refers to each of these values, or to its parts."""
+        """`in_use`: whether another object refers to each of these values, or to its parts."""
         super().__init__(name, max_bytes)
         self._in_use = in_use or are_referred_to
 
     def age(self) -> None:
-        """Drops what nobody else refers to."""
+        """Drops what no other object refers to."""
         for generation in (self._recent, self._older):
             in_use = list(self._in_use(generation.values()))
             for key in [key for key, used in zip(generation, in_use, strict=True) if not used]:
@@ -176,7 +176,7 @@ class SharedValues(BoundedCache[K, V]):
 
 
 class SharedTexts:
-    """One copy of equal texts, as long as somebody else refers to it; long ones are not shared."""
+    """One copy of equal texts, as long as another object refers to it; long ones are not shared."""
 
     def __init__(self, name: str, *, entries: int, longest: int) -> None:
         self.name = name
@@ -208,7 +208,7 @@ class SharedTexts:
         return texts.setdefault(text, text)
 
     def age(self) -> None:
-        """Drops what nobody else refers to."""
+        """Drops what no other object refers to."""
         texts = self._texts
         # Each is its own key.
         in_use = are_referred_to(texts.values(), own=1)
@@ -292,7 +292,7 @@ def size_of(value: object, limit: int) -> int:
     total, rest = 0, [value]
     while rest and total <= limit:
         item = rest.pop()
-        # Nothing and nobody: None, 0 and whatever is empty are shared by all.
+        # None, 0 and whatever is empty are shared by all objects, and cost none of them.
         if not item:
             continue
         total += getsizeof(item)

@@ -2,7 +2,7 @@
 
 In folders that all users share, such as the temporary one, a name that can be guessed may be taken
 already: by a link that leads elsewhere, or by a file whose owner can change it later. So content
-goes into a new file, which then takes the place of the old one; and an old one of somebody else's
+goes into a new file, which then takes the place of the old one; and an old one of another user
 is left alone.
 """
 

@@ -78,7 +78,7 @@ class ImageVolumeSource(ApiStruct):
 
 
 class Volume(ApiStruct):
-    """A pod's volume; at most one source is set, sources nobody asks about are not kept."""
+    """A pod's volume; at most one source is set, sources that no plugin reads are not kept."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
@@ -331,7 +331,7 @@ class PodStatus(ApiStruct):
 class Pod(ApiObject):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
-    # Its JSON as the server sent it, if whoever follows pods keeps that; never a field of that.
+    # Its JSON as the server sent it, if the informer of pods keeps that; never a field of that.
     whole: bytes = field(name="-", default=b"")
 
     @property
@@ -384,7 +384,7 @@ class NodeStatus(ApiStruct):
 class Node(ApiObject):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
-    # Its JSON as the server sent it, if whoever follows nodes keeps that; never a field of that.
+    # Its JSON as the server sent it, if the informer of nodes keeps that; never a field of that.
     whole: bytes = field(name="-", default=b"")
 
 

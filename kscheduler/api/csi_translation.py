@@ -1,9 +1,9 @@
 """Volumes of plugins that once were part of Kubernetes, seen as volumes of the CSI drivers that
 replaced them.
 
-Mirrors csi-translation-lib as far as schedulers ask it: who the driver is, what it calls the volume
-and where the volume can be reached. Differs: azure-file and vsphere-volume are known by name only,
-as upstream's scheduler never takes them for migrated.
+Mirrors csi-translation-lib as far as schedulers use it: the driver's name, its handle for the
+volume and the nodes from which the volume can be reached. Differs: azure-file and vsphere-volume
+are known by name only, as upstream's scheduler never takes them for migrated.
 """
 
 from __future__ import annotations

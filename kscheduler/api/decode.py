@@ -1,9 +1,9 @@
 """JSON bytes to API structs: fast when the server is tidy, forgiving when it is not.
 
 Go writes `null` for an empty list without omitempty and reads it as "not set"; msgspec reads it as
-an error. And it gives up on what is nested deeply, even where nobody looks. So a refused document
-is tried a second time, reduced to the fields that its struct has. What a struct does not have stays
-text in both tries: no number in it is too long and no string too odd.
+an error. And it gives up on what is nested deeply, even in fields that no struct has. So a refused
+document is tried a second time, reduced to the fields that its struct has. What a struct does not
+have stays text in both tries: no number in it is too long and no string too odd.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,7 +52,7 @@ def convert(value: Any, kind: type[T]) -> T:
 
 @lru_cache(maxsize=256)
 def decoder_for(kind: type[T]) -> Callable[[Json], T]:
-    """A function from JSON to `kind`; made once per type, about 10 µs for a usual pod.
+    """A function from JSON to `kind`, one per type; it takes about 10 µs for a usual pod.
 
     All that it raises is DecodeError.
     """

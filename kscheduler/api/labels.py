@@ -104,10 +104,6 @@ class Requirement:
                 return f"{self.key}<{values}"
 
 
-def _sort_key(item: Requirement) -> tuple[str, str, list[str]]:
-    return item.key, item.operator.value, sorted(item.values)
-
-
 class Selector:
     """All of its requirements must hold; equal selectors are one object."""
 
@@ -119,7 +115,10 @@ class Selector:
     _known: ClassVar[WeakValueDictionary[tuple[Requirement, ...], Self]] = WeakValueDictionary()
 
     def __new__(cls, requirements: Iterable[Requirement] = ()) -> Self:
-        ordered = tuple(sorted(set(requirements), key=_sort_key))
+        # As upstream sorts them: by key; equal selectors must come to one order.
+        ordered = tuple(
+            sorted(set(requirements), key=lambda r: (r.key, r.operator.value, sorted(r.values)))
+        )
         known = cls._known.get(ordered)
         if known is None:
             known = object.__new__(cls)
@@ -142,7 +141,7 @@ class Selector:
         return True
 
     def keys(self) -> tuple[str, ...]:
-        """The label keys it looks at, each once."""
+        """Label keys of its requirements, each once."""
         return tuple(dict.fromkeys(requirement.key for requirement in self.requirements))
 
     def __iter__(self) -> Iterator[Requirement]:

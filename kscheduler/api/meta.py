@@ -1,7 +1,7 @@
 """Metadata every API object carries, and the options every API struct shares.
 
-Mirrors meta/v1. Times and quantities stay as received: whoever needs a number asks
-`timestamps` or `quantity` for it, once.
+Mirrors meta/v1. Times and quantities stay texts as received; `timestamps` and
+`quantity` make numbers of them where they are needed.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Quantity = str | int | float
 IntOrString = int | str
 
 
-# msgspec inherits `frozen` at run time; this tells the type checker so, for every subclass.
+# msgspec inherits `frozen` at run time; this declares it to the type checker, for every subclass.
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class ApiStruct(
     msgspec.Struct,

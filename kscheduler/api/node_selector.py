@@ -28,7 +28,7 @@ from kscheduler.api.labels import (
 )
 
 NODE_NAME_FIELD = "metadata.name"
-# Up to so many terms it is quicker to ask each than to look them up by key.
+# Up to this many terms it is quicker to match each than to find them by key.
 FEW_TERMS = 4
 
 _OPERATORS = {operator.value: operator for operator in Operator}
@@ -46,7 +46,7 @@ class Term:
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         if self.errors or not self.expressions.matches(labels):
             return False
-        # Without a name there are no fields to look at: a volume's affinity is asked that way.
+        # Without a name there are no fields to match: affinity of volumes is checked that way.
         fields = {NODE_NAME_FIELD: name}
         return not name or all(requirement.matches(fields) for requirement in self.fields)
 
@@ -132,7 +132,7 @@ class RequiredNodeAffinity:
 
 
 def compile_node_selector(selector: NodeSelector, path: str = "") -> NodeSelectorMatcher:
-    """Parses every term; look at `error` where a broken one must not pass."""
+    """Parses every term; callers that must refuse a broken one check `error`."""
     terms_path = child(path, "nodeSelectorTerms")
     return NodeSelectorMatcher(
         tuple(

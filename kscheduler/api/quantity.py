@@ -60,7 +60,7 @@ class Format(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Amount:
-    """A parsed quantity. Equality and order look at the amount, not at how it was written."""
+    """A parsed quantity. Equality and order are those of the amount, not of its notation."""
 
     nanos: int
     format: Format = field(default=Format.DECIMAL_SI, compare=False)

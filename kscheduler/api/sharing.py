@@ -3,7 +3,7 @@
 Pods of one workload differ in name, uid, node and times and repeat the rest; nodes report the same
 images. Here an object is rebuilt around the copies seen first and stays equal to what it was.
 A spec is recognised by its encoding, and all pods with the same one hold the same parts: what
-follows from a spec need then be worked out only once, by whoever remembers it by its parts.
+follows from a spec is then computed once, by caches whose keys are its parts.
 
 Measured on made-up but usual objects: a running pod shrinks from 6.2 KB to 1.6 KB, a node with 50
 images from about 20 KB to 2.7 KB, for some 7 µs a pod. The tables are limited in bytes; `CACHES`

@@ -20,8 +20,9 @@ class TimestampError(KschedulerError, ValueError):
 
 
 def steady_time() -> float:
-    """Seconds since the epoch by the clock's word of when the process started; for waiting times,
-    which must not change when somebody sets the clock.
+    """Seconds since the epoch, counted monotonically from the wall clock at the process's start.
+
+    For waiting times, which must not change when the clock is set.
     """
     return _STARTED + time.monotonic()
 

@@ -83,26 +83,22 @@ def _data(given: bytes, path: str) -> bytes:
 
 
 def _check_authority(pem: bytes) -> None:
+    from cryptography import x509
+
     blocks = list(PEM_BLOCK.finditer(pem))
     certificates = [block for block in blocks if block["type"] == b"CERTIFICATE"]
-    if any(_is_certificate(block.group()) for block in certificates):
-        return
+    for block in certificates:
+        try:
+            x509.load_pem_x509_certificate(block.group())
+            return  # one valid certificate is enough, as in AppendCertsFromPEM
+        except ValueError:
+            continue
     problem = "no valid certificate authority data seen"
     if certificates:
         problem = "failed to parse certificate: x509: malformed certificate"
     elif not blocks or pem[blocks[-1].end() :].strip():
         problem = "unable to parse bytes as PEM block"
     raise ConfigError(f"unable to load root certificates: {problem}")
-
-
-def _is_certificate(pem: bytes) -> bool:
-    from cryptography import x509
-
-    try:
-        x509.load_pem_x509_certificate(pem)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_pair(certificate: bytes, key: bytes) -> None:

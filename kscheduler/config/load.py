@@ -9,6 +9,7 @@ decoder behind it. Differs: where upstream's answer depends on the order of a Go
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kscheduler.config.catalog import Catalog
@@ -71,32 +72,27 @@ def decode_document(text: bytes, catalog: Catalog, default: Kind | None = None) 
     """A document of any registered kind; `default` stands in for a kind it does not name."""
     document = parse_document(text)
     kind = with_default(kind_of(document.node), default)
-    model = _registered(kind, text, catalog)
+    shown = text.decode("utf-8", "replace")
+    if not kind.name:
+        raise ConfigError(f"Object 'Kind' is missing in '{shown}'")
+    if not kind.version:
+        raise ConfigError(f"Object 'apiVersion' is missing in '{shown}'")
+    models: Mapping[str, type[Model]] = {}
+    if kind.group == GROUP and kind.version in ("v1", INTERNAL_VERSION):
+        models = {**catalog.kinds, KubeSchedulerConfiguration.__name__: KubeSchedulerConfiguration}
+    model = models.get(kind.name)
+    if model is None:
+        where = f"version {quote(kind.api_version)}"
+        if kind.version == INTERNAL_VERSION:
+            where = f"the internal version of group {quote(kind.group)}"
+        raise ConfigError(
+            f"no kind {quote(kind.name)} is registered for {where} in scheme {SCHEME}"
+        )
     try:
         value, strict = decode(document.node, model, internal=kind.version == INTERNAL_VERSION)
     except UnmarshalError as error:
         raise ConfigError(str(error)) from error
     return Decoded(value, kind, [*document.complaints, *strict])
-
-
-def _registered(kind: Kind, text: bytes, catalog: Catalog) -> type[Model]:
-    if not kind.name:
-        raise ConfigError(f"Object 'Kind' is missing in '{_shown(text)}'")
-    if not kind.version:
-        raise ConfigError(f"Object 'apiVersion' is missing in '{_shown(text)}'")
-    known = kind.group == GROUP and kind.version in ("v1", INTERNAL_VERSION)
-    if known and kind.name == KubeSchedulerConfiguration.__name__:
-        return KubeSchedulerConfiguration
-    if known and kind.name in catalog.kinds:
-        return catalog.kinds[kind.name]
-    where = f"version {quote(kind.api_version)}"
-    if kind.version == INTERNAL_VERSION:
-        where = f"the internal version of group {quote(kind.group)}"
-    raise ConfigError(f"no kind {quote(kind.name)} is registered for {where} in scheme {SCHEME}")
-
-
-def _shown(text: bytes) -> str:
-    return text.decode("utf-8", "replace")
 
 
 def _with_decoded_args(

@@ -121,7 +121,7 @@ def read_manifest(path: str) -> dict[str, str]:
 
 
 def _strings(root: yaml.Node | None) -> dict[str, str]:
-    """A mapping of scalars, whatever type they look like; null is no mapping, and no text."""
+    """The root as a mapping of texts, whatever type its scalars have; null is empty."""
     if root is None or root.tag.endswith(":null"):
         return {}
     if not isinstance(root, yaml.MappingNode):

@@ -30,7 +30,7 @@ from kscheduler.config.model import (
 from kscheduler.config.plugin_args import Gates
 
 REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
-# multiPoint and the placement points do not look for removed plugins.
+# Upstream does not check multiPoint and the placement points for removed plugins.
 UNGUARDED_POINTS = ("multi_point", "placement_generate", "placement_score")
 
 Errors = Iterator[FieldError]

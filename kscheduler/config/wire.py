@@ -55,7 +55,7 @@ INITIALISMS = {"url": "URL", "tls": "TLS", "http": "HTTP", "ca": "CA", "qps": "Q
 
 
 class Model(BaseModel):
-    """A frozen piece of configuration, spelled camelCase outside and snake_case inside."""
+    """A frozen piece of configuration, camelCase in files and snake_case in Python."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True

@@ -59,7 +59,7 @@ class Duration(int):
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         """Validation in models of configuration: a Duration, or its text."""
-        # Imported by whoever has a model; the client has none.
+        # Imported with the first model of configuration; the client has none.
         from pydantic_core import core_schema
 
         def validated(value: object) -> Duration:

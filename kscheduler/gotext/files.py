@@ -1,4 +1,4 @@
-"""Files of the local machine, with failures told in Go's words."""
+"""Local files, with failures in Go's words."""
 
 import errno
 import os

@@ -26,14 +26,14 @@ Kind = Literal["object", "array", "string", "number", "bool", "null"]
 
 # Deeper than any configuration and shallower than the interpreter's stack (Go stops at 10000).
 MAX_DEPTH = 200
-# Longer numbers are infinite for everybody who asks: Python reads no more, nor does any field.
+# Longer numbers count as infinite: Python reads no more digits, and no field could hold them.
 MAX_DIGITS = 1000
 SPACES = b" \t\r\n"
 SIMPLE = {ord(k): v for k, v in zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True)}
 HEX = frozenset(b"0123456789abcdefABCDEF")
 DIGITS = frozenset(b"0123456789")
 SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
-# Where a stream stops being JSON is told in Go's words only up to this length: it takes a while.
+# A syntax error of a longer stream is not worded as Go does: finding the place is slow.
 MAX_EXPLAINED_BYTES = 256 << 10
 
 JSON_ESCAPES = {

@@ -89,7 +89,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A Go pointer: null and absent are the same, and told apart from empty."""
+    """A Go pointer: null and absent are the same, and differ from empty."""
 
     inner: GoType
 

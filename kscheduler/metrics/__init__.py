@@ -1,13 +1,13 @@
 """Metrics of the scheduler, under kube-scheduler's names, labels and buckets.
 
-A `Metrics` is made once per scheduler and passed to whoever measures, so that two schedulers in
+There is one `Metrics` per scheduler, passed to all that measures, so that two schedulers in
 one process do not collide. An attribute is called like the exported family without its `scheduler_`
 prefix. Families with labels are asked for a series once and the series is kept:
 
     active = metrics.pending_pods.labels("active")
     active.inc()
 
-Families nobody has used yet are not printed, as upstream; those without labels always are.
+Families without a series yet are not printed, as upstream; those without labels always are.
 `kscheduler_` marks what upstream does not have. Help texts are our own. Every label takes few
 values, which the configuration decides: no name of a pod, node or caller is one.
 """
@@ -71,7 +71,7 @@ class Metrics(
         GCCollector(registry=self.registry)
 
     def forget_state(self) -> None:
-        """No pod waits and no node is known any more: the scheduler these told of is gone."""
+        """Zero pods and nodes: the scheduler that these gauges counted for has stopped."""
         for gauges in (
             self.pending_pods,
             self.queued_entities,

@@ -1,4 +1,4 @@
-"""The serving port: who asked, who may, and what keeps its certificates fresh.
+"""Metrics of the serving port: authentication, authorization and certificates.
 
 The last families here are there because upstream's port comes from the API server's library, which
 registers them wherever it is used; they stay 0 there as well.

@@ -33,7 +33,7 @@ class Instrument(Protocol):
 
 
 class Counter:
-    """A number that only grows; or one that somebody else counts."""
+    """A number that only grows; or one read from a function that counts elsewhere."""
 
     __slots__ = ("_read", "value")
 
@@ -55,7 +55,7 @@ class Counter:
 
 
 class Gauge:
-    """A number that goes up and down; or one that is only worked out when somebody looks."""
+    """A number that goes up and down; or one that is computed at each scrape."""
 
     __slots__ = ("_read", "value")
 

@@ -19,7 +19,7 @@ Caches = Callable[[], Iterable[Cache]]
 PROC = Path("/proc")
 # Of /proc/self/stat, behind the name of the program.
 _USER_TICKS, _SYSTEM_TICKS, _START_TICKS, _VIRTUAL_BYTES, _RESIDENT_PAGES = 11, 12, 19, 20, 21
-# What client_golang tells when there is no limit: all bits of 64.
+# The value of client_golang where there is no limit: all bits of 64.
 UNLIMITED = float(2**64 - 1)
 
 
@@ -76,7 +76,7 @@ class ComponentMetrics(Registry):
 
 
 class CacheMetrics(Registry):
-    """Read when somebody looks. Caches of one name, one per profile, say, are told as one."""
+    """Caches, read at each scrape; those of one name (one per profile, say) are summed."""
 
     def __init__(self, selection: Selection = EVERYTHING) -> None:
         super().__init__(selection)
@@ -100,7 +100,7 @@ class CacheMetrics(Registry):
         )
 
     def watch_caches(self, caches: Caches) -> None:
-        """Tells of these from now on; their names are all known by now."""
+        """Read these from now on; their names are all known by now."""
         for name in {cache.name for cache in caches()}:
             self.kscheduler_cache_bytes.labels(name).read_from(
                 partial(_total, caches, name, lambda cache: cache.bytes)
@@ -165,7 +165,7 @@ class ProcessMetrics(Collector):
         yield from self._network()
 
     def _network(self) -> Iterator[Metric]:
-        """Of the network namespace, as client_golang's: the kernel does not tell by process."""
+        """Bytes of the network namespace: the kernel does not count by process."""
         try:
             lines = self._read("self/net/netstat").splitlines()
         except OSError:

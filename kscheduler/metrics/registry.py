@@ -41,7 +41,7 @@ EVERYTHING = Selection()
 
 
 class _Export(Collector):
-    """All families, read when someone looks."""
+    """All families, read at each scrape."""
 
     def __init__(self, families: Mapping[str, AnyFamily]) -> None:
         self._families = families

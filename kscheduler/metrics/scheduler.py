@@ -115,7 +115,7 @@ class AttemptMetrics(Registry):
         self.kscheduler_plugin_faults_total = self.counters(
             "kscheduler_plugin_faults_total",
             ALPHA,
-            "What plugins from outside did wrong: exception, timeout, answer, score or mutation.",
+            "Faults of out-of-tree plugins: exception, timeout, answer, score or mutation.",
             ("plugin", "extension_point", "profile", "fault"),
         )
         self.kscheduler_plugin_taken_out = self.gauges(

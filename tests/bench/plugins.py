@@ -1,4 +1,4 @@
-"""What plugins from outside cost: the same logic on columns, and one node at a time.
+"""Costs of out-of-tree plugins: the same logic on columns, and one node at a time.
 
 A plugin filters by what is free and scores by how much of it; it is registered, guarded and called
 as in the daemon. All nodes are judged and all feasible ones scored. Own arithmetic is what its two

@@ -1,4 +1,4 @@
-"""Plugins from outside against the sandbox: what they do wrong costs one pod one attempt."""
+"""Out-of-tree plugins against the sandbox: what they do wrong costs one pod one attempt."""
 
 import asyncio
 import re
