@@ -130,18 +130,24 @@ class StatusWriter:
         while True:
             if self._fence is not None:
                 await self._fence.opened()
-            # The oldest report of a pod about which no other is being written just now.
-            uid = next((uid for uid in self._unsent if uid not in self._under_way), None)
-            if uid is None:
+            report = self._next()
+            if report is None:
                 self._work.clear()
                 await self._work.wait()
             else:
-                await self._write(self._unsent.pop(uid))
+                await self._write(report)
                 self._notify_if_idle()
 
     def _notify_if_idle(self) -> None:
         if not self.busy:
             self._on_idle()
+
+    def _next(self) -> StatusReport | None:
+        """Take the oldest report of a pod about which no other is being written just now."""
+        for uid in self._unsent:
+            if uid not in self._under_way:
+                return self._unsent.pop(uid)
+        return None
 
     async def _write(self, report: StatusReport) -> None:
         pod = report.pod
