@@ -1,6 +1,6 @@
 """Type checker: gives every node a type and every call the overloads that fit.
 
-Mirrors cel-go's checker with homogeneous aggregate literals and cross-type numeric comparison.
+Mirrors cel-go's checker with cross-type numeric comparison.
 All problems are collected; what fails becomes the error type, which fits everywhere.
 """
 
@@ -253,28 +253,27 @@ class Checker:
             self.mismatch(node.offset, types.optional_of(found), found)
         return found
 
-    def join(self, node: Expr, previous: Type | None, current: Type) -> Type:
+    def join(self, previous: Type | None, current: Type) -> Type:
         if previous is None:
             return current
         if self.substitutions.assign([(previous, current)]):
             return types.most_general(previous, current)
-        self.mismatch(node.offset, previous, current)
-        return types.ERROR
+        return types.DYN  # mixed elements are a matter of the validators
 
     def list_literal(self, node: ListLiteral) -> Type:
         joined: Type | None = None
         for index, element in enumerate(node.elements):
             found = self.element(element, optional=index in node.optional)
-            joined = self.join(element, joined, found)
+            joined = self.join(joined, found)
         return types.list_of(self.type_variable() if joined is None else joined)
 
     def map_literal(self, node: MapLiteral) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for entry in node.entries:
-            keys = self.join(entry.key, keys, self.check(entry.key))
+            keys = self.join(keys, self.check(entry.key))
             found = self.element(entry.value, optional=entry.optional)
-            values = self.join(entry.value, values, found)
+            values = self.join(values, found)
         if keys is None or values is None:
             keys = self.type_variable()
             values = self.type_variable()

@@ -138,7 +138,7 @@ _BY_OVERLOAD: dict[str, Cost] = {
     "matches_string": regex,
     "contains_string": lambda text, wanted: tenth(size_of(text)) * tenth(size_of(wanted)),
     "list_slice": lambda _elements, start, end: max(0, end - start) + 1 + LIST_COST,
-    "lists_range": lambda size: max(0, size) + 1 + LIST_COST,
+    "lists_range": lambda size: (size if 0 <= size <= LIMIT else 1) + 1 + LIST_COST,
     "list_reverse": lambda elements: size_of(elements) + 1 + LIST_COST,
     "list_flatten": _flattening,
     "list_flatten_int": _flattening,

@@ -5,8 +5,6 @@ Mirrors Kubernetes' format library with the messages of apimachinery's validatio
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable
 from datetime import date
@@ -14,6 +12,7 @@ from datetime import date
 from kscheduler.cel import types
 from kscheduler.cel.errors import EvaluationError, no_such_overload
 from kscheduler.cel.network import parse_url
+from kscheduler.cel.regexes import compile_pattern, search
 from kscheduler.cel.values import Opaque, Value, register
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -21,12 +20,9 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_NAME})?"
-_UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.I)
-_DATE_TIME = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[tT ]?([0-9]{2}):([0-9]{2}):([0-9]{2})([.][0-9]+)?"
-    r"([zZ]|[+-][0-9]{2}:?[0-9]{2})?",
-    re.ASCII,
-)
+_UUID = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$"
+_TIME = "^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$"
+_BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$"
 
 
 @register
@@ -48,33 +44,32 @@ class Format(Opaque):
         return self.name == other.name
 
 
-def _examples(rule: str, pattern: str, *examples: str) -> str:
-    shown = " or ".join(f"'{e}', " for e in examples)
-    shown = shown[:-2] + ", "
+def _matches(pattern: str, text: str) -> bool:
+    return search(compile_pattern(pattern), text)
+
+
+def _explained(rule: str, pattern: str, *examples: str) -> str:
+    shown = " or ".join(f"'{example}', " for example in examples)
     return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
 def _regex_rule(
-    pattern: str, limit: int, rule: str, *examples: str
+    pattern: str, limit: int, rule: str, *examples: str, unit: str = "characters"
 ) -> Callable[[str], list[str]]:
-    compiled = re.compile(pattern, re.ASCII)
+    """The problems of a text that must match a pattern and have at most so many bytes."""
 
     def problems(text: str) -> list[str]:
         found = []
         if len(text.encode("utf-8", "replace")) > limit:
-            found.append(f"must be no more than {limit} characters")
-        # Bounded before matching: the pattern is only tried on texts that could be long enough.
-        if len(text) > 4096 or not compiled.fullmatch(text):
-            found.append(_examples(rule, pattern, *examples))
+            found.append(f"must be no more than {limit} {unit}")
+        if not _matches(f"^(?:{pattern})$", text):
+            if pattern == _LABEL and _matches(f"^(?:{_SUBDOMAIN})$", text):
+                found.append("must not contain dots")
+            else:
+                found.append(_explained(rule, pattern, *examples))
         return found
 
     return problems
-
-
-def _rule_first(
-    pattern: str, limit: int, rule: str, *examples: str
-) -> Callable[[str], list[str]]:
-    return _regex_rule(pattern, limit, rule, *examples)
 
 
 _label = _regex_rule(
@@ -104,8 +99,11 @@ _label_value = _regex_rule(
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
     "'.', and must start and end with an alphanumeric character",
     *("MyValue", "my_value", "12345"),
+    unit="bytes",
 )
-_name = re.compile(_NAME, re.ASCII)
+
+
+_NAME_EXAMPLES = ("MyName", "my.name", "123-abc")
 
 
 def _qualified_name(text: str) -> list[str]:
@@ -116,20 +114,22 @@ def _qualified_name(text: str) -> list[str]:
     parts = text.split("/")
     found = []
     if len(parts) > 2:
-        shown = _examples(f"a qualified name {rule}", _NAME, "MyName", "my.name", "123-abc")
-        return [f"{shown} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+        shown = _explained(f"a valid label key {rule}", _NAME, *_NAME_EXAMPLES)
+        prefix = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [f"{shown} {prefix}"]
     if len(parts) == 2:
         if not parts[0]:
             found.append("prefix part must be non-empty")
         else:
-            found += [f"prefix part {problem}" for problem in _subdomain(parts[0])]
+            problems = _subdomain(parts[0])
+            found += [f"prefix part {p.replace(' characters', ' bytes')}" if p.startswith('must be no more') else f"prefix part {p}" for p in problems]
     name = parts[-1]
     if not name:
         found.append("name part must be non-empty")
     elif len(name.encode("utf-8", "replace")) > 63:
-        found.append("name part must be no more than 63 characters")
-    if not _name.fullmatch(name[:4096]):
-        found.append(f"name part {_examples(rule, _NAME, 'MyName', 'my.name', '123-abc')}")
+        found.append("name part must be no more than 63 bytes")
+    if not _matches(f"^(?:{_NAME})$", name):
+        found.append(f"name part {_explained(rule, _NAME, *_NAME_EXAMPLES)}")
     return found
 
 
@@ -147,11 +147,7 @@ def _uri(text: str) -> list[str]:
 
 
 def _byte(text: str) -> list[str]:
-    try:
-        base64.b64decode(text.encode(), validate=True)
-    except (binascii.Error, ValueError):
-        return ["invalid base64"]
-    return [] if text else ["invalid base64"]
+    return [] if _matches(_BASE64, text) else ["invalid base64"]
 
 
 def _is_date(text: str) -> bool:
@@ -169,18 +165,17 @@ def _date(text: str) -> list[str]:
 
 
 def _date_time(text: str) -> list[str]:
-    found = _DATE_TIME.fullmatch(text)
-    valid = found is not None and _is_date(found[1])
-    if valid and found is not None:
-        valid = int(found[2]) < 24 and int(found[3]) < 60 and int(found[4]) < 60
+    day, separator, rest = text.lower().partition("t")
+    time = rest.partition("t")[0]
+    valid = bool(separator) and _is_date(day) and _matches(_TIME, time)
+    valid = valid and time[:2] <= "23" and time[3:5] <= "59" and time[6:8] <= "59"
     return [] if valid else ["invalid datetime"]
 
 
 def _uuid(text: str) -> list[str]:
-    return [] if _UUID.fullmatch(text) else ["does not match the UUID format"]
+    return [] if _matches(_UUID, text) else ["does not match the UUID format"]
 
 
-_DATE_TIME_COST = 115
 FORMATS = {
     "dns1123Label": Format("DNS1123Label", 30, _label),
     "dns1123Subdomain": Format("DNS1123Subdomain", 60, _subdomain),
@@ -191,9 +186,8 @@ FORMATS = {
     "dns1035LabelPrefix": Format("DNS1035LabelPrefix", 30, _prefix(_label_1035)),
     "labelValue": Format("LabelValue", 40, _label_value),
     "uri": Format("URI", 1103, _uri),
-    "uuid": Format("uuid", 0, _uuid),
+    "uuid": Format("uuid", len(_UUID), _uuid),
     "byte": Format("byte", 84, _byte),
-    "date": Format("date", _DATE_TIME_COST, _date),
-    "datetime": Format("datetime", _DATE_TIME_COST, _date_time),
+    "date": Format("date", len(_TIME), _date),
+    "datetime": Format("datetime", len(_TIME), _date_time),
 }
-FORMATS["uuid"].cost = 70

@@ -27,7 +27,7 @@ from kscheduler.cel.values import Optional, Value, type_name
 
 # The parser's limits bound the depth of a tree; descent takes about ten Python frames per level.
 _STACK = 20_000
-_SHALLOW = 40
+_SHALLOW = 400  # characters that cannot nest deeply enough to matter
 
 
 @contextmanager
@@ -135,6 +135,15 @@ def _as_bool(value: Value) -> bool:
 
 def compile_value(expression: str) -> Program:
     """The program of an expression with any type of result; raises CompileError."""
+    return _compile(expression, selector=False)
+
+
+def compile(expression: str) -> Program:
+    """The program of a device selector; raises CompileError with the original's text."""
+    return _compile(expression, selector=True)
+
+
+def _compile(expression: str, *, selector: bool) -> Program:
     with _deep_stack():
         try:
             root = parse(expression)
@@ -144,6 +153,8 @@ def compile_value(expression: str) -> Program:
             if issues:
                 raise refusal(expression, issues)
             output_type = checker.final_type(root)
+            if selector:
+                _require_bool(output_type)
             run = plan(root)
         except RecursionError:
             problem = Issue(-1, "max recursion depth exceeded")
@@ -151,15 +162,11 @@ def compile_value(expression: str) -> Program:
         except EvaluationAborted as error:
             raise CompileError(str(error)) from None
         reads = reads_of(root)
-    deep = len(expression) > _SHALLOW * 10
+    deep = len(expression) > _SHALLOW
     return Program(expression, run, checker.slots, output_type, reads, deep=deep)
 
 
-def compile(expression: str) -> Program:
-    """The program of a device selector; raises CompileError with the original's text."""
-    program = compile_value(expression)
-    output = program.output_type
+def _require_bool(output: Type) -> None:
     if output.kind is not Kind.BOOL and not types.is_dyn(output):
         rule = "must evaluate to bool or the unknown type"
         raise CompileError(f"{rule}, not {output.output_text}")
-    return program

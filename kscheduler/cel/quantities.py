@@ -18,6 +18,7 @@ from kscheduler.cel.values import INT_MAX, INT_MIN, Opaque, Value, register
 
 _NANO_SCALE = -9
 _PARTS = re.compile(r"[+-]?([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
+_BEYOND_EXA = re.compile(r"(-?[0-9]+?)(?:000)+E")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
@@ -55,7 +56,10 @@ class Quantity(Opaque):
         return self.amount.nanos == other.amount.nanos
 
     def __str__(self) -> str:
-        return str(self.amount)
+        text = str(self.amount)
+        # Upstream has no suffix beyond E and leaves it out together with the zeros.
+        beyond = _BEYOND_EXA.fullmatch(text)
+        return beyond[1] if beyond else text
 
     def is_integer(self) -> bool:
         return self._integer() is not None
@@ -110,6 +114,11 @@ def whole(number: int) -> Quantity:
     return Quantity(amount, number, 0, big=False)
 
 
+def _exponent(text: str) -> int:
+    """The written exponent within ±1000, so that no text can cost much."""
+    return max(-1000, min(1000, int(text[:12])))
+
+
 def parse(text: str) -> Quantity:
     """The quantity of a text; raises EvaluationError with upstream's words."""
     return _parse(text) if len(text) <= 64 else _parse.__wrapped__(text)
@@ -131,7 +140,7 @@ def _parse(text: str) -> Quantity:
         precise = not fraction and 15 - len(digits) - int(exponent * 0.3) - 1 >= 0
         unscaled, scale = int(digits) << exponent, 0
     else:
-        exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+        exponent = _DECIMAL[suffix] if suffix in _DECIMAL else _exponent(suffix[1:])
         precise = len(digits) + len(fraction) <= 18
         unscaled, scale = int(digits + fraction), exponent - len(fraction)
     if precise and scale >= _NANO_SCALE and unscaled <= INT_MAX:

@@ -128,9 +128,6 @@ class FormatError(Exception):
         self.place = place
 
 
-Clause = Callable[[int], str]
-
-
 def render(template: str, size: int, clause: Callable[[str, int | None, int], str]) -> str:
     """The template with its clauses filled in by `clause(verb, precision, argument index)`."""
     parts = []
@@ -148,7 +145,7 @@ def render(template: str, size: int, clause: Callable[[str, int | None, int], st
             position += 1
             continue
         if position >= len(template):
-            raise FormatError(_end_of_template(argument, size))
+            raise FormatError("unexpected end of string")
         if argument >= size:
             raise FormatError(f"index {argument} out of range")
         precision, position = _precision(template, position)
@@ -163,10 +160,6 @@ def render(template: str, size: int, clause: Callable[[str, int | None, int], st
         bounded(total, MAX_TEXT)
         argument += 1
     return "".join(parts)
-
-
-def _end_of_template(argument: int, size: int) -> str:
-    return "unexpected end of string"
 
 
 def _precision(template: str, position: int) -> tuple[int | None, int]:
@@ -234,7 +227,11 @@ def _clause(verb: str, precision: int | None, value: Value) -> str:
             return _hex(verb, value)
         case "f" | "e" if kind is float or value in ("NaN", "Infinity", "-Infinity"):
             number = float(value)
-            return _fixed(number, precision) if verb == "f" else _scientific(number)
+            if verb == "f":
+                return _fixed(number, precision)
+            # cel-go hands the precision to Go as a width.
+            bounded(precision or 0, MAX_TEXT)
+            return _scientific(number).rjust(6 if precision is None else precision)
     raise wrong_clause(verb, runtime_type(value).name)
 
 
@@ -267,7 +264,7 @@ def _scientific(number: float) -> str:
         return "∞" if number > 0 else "-∞"
     mantissa, _, exponent = f"{number:.6e}".partition("e")
     sign = "-" if exponent[0] == "-" else ""
-    return f"{mantissa}\u202f×\u202f10{(sign + exponent[1:]).translate(_SUPERSCRIPT)}"
+    return f"{mantissa}×10{(sign + exponent[1:]).translate(_SUPERSCRIPT)}"
 
 
 def _text(value: Value, *, top: bool) -> str:

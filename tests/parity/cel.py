@@ -53,12 +53,12 @@ def canonical(value: Any) -> dict[str, Any]:
         case Duration():
             content = f"{value.nanos}ns"
         case Timestamp():
-            content = timestamp_text(value)
+            content = timestamp_text(Timestamp(value.nanos))
         case list():
             content = [canonical(element) for element in value]
         case dict():
             pairs = [[canonical(key_value(k)), canonical(v)] for k, v in value.items()]
-            content = sorted(pairs, key=lambda pair: json.dumps(pair[0]))
+            content = sorted(pairs, key=lambda pair: json.dumps(pair[0], ensure_ascii=False))
         case Optional():
             return {"t": name, "v": canonical(value.value)} if value.present else {"t": name}
         case Type():
