@@ -309,6 +309,7 @@ class Checker:
     def comprehension(self, node: Comprehension) -> Type:
         self.check(node.range)
         accumulator = self.declare(node.accu_var, self.check(node.init))
+        accumulator.bound = node.kind == "bind"
         range_type = self.substitutions.substitute(self._type(node.range))
         self.scopes.append({node.accu_var: accumulator})
         first, second = self.iteration_types(node, range_type)

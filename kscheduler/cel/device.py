@@ -18,13 +18,11 @@ class Device:
 
     Attributes are (name, field, value) as the API has them, for example
     `("model", "string", "A100")`; a name without a domain belongs to the driver's. Maps are built
-    on first use and kept, so a device costs little until an expression reads it. `problem` is why
-    no expression can be evaluated on it, which upstream finds before it evaluates anything.
+    on first use and kept, so a device costs little until an expression reads it.
     """
 
     __slots__ = (
         *("_attributes", "_capacity", "_fields", "allow_multiple_allocations", "driver"),
-        "problem",
     )
 
     def __init__(
@@ -40,7 +38,6 @@ class Device:
         self._attributes = attributes
         self._capacity = capacity
         self._fields: dict[str, Value] | None = None
-        self.problem: str | None = None
 
     @property
     def fields(self) -> dict[str, Value]:
@@ -52,16 +49,19 @@ class Device:
     def _build(self) -> dict[str, Value]:
         attributes, capacity = DefaultMap(), DefaultMap()
         driver = self.driver
+        own: dict[str, Value] = {}
         for name, field, value in self._attributes:
             if field in ("version", "versions"):
                 value = _versions(name, field, value)
             elif not field:
                 raise EvaluationError(f"attribute {name}: unsupported attribute value")
-            domain, slash, identifier = name.partition("/")
-            if slash:
-                attributes.setdefault(domain, {})[identifier] = value
+            if "/" not in name:
+                own[name] = value
             else:
-                attributes.setdefault(driver, {})[name] = value
+                domain, _, identifier = name.partition("/")
+                attributes.setdefault(domain, {})[identifier] = value
+        if own:
+            attributes[driver] = {**attributes.get(driver, {}), **own}
         for name, text in self._capacity:
             domain, slash, identifier = name.partition("/")
             amount = quantities.parse(text)

@@ -8,7 +8,7 @@ from kscheduler.cel.declarations import Overload
 from kscheduler.cel.errors import EvaluationError
 from kscheduler.cel.functions import BINDINGS
 from kscheduler.cel.types import Kind, Type
-from kscheduler.cel.values import Value, key_value, type_name
+from kscheduler.cel.values import Value, classes_of, key_value, type_name
 
 
 def accepts(wanted: Type, value: Value) -> bool:
@@ -27,6 +27,24 @@ def accepts(wanted: Type, value: Value) -> bool:
     return True
 
 
+def _accepted_by(wanted: Type) -> Callable[[Value], bool]:
+    """The check of one parameter; for most types it is the class of the value."""
+    if wanted.kind in (Kind.DYN, Kind.ANY, Kind.TYPE_PARAM):
+        return _anything
+    name = wanted.name
+    if wanted.parameters and wanted.kind in (Kind.LIST, Kind.MAP):
+        return lambda value: accepts(wanted, value)
+    classes = classes_of(name)
+    if len(classes) != 1:
+        return lambda value: type(value) in classes
+    (only,) = classes
+    return lambda value: type(value) is only
+
+
+def _anything(_value: Value) -> bool:
+    return True
+
+
 def no_overload(function: str, values: tuple[Value, ...]) -> EvaluationError:
     """The error for arguments that no overload accepts."""
     signature = ", ".join(type_name(value) for value in values)
@@ -42,35 +60,44 @@ def dispatcher(
     """
     if len(fitting) == 1:
         overloads = tuple(o for o in overloads if o.id == fitting[0])
-    candidates = [(o.parameters, BINDINGS[o.id]) for o in overloads if o.id in BINDINGS]
+    candidates = [
+        (tuple(_accepted_by(p) for p in o.parameters), BINDINGS[o.id])
+        for o in overloads
+        if o.id in BINDINGS
+    ]
     if len(candidates) == 1:
         return _single(function, *candidates[0])
 
     def call(*values: Value) -> Value:
-        for parameters, binding in candidates:
-            if len(parameters) == len(values) and all(map(accepts, parameters, values)):
-                return binding(*values)
+        for checks, binding in candidates:
+            if len(checks) == len(values):
+                for check, value in zip(checks, values, strict=True):
+                    if not check(value):
+                        break
+                else:
+                    return binding(*values)
         raise no_overload(function, values)
 
     return call
 
 
 def _single(
-    function: str, parameters: tuple[Type, ...], binding: Callable[..., Value]
+    function: str, checks: tuple[Callable[[Value], bool], ...], binding: Callable[..., Value]
 ) -> Callable[..., Value]:
-    if len(parameters) == 1:
-        wanted = parameters[0]
+    if len(checks) == 1:
+        check_one = checks[0]
 
         def call_one(value: Value) -> Value:
-            if not accepts(wanted, value):
+            if not check_one(value):
                 raise no_overload(function, (value,))
             return binding(value)
 
         return call_one
 
     def call(*values: Value) -> Value:
-        if not all(map(accepts, parameters, values)):
-            raise no_overload(function, values)
+        for check, value in zip(checks, values, strict=True):
+            if not check(value):
+                raise no_overload(function, values)
         return binding(*values)
 
     return call

@@ -39,7 +39,7 @@ def _range(node: Comprehension, source: Run) -> Callable[[Frame], Iterable[Any]]
         if type(value) is list:
             return value
         if isinstance(value, dict):
-            return map(key_value, list(value))
+            return list(value) if _named(value) else map(key_value, list(value))
         raise EvaluationError(f"got '{go_name(value)}', expected iterable type")
 
     def pairs(f: Frame) -> Iterable[Any]:
@@ -51,6 +51,11 @@ def _range(node: Comprehension, source: Run) -> Callable[[Frame], Iterable[Any]]
         raise EvaluationError(f"unsupported comprehension range type: {go_name(value)}")
 
     return single if node.iter_var2 is None else pairs
+
+
+def _named(entries: dict[Any, Any]) -> bool:
+    """Whether all keys are strings, which are their own keys."""
+    return all(type(key) is str for key in entries)
 
 
 def _setter(node: Comprehension) -> Callable[[list[Any], Any], None]:
@@ -86,12 +91,16 @@ def _quantifier(
     predicate = plan(node.step.args[1])
     # Per element: the condition reads the accumulator in one call or two, the step reads it too.
     decided_by, cost = (False, 3) if node.kind == "all" else (True, 4)
+    slot = node.variables[0].slot if node.iter_var2 is None else -1
 
     def run(f: Frame) -> bool:
         error: EvaluationError | None = None
         slots = f.slots
         for element in elements(f):
-            assign(slots, element)
+            if slot >= 0:
+                slots[slot] = element
+            else:
+                assign(slots, element)
             f.cost += cost
             if f.cost > LIMIT:
                 raise EvaluationAborted(COST_LIMIT_EXCEEDED)

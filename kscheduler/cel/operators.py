@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from typing import Any
 
 from kscheduler.cel import times, types
 from kscheduler.cel.errors import (
@@ -185,13 +186,21 @@ def logical_not(operand: Value) -> bool:
     raise no_such_overload()
 
 
-def relation(function: str, holds: Callable[[int], bool]) -> Callable[[Value, Value], bool]:
-    """The order operator that holds for these outcomes of a comparison."""
+_DIRECT = frozenset((int, Uint, str, bytes, bool))
+
+
+def relation(
+    function: str, holds: Callable[[Any, Any], bool]
+) -> Callable[[Value, Value], bool]:
+    """The order operator that holds for a comparison's outcome against zero."""
 
     def operator(left: Value, right: Value) -> bool:
-        if type(left) not in COMPARABLE:
+        kind = type(left)
+        if kind is type(right) and kind in _DIRECT:
+            return holds(left, right)
+        if kind not in COMPARABLE:
             raise unsupported(function, left)
-        return holds(compare(left, right))
+        return holds(compare(left, right), 0)
 
     return operator
 

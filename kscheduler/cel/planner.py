@@ -8,6 +8,7 @@ out here, and what fails here refuses the expression.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import ge, gt, le, lt
 from typing import Any
 
 from kscheduler.cel import costs, operators, regexes, types
@@ -70,10 +71,10 @@ _BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "_*_": operators.multiply,
     "_/_": operators.divide,
     "_%_": operators.modulo,
-    "_<_": operators.relation("_<_", lambda order: order < 0),
-    "_<=_": operators.relation("_<=_", lambda order: order <= 0),
-    "_>_": operators.relation("_>_", lambda order: order > 0),
-    "_>=_": operators.relation("_>=_", lambda order: order >= 0),
+    "_<_": operators.relation("_<_", lt),
+    "_<=_": operators.relation("_<=_", le),
+    "_>_": operators.relation("_>_", gt),
+    "_>=_": operators.relation("_>=_", ge),
     "@in": operators.is_in,
 }
 
@@ -162,12 +163,22 @@ def _attribute(node: Expr) -> Run:
     root = _lazy_root(node) if isinstance(node, Ident) else _root(node)
     if tested is not None:
         return presence(root, qualifiers, tested)
+    if not qualifiers and isinstance(node, Ident) and node.variable and not node.variable.bound:
+        return _variable(node.variable.slot)
     return attribute(root, qualifiers)
+
+
+def _variable(slot: int) -> Run:
+    def read(f: Frame) -> Value:
+        f.cost += 1
+        return f.slots[slot]
+
+    return read
 
 
 def _lazy_root(node: Ident) -> Run:
     root = _root(node)
-    if node.variable is None:
+    if node.variable is None or not node.variable.bound:
         return root
     slot = node.variable.slot
 
@@ -219,9 +230,28 @@ def _call(node: Call) -> Run:
             return _list_function(node, runs)
     cost = costs.cost_of(function, node.overloads)
     run = _strict_call(function, node, runs, cost)
-    if function in CONVERSIONS and len(runs) == 1 and isinstance(runs[0], Constant):
-        return _folded(run)
+    if len(runs) == 1 and isinstance(runs[0], Constant):
+        if function in CONVERSIONS:
+            return _folded(run)
+        if function in ("quantity", "semver", "ip", "cidr", "url"):
+            return _parsed_once(run)
     return run
+
+
+def _parsed_once(run: Run) -> Run:
+    """A constant's value, kept if it can be read; an error stays one of the evaluation."""
+    frame = Frame(None, 0)
+    try:
+        value = run(frame)
+    except EvaluationError:
+        return run
+    cost = frame.cost
+
+    def spend(f: Frame) -> Value:
+        f.cost += cost
+        return value
+
+    return spend
 
 
 def _folded(run: Run) -> Run:
@@ -353,6 +383,19 @@ def _text_test(function: str, left: Run, right: Run, node: Call) -> Run:
         "startsWith": str.startswith,
         "endsWith": str.endswith,
     }[function]
+
+    if isinstance(right, Constant) and type(right.value) is str and function != "contains":
+        constant = right.value
+        cost = costs.tenth(len(constant))
+
+        def run(f: Frame) -> bool:
+            f.cost += cost
+            text = left(f)
+            if type(text) is not str:
+                raise no_such_overload()
+            return test(text, constant)
+
+        return run
 
     def apply(text: Value, wanted: Value) -> bool:
         if type(text) is not str or type(wanted) is not str:

@@ -72,9 +72,15 @@ class Program:
 
     def matches(self, device: Device) -> bool:
         """Whether the device meets the selector; raises EvaluationError or EvaluationAborted."""
-        value = self.evaluate(device)
+        if device.fields and not self._deep:  # the usual case, without a call more than needed
+            frame = Frame(device, self._slots)
+            value = self._run(frame)
+            if frame.cost > LIMIT:
+                raise EvaluationAborted(COST_LIMIT_EXCEEDED)
+        else:
+            value = self.evaluate(device)
         if value is True or value is False:
-            return bool(value)
+            return value  # type: ignore[no-any-return]
         return _as_bool(value)
 
     def evaluate(self, device: Device) -> Value:

@@ -81,7 +81,15 @@ def _go_words(pattern: str, error: Exception) -> str:
 
 
 def search(compiled: Any, text: str) -> bool:
-    """Whether the pattern occurs in the text."""
+    """Whether the pattern occurs in the text.
+
+    The binding takes about ten microseconds per search, and devices have few distinct values.
+    """
+    return _search(compiled, text) if len(text) <= 128 else _search.__wrapped__(compiled, text)
+
+
+@lru_cache(4096)
+def _search(compiled: Any, text: str) -> bool:
     return compiled.search(text) is not None
 
 

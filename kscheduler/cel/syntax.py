@@ -97,6 +97,7 @@ class Variable:
     name: str
     type: Type
     slot: int = -1
+    bound: bool = False  # by cel.bind and its like: computed when first read
 
 
 @dataclass(slots=True, eq=False)

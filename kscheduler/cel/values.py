@@ -108,6 +108,11 @@ def runtime_type(value: Value) -> types.Type:
     return _TYPES[type(value)]
 
 
+def classes_of(name: str) -> frozenset[type]:
+    """The Python classes of the values of a type."""
+    return frozenset(cls for cls, found in _TYPES.items() if found.name == name)
+
+
 def type_name(value: Value) -> str:
     """The name of a value's type."""
     return _TYPES[type(value)].name
