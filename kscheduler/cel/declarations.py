@@ -483,6 +483,8 @@ TYPE_NAMES: dict[str, Type] = {
     "uint": types.UINT,
     "string": types.STRING,
     "null_type": types.NULL,
+    "duration": types.DURATION,
+    "timestamp": types.TIMESTAMP,
     "list": types.list_of(types.DYN),
     "map": types.map_of(types.DYN, types.DYN),
     "type": types.TYPE,

@@ -120,20 +120,22 @@ def _slice(elements: list[Value], start: int, end: int) -> list[Value]:
     return elements[start:end]
 
 
-def _flatten(elements: list[Value], depth: int = 1) -> list[Value]:
+def flatten(elements: list[Value], depth: int = 1) -> list[Value]:
+    """The elements with those of inner lists in their place, so many levels deep."""
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     result: list[Value] = []
     for element in elements:
         if type(element) is list and depth > 0:
-            result += _flatten(element, depth - 1)
+            result += flatten(element, depth - 1)
         else:
             result.append(element)
         operators.bounded(len(result), operators.MAX_ELEMENTS)
     return result
 
 
-def _distinct(elements: list[Value]) -> list[Value]:
+def distinct(elements: list[Value]) -> list[Value]:
+    """The elements without those equal to an earlier one."""
     result: list[Value] = []
     for element in elements:
         if not any(surely_equal(element, other) for other in result):
@@ -353,9 +355,9 @@ BINDINGS: dict[str, Binding] = {
     "list_includes_dyn_dyn": _includes,
     "lists_range": _range,
     "list_slice": _slice,
-    "list_flatten": _flatten,
-    "list_flatten_int": _flatten,
-    "list_distinct": _distinct,
+    "list_flatten": flatten,
+    "list_flatten_int": flatten,
+    "list_distinct": distinct,
     "list_reverse": lambda elements: elements[::-1],
     "list_sets_contains_list": _subset,
     "list_sets_equivalent_list": lambda a, b: _subset(a, b) and _subset(b, a),

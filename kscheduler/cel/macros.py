@@ -23,6 +23,7 @@ from kscheduler.cel.syntax import (
 
 ACCUMULATOR = "@result"
 UNUSED = "#unused"
+MAX_COPIED = 64
 Expander = Callable[[int, Expr | None, list[Expr]], Expr | None]
 
 
@@ -200,12 +201,14 @@ def _optional_map(function: str) -> Expander:
     def expand(offset: int, target: Expr | None, args: list[Expr]) -> Expr:
         assert target is not None
         name = _variable(args[0], message)
-        value = Call(offset, "value", _copy_at(offset, target), [])
+        value = Call(offset, "value", _copy(target), [])
         mapped: Expr = _bound(offset, name, value, args[1])
         if function == "optMap":
             mapped = _call(offset, "optional.of", mapped)
         present = Call(offset, "hasValue", target, [])
-        return _call(offset, "_?_:_", present, mapped, _call(offset, "optional.none"))
+        node = _call(offset, "_?_:_", present, mapped, _call(offset, "optional.none"))
+        node.copied = 2 * target.copied + 1
+        return node
 
     return expand
 
@@ -221,25 +224,14 @@ def _sort_by(offset: int, target: Expr | None, args: list[Expr]) -> Expr:
     return _bound(offset, name, target, result)
 
 
-def _copy_at(offset: int, node: Expr) -> Expr:
-    """A copy of the node, all of it at the macro's place."""
-    copy = deepcopy(node)
-    _move(copy, offset)
-    return copy
+def _copy(target: Expr) -> Expr:
+    """A copy of the macro's target, which its expansion evaluates a second time.
 
-
-def _move(node: object, offset: int) -> None:
-    pending = [node]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, list):
-            pending.extend(item)
-        elif hasattr(item, "offset"):
-            item.offset = offset
-            for base in type(item).__mro__:
-                for name in getattr(base, "__slots__", ()):
-                    if name not in ("offset", "type", "variables", "variable"):
-                        pending.append(getattr(item, name))
+    Each macro in a chain doubles the tree, so the size is bounded here.
+    """
+    if target.copied > MAX_COPIED:
+        raise MacroError(target, "expression too large after macro expansion")
+    return deepcopy(target)
 
 
 _RECEIVER_MACROS: dict[tuple[str, int], Expander] = {

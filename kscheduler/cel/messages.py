@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kscheduler.cel import times
+from kscheduler.cel import times, types
 from kscheduler.cel.attributes import Run
 from kscheduler.cel.costs import MESSAGE_COST, Frame
 from kscheduler.cel.errors import EvaluationError
-from kscheduler.cel.values import Optional, Uint, Value, display
+from kscheduler.cel.values import Opaque, Optional, Uint, Value, display, register
+from kscheduler.gotext.strconv import float32
 
 _ZEROS: dict[str, Any] = {
     "BoolValue": False,
@@ -21,6 +22,24 @@ _ZEROS: dict[str, Any] = {
     "UInt32Value": Uint(0),
     "UInt64Value": Uint(0),
 }
+
+
+_BOUNDS = {
+    "Int32Value": (-(2**31), 2**31 - 1, "integer overflow"),
+    "UInt32Value": (0, 2**32 - 1, "unsigned integer overflow"),
+}
+
+
+@register
+class Empty(Opaque):
+    """The message without fields."""
+
+    __slots__ = ()
+    celtype = types.Type(types.Kind.STRUCT, "google.protobuf.Empty")
+    go_name = "*types.protoObj"
+
+    def equals(self, other: Value) -> bool:
+        return isinstance(other, Empty)
 
 
 def build_message(type_name: str, fields: list[tuple[str, Run, bool]]) -> Run:
@@ -47,7 +66,12 @@ def build_message(type_name: str, fields: list[tuple[str, Run, bool]]) -> Run:
 
 def _value(name: str, fields: dict[str, Value]) -> Value:
     if name in _ZEROS:
-        return fields.get("value", _ZEROS[name])
+        value = fields.get("value", _ZEROS[name])
+        bounds = _BOUNDS.get(name)
+        if bounds is not None and not bounds[0] <= value <= bounds[1]:
+            where = f"field type conversion error for google.protobuf.{name}.value value type"
+            raise EvaluationError(f"{where}: {bounds[2]}")
+        return float32(value) if name == "FloatValue" else value
     match name:
         case "Duration":
             seconds, nanos = fields.get("seconds", 0), fields.get("nanos", 0)
@@ -62,4 +86,6 @@ def _value(name: str, fields: dict[str, Value]) -> Value:
         case "Value":
             value = next(iter(fields.values()), None)
             return None if "null_value" in fields else value
+        case "Empty":
+            return Empty()
     raise EvaluationError("unsupported conversion to ref.Val: (*dynamicpb.Message)")

@@ -30,7 +30,7 @@ from kscheduler.cel.errors import (
     no_such_overload,
 )
 from kscheduler.cel.folds import fold
-from kscheduler.cel.functions import sort_by
+from kscheduler.cel.functions import distinct, flatten, sort_by
 from kscheduler.cel.messages import build_message
 from kscheduler.cel.syntax import (
     Call,
@@ -290,7 +290,7 @@ def _unary(function: Callable[[Value], Value], operand: Run, cost: costs.Cost) -
 
     def run_measured(f: Frame) -> Value:
         value = operand(f)
-        f.spend(measure(value))
+        f.spend(_measured(measure, value))
         return function(value)
 
     return run_measured
@@ -303,18 +303,35 @@ def _binary(
 
         def run(f: Frame) -> Value:
             f.cost += cost
-            return function(left(f), right(f))
+            try:
+                first = left(f)
+            except EvaluationError:
+                _for_its_cost(right, f)
+                raise
+            return function(first, right(f))
 
         return run
     measure = cost
 
     def run_measured(f: Frame) -> Value:
-        first = left(f)
+        try:
+            first = left(f)
+        except EvaluationError:
+            _for_its_cost(right, f)
+            raise
         second = right(f)
         f.spend(_measured(measure, first, second))
         return function(first, second)
 
     return run_measured
+
+
+def _for_its_cost(run: Run, f: Frame) -> None:
+    """Evaluates an operand whose value no longer counts; its cost does, and what it aborts for."""
+    try:
+        run(f)
+    except EvaluationError:
+        return
 
 
 def _variadic(function: Callable[..., Value], runs: list[Run], cost: costs.Cost) -> Run:
@@ -366,6 +383,8 @@ def _constant_regex(node: Call, runs: list[Run], pattern: Value) -> Run:
         text = operand(f)
         count = limit(f) if limit is not None else -1
         f.spend(costs.regex(text, pattern))
+        if type(text) is types.Type:
+            text = text.name  # cel-go asks for the value of its operand, and a type's is its name
         if type(text) is not str:
             raise no_such_overload()
         if limit is None:
@@ -442,7 +461,11 @@ def _conditional(condition: Run, truthy: Run, falsy: Run) -> Run:
 
 def _equality(left: Run, right: Run) -> Run:
     def run(f: Frame) -> bool:
-        first = left(f)
+        try:
+            first = left(f)
+        except EvaluationError:
+            _for_its_cost(right, f)
+            raise
         second = right(f)
         if type(first) is str and type(second) is str:
             f.cost += (min(len(first), len(second)) + 9) // 10
@@ -455,7 +478,11 @@ def _equality(left: Run, right: Run) -> Run:
 
 def _inequality(left: Run, right: Run) -> Run:
     def run(f: Frame) -> bool:
-        first = left(f)
+        try:
+            first = left(f)
+        except EvaluationError:
+            _for_its_cost(right, f)
+            raise
         second = right(f)
         f.cost += costs.comparison(first, second)
         try:
@@ -538,9 +565,6 @@ def _list_function(node: Call, runs: list[Run]) -> Run:
     cost = costs.cost_of(function, node.overloads)
     tracked = known and function != "flatten"
     counted = runs[-1] if function == "@sortByAssociatedKeys" else runs[0]
-    implementation = dispatcher(function, node.overloads, FUNCTIONS[function]) if (
-        function in ("distinct", "flatten")
-    ) else None
 
     def run(f: Frame) -> Value:
         try:
@@ -555,11 +579,10 @@ def _list_function(node: Call, runs: list[Run]) -> Run:
         if tracked and type(measured) is not list:
             raise _not_a_list(measured)
         if function == "flatten":
-            return _flatten(f, values, implementation)
+            return _flatten(f, values)
         f.spend(1 if isinstance(cost, int) else _measured(cost, *values))
         if function == "distinct":
-            assert implementation is not None
-            return implementation(first)
+            return distinct(first)
         for value in values:
             if type(value) is not list:
                 raise operators.unsupported(function, value)
@@ -568,16 +591,18 @@ def _list_function(node: Call, runs: list[Run]) -> Run:
     return run
 
 
-def _flatten(f: Frame, values: list[Value], implementation: Any) -> Value:
+def _flatten(f: Frame, values: list[Value]) -> Value:
     if type(values[0]) is not list:
         f.cost += 1
-        raise EvaluationError(f"no such overload: {type_name(values[0])}.flatten()")
+        name = type_name(values[0])
+        shown = {"map": "map(dyn, dyn)", "optional_type": "optional_type(dyn)"}.get(name, name)
+        raise EvaluationError(f"no such overload: {shown}.flatten()")
     if len(values) == 2 and type(values[1]) is not int:
         text = f"interface conversion: ref.Val is {go_name(values[1])}, not types.Int"
         raise EvaluationAborted(f"internal error: {text}")
     depth = values[1] if len(values) == 2 else 1
     f.spend(int(len(values[0]) * float(max(depth, 0) if depth >= 0 else 1)) + 11)
-    return implementation(*values)
+    return flatten(*values)
 
 
 def _list(node: ListLiteral) -> Run:

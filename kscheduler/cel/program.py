@@ -13,6 +13,7 @@ from kscheduler.cel.costs import LIMIT, Frame
 from kscheduler.cel.device import Device
 from kscheduler.cel.errors import (
     COST_LIMIT_EXCEEDED,
+    CelError,
     CompileError,
     EvaluationAborted,
     EvaluationError,
@@ -72,13 +73,7 @@ class Program:
 
     def matches(self, device: Device) -> bool:
         """Whether the device meets the selector; raises EvaluationError or EvaluationAborted."""
-        if device.fields and not self._deep:  # the usual case, without a call more than needed
-            frame = Frame(device, self._slots)
-            value = self._run(frame)
-            if frame.cost > LIMIT:
-                raise EvaluationAborted(COST_LIMIT_EXCEEDED)
-        else:
-            value = self.evaluate(device)
+        value = self.evaluate_with_cost(device)[0]
         if value is True or value is False:
             return value  # type: ignore[no-any-return]
         return _as_bool(value)
@@ -91,20 +86,20 @@ class Program:
         """The value, and what it cost of the budget."""
         device.fields  # noqa: B018  a device without values fails before anything is evaluated
         frame = Frame(device, self._slots)
-        if self._deep:
-            with _deep_stack():
-                value = self._guarded(frame)
-        else:
-            value = self._run(frame)
+        try:
+            if self._deep:
+                with _deep_stack():
+                    value = self._run(frame)
+            else:
+                value = self._run(frame)
+        except CelError:
+            raise
+        except Exception as error:
+            # As cel-go recovers from a panic: a selector must not take the scheduler with it.
+            raise EvaluationAborted(f"internal error: {error}") from error
         if frame.cost > LIMIT:
             raise EvaluationAborted(COST_LIMIT_EXCEEDED)
         return value, frame.cost
-
-    def _guarded(self, frame: Frame) -> Value:
-        try:
-            return self._run(frame)
-        except RecursionError:
-            raise EvaluationAborted("internal error: stack overflow") from None
 
 
 _NO_BOOL = {
@@ -116,6 +111,7 @@ _NO_BOOL = {
     "bytes": "type conversion error from Bytes to 'bool'",
     "double": "type conversion error from Double to 'bool'",
     "type": "type conversion not supported for 'type'",
+    "kubernetes.NamedFormat": "type conversion error from 'Format' to 'bool'",
     "null_type": "type conversion error from 'null_type' to 'bool'",
 }
 

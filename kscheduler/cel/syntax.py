@@ -14,10 +14,14 @@ from kscheduler.cel.types import Type
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An expression at its place; `height` counts nesting towards the parser's limit."""
+    """An expression at its place.
+
+    `height` counts nesting towards the parser's limit, `copied` how often macros copied a part.
+    """
 
     offset: int
     height: int = field(default=0, init=False)
+    copied: int = field(default=0, init=False)
     type: Type | None = field(default=None, init=False)  # set by the checker
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from kscheduler.cel import operators, regexes
 from kscheduler.cel.checker import Checker
-from kscheduler.cel.errors import EvaluationError, Issue
+from kscheduler.cel.errors import CompileError, EvaluationError, Issue
 from kscheduler.cel.syntax import (
     Call,
     Comprehension,
@@ -100,7 +100,10 @@ def _equivalent(first: Type, second: Type) -> bool:
 
 def _held_type(node: Expr, checker: Checker, *, optional: bool) -> Type:
     found = checker.final_type(node)
-    return found.parameters[0] if optional and found.parameters else found
+    if optional and not found.parameters:
+        # cel-go takes an optional element's type for granted and panics on dyn.
+        raise CompileError("runtime error: index out of range [0] with length 0")
+    return found.parameters[0] if optional else found
 
 
 def _mismatch(node: Expr, expected: Type, found: Type) -> Issue:

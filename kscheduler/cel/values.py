@@ -9,12 +9,15 @@ one key and CEL does not. Types are `types.Type`. The rest are classes here and 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
 from kscheduler.cel import types
 from kscheduler.cel.errors import EvaluationAborted, EvaluationError, no_such_overload
 from kscheduler.gotext import strconv
+from kscheduler.gotext.duration import format_duration
 
 Value: TypeAlias = Any
 Key: TypeAlias = "str | tuple[str, Any]"
@@ -329,7 +332,29 @@ def display(value: Value) -> str:
             return f"[{' '.join(str(b) for b in value)}]"
         case types.Type():
             return value.name
+        case list():
+            return f"[{', '.join(map(display, value))}]"
+        case dict():
+            entries = (f"{display(key_value(k))}: {display(v)}" for k, v in value.items())
+            return f"{{{', '.join(entries)}}}"
+        case Duration():
+            return format_duration(value.nanos)
+        case Timestamp():
+            return _go_time(value)
     return notation(value)
+
+
+def _go_time(value: Timestamp) -> str:
+    """Go's text of a time, like `1969-12-31 23:59:58.5 +0000 UTC`."""
+    seconds, rest = divmod(value.nanos, 10**9)
+    shown = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    if timedelta(hours=-24) < timedelta(seconds=value.offset) < timedelta(hours=24):
+        with suppress(OverflowError):
+            shown = shown.astimezone(timezone(timedelta(seconds=value.offset)))
+    fraction = f".{rest:09d}".rstrip("0").rstrip(".")
+    zone = shown.strftime("%z")[:5]
+    day = f"{shown.year:04d}-{shown.month:02d}-{shown.day:02d}"
+    return f"{day} {shown:%H:%M:%S}{fraction} {zone} {zone if value.offset else 'UTC'}"
 
 
 def notation(value: Value) -> str:
