@@ -14,14 +14,14 @@ nothing of an expression's text is ever executed.
 """
 
 from kscheduler.cel.device import Device, device_from_json
-from kscheduler.cel.errors import CelError, CompileError, EvaluationAborted, EvaluationError
+from kscheduler.cel.errors import AbortedError, CelError, CompileError, EvaluationError
 from kscheduler.cel.program import Program, compile, compile_value
 
 __all__ = [
+    "AbortedError",
     "CelError",
     "CompileError",
     "Device",
-    "EvaluationAborted",
     "EvaluationError",
     "Program",
     "compile",

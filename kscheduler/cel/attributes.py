@@ -156,15 +156,21 @@ def _through_optional(value: Optional, names: tuple[str, ...]) -> Optional:
     return Optional(inner)
 
 
-def presence(root: Run, qualifiers: list[Qualifier], name: str) -> Run:
-    """`has(attribute.name)`: whether the attribute has the field; it must itself be there."""
+def presence(root: Run, qualifiers: list[Qualifier], name: str, *, branch: bool = False) -> Run:
+    """`has(attribute.name)`: whether the attribute has the field; it must itself be there.
+
+    As a branch of `?:` cel-go resolves the attribute without the test around it, so what is inside
+    of an optional comes out as an optional, not as a bool.
+    """
     operand = attribute(root, qualifiers) if qualifiers else root
     extra = 0 if qualifiers else 1
 
-    def test(f: Frame) -> bool:
+    def test(f: Frame) -> Value:
         f.cost += extra
         value = operand(f)
         if type(value) is Optional:
+            if branch:
+                return _through_optional(value, (name,))
             if not value.present:
                 return False
             value = value.value

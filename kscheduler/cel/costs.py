@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
-from kscheduler.cel.errors import COST_LIMIT_EXCEEDED, EvaluationAborted
+from kscheduler.cel.errors import COST_LIMIT_EXCEEDED, AbortedError
 from kscheduler.cel.formats import Format
 from kscheduler.cel.values import Opaque, Value, key_value, size_of
 
@@ -31,7 +31,7 @@ class Frame:
     def spend(self, cost: int) -> None:
         self.cost += cost
         if self.cost > LIMIT:
-            raise EvaluationAborted(COST_LIMIT_EXCEEDED)
+            raise AbortedError(COST_LIMIT_EXCEEDED)
 
 
 def tenth(size: int) -> int:
@@ -105,9 +105,7 @@ def _sets(factor: int) -> Cost:
 
 def _contains_ip(overload: str) -> Cost:
     parsed = overload == "cidr_contains_ip_string"
-    return lambda block, other: tenth(2 * size_of(block)) + (
-        tenth(size_of(other)) if parsed else 0
-    )
+    return lambda block, other: tenth(2 * size_of(block)) + (tenth(size_of(other)) if parsed else 0)
 
 
 def _contains_cidr(overload: str) -> Cost:

@@ -1,8 +1,9 @@
-"""Declarations: the functions of the environment of device selectors, one overload per line.
+"""Declarations: the functions in the environment of device selectors, one overload per line.
 
 `name overload-id (parameters) -> result`; a member function has its receiver before the brackets.
-A, B, K, T and V are type parameters. Order matters: the first overload that fits gives the result
-its type, and at runtime the first that accepts the values is called.
+A, B, K, T and V are type parameters; `authz.` is short for `kubernetes.authorization.`. Order
+matters: the first overload that fits gives the result its type, and at runtime the first that
+accepts the values is called.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def read_type(text: str) -> Type:
     if not bracket:
         if len(name) == 1:
             return types.param(name)
-        return _NAMED.get(name) or Type(types.Kind.STRUCT, name)
+        full_name = name.replace("authz.", "kubernetes.authorization.", 1)
+        return _NAMED.get(name) or Type(types.Kind.STRUCT, full_name)
     arguments = [read_type(argument) for argument in _split(inner[:-1])]
     if name == "map":
         return types.map_of(*arguments)
@@ -75,6 +77,7 @@ def _free(t: Type) -> set[str]:
 
 def _read(line: str) -> Overload:
     function, overload_id, signature = line.split(" ", 2)
+    overload_id = overload_id.format(duration=types.DURATION.name, timestamp=types.TIMESTAMP.name)
     parameters_text, result_text = signature.rsplit(" -> ", 1)
     receiver, dot, rest = parameters_text.partition(".(")
     member = bool(dot)
@@ -96,8 +99,8 @@ _TABLE = """
 @sortByAssociatedKeys list_uint_sortByAssociatedKeys list(T).(list(uint)) -> list(T)
 @sortByAssociatedKeys list_double_sortByAssociatedKeys list(T).(list(double)) -> list(T)
 @sortByAssociatedKeys list_bool_sortByAssociatedKeys list(T).(list(bool)) -> list(T)
-@sortByAssociatedKeys list_google.protobuf.Duration_sortByAssociatedKeys list(T).(list(duration)) -> list(T)
-@sortByAssociatedKeys list_google.protobuf.Timestamp_sortByAssociatedKeys list(T).(list(timestamp)) -> list(T)
+@sortByAssociatedKeys list_{duration}_sortByAssociatedKeys list(T).(list(duration)) -> list(T)
+@sortByAssociatedKeys list_{timestamp}_sortByAssociatedKeys list(T).(list(timestamp)) -> list(T)
 @sortByAssociatedKeys list_string_sortByAssociatedKeys list(T).(list(string)) -> list(T)
 @sortByAssociatedKeys list_bytes_sortByAssociatedKeys list(T).(list(bytes)) -> list(T)
 _!=_ not_equals (A, A) -> bool
@@ -195,7 +198,7 @@ _[_] optional_map_index_value (optional_type(map(K, V)), K) -> optional_type(V)
 _||_ logical_or (bool, bool) -> bool
 add quantity_add kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity
 add quantity_add_int kubernetes.Quantity.(int) -> kubernetes.Quantity
-allowed decision_allowed kubernetes.authorization.Decision.() -> bool
+allowed decision_allowed authz.Decision.() -> bool
 asApproximateFloat quantity_get_float kubernetes.Quantity.() -> double
 asInteger quantity_get_int kubernetes.Quantity.() -> int
 bool bool_to_bool (bool) -> bool
@@ -205,8 +208,8 @@ bytes string_to_bytes (string) -> bytes
 cel.@mapInsert @mapInsert_map_key_value (map(K, V), K, V) -> map(K, V)
 cel.@mapInsert @mapInsert_map_map (map(K, V), map(K, V)) -> map(K, V)
 charAt string_char_at_int string.(int) -> string
-check pathcheck_check kubernetes.authorization.PathCheck.(string) -> kubernetes.authorization.Decision
-check resourcecheck_check kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.Decision
+check pathcheck_check authz.PathCheck.(string) -> authz.Decision
+check resourcecheck_check authz.ResourceCheck.(string) -> authz.Decision
 cidr string_to_cidr (string) -> net.CIDR
 compareTo quantity_compare_to kubernetes.Quantity.(kubernetes.Quantity) -> int
 compareTo semver_compare_to kubernetes.Semver.(kubernetes.Semver) -> int
@@ -224,10 +227,10 @@ duration duration_to_duration (duration) -> duration
 duration string_to_duration (string) -> duration
 dyn to_dyn (A) -> dyn
 endsWith ends_with_string string.(string) -> bool
-error decision_error kubernetes.authorization.Decision.() -> string
-errored decision_errored kubernetes.authorization.Decision.() -> bool
+error decision_error authz.Decision.() -> string
+errored decision_errored authz.Decision.() -> bool
 family ip_family net.IP.() -> int
-fieldSelector authorizer_fieldselector kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
+fieldSelector authorizer_fieldselector authz.ResourceCheck.(string) -> authz.ResourceCheck
 find string_find_string string.(string) -> string
 findAll string_find_all_string string.(string) -> list(string)
 findAll string_find_all_string_int string.(string, int) -> list(string)
@@ -279,7 +282,7 @@ getScheme url_get_scheme kubernetes.URL.() -> string
 getSeconds timestamp_to_seconds timestamp.() -> int
 getSeconds timestamp_to_seconds_tz timestamp.(string) -> int
 getSeconds duration_to_seconds duration.() -> int
-group authorizer_group kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.GroupCheck
+group authorizer_group authz.Authorizer.(string) -> authz.GroupCheck
 hasValue optional_hasValue optional_type(V).() -> bool
 includes list_includes_dyn_dyn dyn.(dyn) -> bool
 indexOf string_index_of_string string.(string) -> int
@@ -320,7 +323,7 @@ isURL is_url_string (string) -> bool
 isUnspecified ip_is_unspecified net.IP.() -> bool
 join list_join list(string).() -> string
 join list_join_string list(string).(string) -> string
-labelSelector authorizer_labelselector kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
+labelSelector authorizer_labelselector authz.ResourceCheck.(string) -> authz.ResourceCheck
 last list_last list(V).() -> optional_type(V)
 lastIndexOf string_last_index_of_string string.(string) -> int
 lastIndexOf string_last_index_of_string_int string.(string, int) -> int
@@ -348,8 +351,8 @@ min list_timestamp_min_timestamp list(timestamp).() -> timestamp
 min list_string_min_string list(string).() -> string
 min list_bytes_min_bytes list(bytes).() -> bytes
 minor semver_minor kubernetes.Semver.() -> int
-name resourcecheck_name kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
-namespace resourcecheck_namespace kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
+name resourcecheck_name authz.ResourceCheck.(string) -> authz.ResourceCheck
+namespace resourcecheck_namespace authz.ResourceCheck.(string) -> authz.ResourceCheck
 optional.none optional_none () -> optional_type(V)
 optional.of optional_of (V) -> optional_type(V)
 optional.ofNonZeroValue optional_ofNonZeroValue (V) -> optional_type(V)
@@ -357,17 +360,17 @@ optional.unwrap optional_unwrap (list(optional_type(V))) -> list(V)
 or optional_or_optional optional_type(V).(optional_type(V)) -> optional_type(V)
 orValue optional_orValue_value optional_type(V).(V) -> V
 patch semver_patch kubernetes.Semver.() -> int
-path authorizer_path kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.PathCheck
+path authorizer_path authz.Authorizer.(string) -> authz.PathCheck
 prefixLength cidr_prefix_length net.CIDR.() -> int
 quantity string_to_quantity (string) -> kubernetes.Quantity
-reason decision_reason kubernetes.authorization.Decision.() -> string
+reason decision_reason authz.Decision.() -> string
 replace string_replace_string_string string.(string, string) -> string
 replace string_replace_string_string_int string.(string, string, int) -> string
-resource groupcheck_resource kubernetes.authorization.GroupCheck.(string) -> kubernetes.authorization.ResourceCheck
+resource groupcheck_resource authz.GroupCheck.(string) -> authz.ResourceCheck
 reverse list_reverse list(T).() -> list(T)
 semver string_to_semver (string) -> kubernetes.Semver
 semver string_bool_to_semver (string, bool) -> kubernetes.Semver
-serviceAccount authorizer_serviceaccount kubernetes.authorization.Authorizer.(string, string) -> kubernetes.authorization.Authorizer
+serviceAccount authorizer_serviceaccount authz.Authorizer.(string, string) -> authz.Authorizer
 sets.contains list_sets_contains_list (list(T), list(T)) -> bool
 sets.equivalent list_sets_equivalent_list (list(T), list(T)) -> bool
 sets.intersects list_sets_intersects_list (list(T), list(T)) -> bool
@@ -405,7 +408,7 @@ string cidr_to_string (net.CIDR) -> string
 strings.quote strings_quote (string) -> string
 sub quantity_sub kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity
 sub quantity_sub_int kubernetes.Quantity.(int) -> kubernetes.Quantity
-subresource resourcecheck_subresource kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
+subresource resourcecheck_subresource authz.ResourceCheck.(string) -> authz.ResourceCheck
 substring string_substring_int string.(int) -> string
 substring string_substring_int_int string.(int, int) -> string
 sum list_int_sum_int list(int).() -> int

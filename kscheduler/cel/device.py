@@ -21,9 +21,7 @@ class Device:
     on first use and kept, so a device costs little until an expression reads it.
     """
 
-    __slots__ = (
-        *("_attributes", "_capacity", "_fields", "allow_multiple_allocations", "driver"),
-    )
+    __slots__ = (*("_attributes", "_capacity", "_fields", "allow_multiple_allocations", "driver"),)
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 CelError
 ├── CompileError           the expression is refused; the text is cel-go's
 ├── EvaluationError        the value is an error; `&&`, `||`, `all` and `exists` may absorb it
-└── EvaluationAborted      evaluation stopped (cost limit, internal error); nothing absorbs it
+└── AbortedError      evaluation stopped (cost limit, internal error); nothing absorbs it
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class EvaluationError(CelError):
     __slots__ = ()
 
 
-class EvaluationAborted(CelError):
+class AbortedError(CelError):
     """Raised when evaluation cannot continue; unlike an error value it is never absorbed."""
 
 

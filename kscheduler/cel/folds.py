@@ -13,7 +13,7 @@ from kscheduler.cel.attributes import Pending, Run
 from kscheduler.cel.costs import LIMIT, Frame
 from kscheduler.cel.errors import (
     COST_LIMIT_EXCEEDED,
-    EvaluationAborted,
+    AbortedError,
     EvaluationError,
     no_such_overload,
 )
@@ -76,7 +76,7 @@ def _setter(node: Comprehension) -> Callable[[list[Any], Any], None]:
 def _spent(f: Frame, cost: int) -> None:
     f.cost += cost
     if f.cost > LIMIT:
-        raise EvaluationAborted(COST_LIMIT_EXCEEDED)
+        raise AbortedError(COST_LIMIT_EXCEEDED)
 
 
 def _quantifier(
@@ -103,7 +103,7 @@ def _quantifier(
                 assign(slots, element)
             f.cost += cost
             if f.cost > LIMIT:
-                raise EvaluationAborted(COST_LIMIT_EXCEEDED)
+                raise AbortedError(COST_LIMIT_EXCEEDED)
             try:
                 value = predicate(f)
             except EvaluationError as raised:
@@ -158,7 +158,7 @@ def _collect(
     condition: Run | None = None
     if step.function == "_?_:_":
         condition = plan(step.args[0])
-        step = step.args[1]  # type: ignore[assignment]
+        step = step.args[1]
         assert isinstance(step, Call)
     assign = _setter(node)
     if step.function == "_+_":

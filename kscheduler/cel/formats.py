@@ -122,7 +122,12 @@ def _qualified_name(text: str) -> list[str]:
             found.append("prefix part must be non-empty")
         else:
             problems = _subdomain(parts[0])
-            found += [f"prefix part {p.replace(' characters', ' bytes')}" if p.startswith('must be no more') else f"prefix part {p}" for p in problems]
+            found += [
+                f"prefix part {p.replace(' characters', ' bytes')}"
+                if p.startswith("must be no more")
+                else f"prefix part {p}"
+                for p in problems
+            ]
     name = parts[-1]
     if not name:
         found.append("name part must be non-empty")

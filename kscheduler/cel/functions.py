@@ -152,8 +152,9 @@ def sort_by(elements: list[Value], keys: list[Value]) -> list[Value]:
         raise EvaluationError("list elements must be comparable")
     if len(keys) > 1 and any(type(key) is not kind for key in keys):
         raise EvaluationError("list elements must have the same type")
-    order = sorted(range(len(keys)), key=cmp_to_key(lambda i, j: _order(keys[i], keys[j])))
-    return [elements[i] for i in order]
+    by_key = cmp_to_key(_order)
+    order = sorted(range(len(keys)), key=lambda index: by_key(keys[index]))
+    return [elements[index] for index in order]
 
 
 def _order(left: Value, right: Value) -> int:
@@ -270,7 +271,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 def _pattern(pattern: str) -> Any:
     try:
         return regexes.compile_pattern(pattern)
-    except regexes.BadPattern as error:
+    except regexes.PatternError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
 
 

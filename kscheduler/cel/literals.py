@@ -13,7 +13,7 @@ _SIMPLE_ESCAPES = {
 _HEX_ESCAPES = {"x": 2, "X": 2, "u": 4, "U": 8}
 
 
-class BadLiteral(Exception):
+class LiteralError(Exception):
     """Raised for a token of the right shape with no value, with cel-go's words."""
 
 
@@ -29,17 +29,17 @@ def read_literal(kind: str, text: str) -> Any:
         case "int":
             number = _integer(text)
             if number is None or not INT_MIN <= number <= INT_MAX:
-                raise BadLiteral("invalid int literal")
+                raise LiteralError("invalid int literal")
             return number
         case "uint":
             number = _integer(text[:-1])
             if number is None or number > UINT_MAX:
-                raise BadLiteral("invalid uint literal")
+                raise LiteralError("invalid uint literal")
             return Uint(number)
         case "float":
             value = float(text)
             if value in (float("inf"), float("-inf")):
-                raise BadLiteral("invalid double literal")
+                raise LiteralError("invalid double literal")
             return value
         case "string":
             return _unescape(text)
@@ -93,7 +93,7 @@ def _unescape(text: str) -> str:
             code = int(escape + content[position : position + 2], 8)
             position += 2
         if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-            raise BadLiteral("invalid unicode code point")
+            raise LiteralError("invalid unicode code point")
         parts.append(chr(code))
     return "".join(parts)
 
@@ -118,7 +118,7 @@ def _unescape_bytes(text: str) -> bytes:
             parts.append(bytes((int(content[position : position + 2], 16),)))
             position += 2
         elif escape in "uU":
-            raise BadLiteral("unable to unescape string")
+            raise LiteralError("unable to unescape string")
         else:
             parts.append(bytes((int(escape + content[position : position + 2], 8),)))
             position += 2

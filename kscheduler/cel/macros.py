@@ -85,16 +85,16 @@ def _quantifier(
     accu = _accumulator(offset)
     result: Expr = _accumulator(offset)
     if kind == "all":
-        init = Literal(offset, True)
+        init = Literal(offset, value=True)
         condition = _call(offset, "@not_strictly_false", accu)
         step = _call(offset, "_&&_", _accumulator(offset), predicate)
     elif kind == "exists":
-        init = Literal(offset, False)
+        init = Literal(offset, value=False)
         condition = _call(offset, "@not_strictly_false", _call(offset, "!_", accu))
         step = _call(offset, "_||_", _accumulator(offset), predicate)
     else:
         init = Literal(offset, 0)
-        condition = Literal(offset, True)
+        condition = Literal(offset, value=True)
         counted = _call(offset, "_+_", accu, Literal(offset, 1))
         step = _call(offset, "_?_:_", predicate, counted, _accumulator(offset))
         result = _call(offset, "_==_", result, Literal(offset, 1))
@@ -132,7 +132,7 @@ def _collect(
         step = _call(offset, "_?_:_", condition, step, _accumulator(offset))
     return Comprehension(
         *(offset, "collect", target, names[0], names[1], ACCUMULATOR, init),
-        *(Literal(offset, True), step, _accumulator(offset)),
+        *(Literal(offset, value=True), step, _accumulator(offset)),
     )
 
 
@@ -184,7 +184,7 @@ def _bound(offset: int, name: str, value: Expr, result: Expr) -> Comprehension:
     """A fold over nothing: its accumulator is a local variable for the result."""
     return Comprehension(
         *(offset, "bind", ListLiteral(offset, []), UNUSED, None, name, value),
-        *(Literal(offset, False), Ident(offset, name), result),
+        *(Literal(offset, value=False), Ident(offset, name), result),
     )
 
 

@@ -178,11 +178,13 @@ def _ipv6(text: str) -> tuple[str, Address | None, str]:
             where = f"at {quote(rest)}"
             return f"each colon-separated field must have at least one digit ({where})", None, ""
         if rest[len(digits) : len(digits) + 1] == ".":
+            reason = ""
             if ellipsis < 0 and len(groups) != 6:
-                where = f"at {quote(rest)}"
-                return f"embedded IPv4 address must replace the final 2 fields of the address ({where})", None, ""
-            if len(groups) > 6:
-                return f"too many hex fields to fit an embedded IPv4 at the end of the address (at {quote(rest)})", None, ""
+                reason = "embedded IPv4 address must replace the final 2 fields of the address"
+            elif len(groups) > 6:
+                reason = "too many hex fields to fit an embedded IPv4 at the end of the address"
+            if reason:
+                return f"{reason} (at {quote(rest)})", None, ""
             problem, value = _ipv4(rest)
             if problem:
                 return problem, None, ""

@@ -15,7 +15,7 @@ from typing import Any
 from kscheduler.cel import times, types
 from kscheduler.cel.errors import (
     COST_LIMIT_EXCEEDED,
-    EvaluationAborted,
+    AbortedError,
     EvaluationError,
     no_such_overload,
 )
@@ -44,7 +44,7 @@ _METHOD_TYPES = frozenset((str, Duration, Timestamp))
 def bounded(size: int, limit: int) -> None:
     """Stops evaluation before a list or text is built that no budget allows."""
     if size > limit:
-        raise EvaluationAborted(COST_LIMIT_EXCEEDED)
+        raise AbortedError(COST_LIMIT_EXCEEDED)
 
 
 def unsupported(function: str, operand: Value) -> EvaluationError:
@@ -189,9 +189,7 @@ def logical_not(operand: Value) -> bool:
 _DIRECT = frozenset((int, Uint, str, bytes, bool))
 
 
-def relation(
-    function: str, holds: Callable[[Any, Any], bool]
-) -> Callable[[Value, Value], bool]:
+def relation(function: str, holds: Callable[[Any, Any], bool]) -> Callable[[Value, Value], bool]:
     """The order operator that holds for a comparison's outcome against zero."""
 
     def operator(left: Value, right: Value) -> bool:
@@ -359,5 +357,3 @@ def to_timestamp(value: Value) -> Timestamp:
     if found is None:
         raise conversion_error(value, types.TIMESTAMP)
     return found
-
-

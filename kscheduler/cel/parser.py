@@ -9,7 +9,7 @@ from __future__ import annotations
 from kscheduler.cel import macros
 from kscheduler.cel.errors import CompileError, Issue, issues_text
 from kscheduler.cel.lexer import Token, tokens_of
-from kscheduler.cel.literals import BadLiteral, read_literal
+from kscheduler.cel.literals import LiteralError, read_literal
 from kscheduler.cel.syntax import (
     Call,
     Entry,
@@ -48,9 +48,7 @@ def parse(expression: str) -> Expr:
     """The expression's syntax tree with macros written out; raises CompileError."""
     if len(expression) > MAX_CODE_POINTS:
         size = f"size: {len(expression)}, limit {MAX_CODE_POINTS}"
-        raise refusal(
-            expression, [Issue(-1, f"expression code point size exceeds limit: {size}")]
-        )
+        raise refusal(expression, [Issue(-1, f"expression code point size exceeds limit: {size}")])
     tokens, issues = tokens_of(expression)
     parser = _Parser(tokens, issues)
     try:
@@ -259,7 +257,7 @@ class _Parser:
             kind, text = number.kind, "-" + number.text
         try:
             return Literal(token.offset, read_literal(kind, text))
-        except BadLiteral as error:
+        except LiteralError as error:
             self.issues.append(Issue(token.offset, str(error)))
             return Literal(token.offset, None)
 

@@ -24,8 +24,8 @@ from kscheduler.cel.costs import Frame
 from kscheduler.cel.declarations import FUNCTIONS
 from kscheduler.cel.dispatch import dispatcher
 from kscheduler.cel.errors import (
+    AbortedError,
     CompileError,
-    EvaluationAborted,
     EvaluationError,
     no_such_overload,
 )
@@ -50,7 +50,6 @@ from kscheduler.cel.values import (
     compare,
     display,
     equal,
-
     go_name,
     key_of,
     notation,
@@ -143,7 +142,7 @@ def _device(f: Frame) -> Value:
     return f.device.fields
 
 
-def _attribute(node: Expr) -> Run:
+def _attribute(node: Expr, *, branch: bool = False) -> Run:
     """The closure of a variable with its selections and indices."""
     qualifiers: list[Qualifier] = []
     tested: str | None = None
@@ -162,7 +161,7 @@ def _attribute(node: Expr) -> Run:
     qualifiers.reverse()
     root = _lazy_root(node) if isinstance(node, Ident) else _root(node)
     if tested is not None:
-        return presence(root, qualifiers, tested)
+        return presence(root, qualifiers, tested, branch=branch)
     if not qualifiers and isinstance(node, Ident) and node.variable and not node.variable.bound:
         return _variable(node.variable.slot)
     return attribute(root, qualifiers)
@@ -206,14 +205,14 @@ def _call(node: Call) -> Run:
     if function in ("_[_]", "_[?_]", "_?._"):
         return _attribute(node)
     operands = node.args if node.target is None else [node.target, *node.args]
+    if function == "_?_:_":
+        return _conditional(plan(operands[0]), _branch(operands[1]), _branch(operands[2]))
     runs = [plan(operand) for operand in operands]
     match function:
         case "_&&_":
             return _logic(runs, decided_by=False)
         case "_||_":
             return _logic(runs, decided_by=True)
-        case "_?_:_":
-            return _conditional(*runs)
         case "_==_":
             return _equality(runs[0], runs[1])
         case "_!=_":
@@ -254,10 +253,16 @@ def _parsed_once(run: Run) -> Run:
     return spend
 
 
+def _branch(node: Expr) -> Run:
+    if isinstance(node, Select) and node.test_only:
+        return _attribute(node, branch=True)
+    return plan(node)
+
+
 def _folded(run: Run) -> Run:
     try:
         return Constant(run(Frame(None, 0)))
-    except (EvaluationError, EvaluationAborted) as error:
+    except (EvaluationError, AbortedError) as error:
         raise instantiation_error(error) from None
 
 
@@ -357,7 +362,7 @@ def _matches(text: Value, pattern: Value) -> bool:
         raise no_such_overload()
     try:
         return regexes.search(regexes.compile_pattern(pattern), text)
-    except regexes.BadPattern as error:
+    except regexes.PatternError as error:
         raise EvaluationError(str(error)) from None
 
 
@@ -369,7 +374,7 @@ def _constant_regex(node: Call, runs: list[Run], pattern: Value) -> Run:
         return _strict_call(function, node, runs, cost)
     try:
         compiled = regexes.compile_pattern(pattern)
-    except regexes.BadPattern as error:
+    except regexes.PatternError as error:
         raise instantiation_error(error) from None
     search: Callable[[Any, str], Any] = {
         "matches": regexes.search,
@@ -383,8 +388,11 @@ def _constant_regex(node: Call, runs: list[Run], pattern: Value) -> Run:
         text = operand(f)
         count = limit(f) if limit is not None else -1
         f.spend(costs.regex(text, pattern))
+        # cel-go asks for the value of its operand: a type's is its name.
+        while type(text) is Optional and text.present:
+            text = text.value
         if type(text) is types.Type:
-            text = text.name  # cel-go asks for the value of its operand, and a type's is its name
+            text = text.name
         if type(text) is not str:
             raise no_such_overload()
         if limit is None:
@@ -508,13 +516,11 @@ def _optional_or(left: Run, right: Run, *, unwrap: bool) -> Run:
 def _membership(element: Run, wanted: list[Value], container: Run) -> Run:
     """`in` with a constant list: a set of scalars, in which numbers meet across their types."""
     if not wanted:
-        return Constant(False)
+        return Constant(value=False)
     allowed = set()
     for value in wanted:
         if type(value) not in (bool, int, Uint, float, str):
-            return _binary(
-                operators.is_in, element, container, lambda _element, items: len(items)
-            )
+            return _binary(operators.is_in, element, container, lambda _element, items: len(items))
         allowed.add(key_of(value))
         if type(value) in (int, Uint, float):
             allowed |= _other_numbers(value)
@@ -545,14 +551,19 @@ def _other_numbers(value: Value) -> set[Any]:
 
 
 _LISTER = "traits.Lister: missing method"
-_ADDABLE = frozenset(("int", "uint", "double", "string", "bytes"))
+_ADDABLE = frozenset(
+    (
+        *("int", "uint", "double", "string", "bytes"),
+        *("google.protobuf.Duration", "google.protobuf.Timestamp"),
+    )
+)
 
 
-def _not_a_list(value: Value) -> EvaluationAborted:
+def _not_a_list(value: Value) -> AbortedError:
     name = type_name(value)
-    method = "Contains" if name in _ADDABLE or name.startswith("google.protobuf.") else "Add"
+    method = "Contains" if name in _ADDABLE else "Add"
     text = f"interface conversion: {go_name(value)} is not {_LISTER} {method}"
-    return EvaluationAborted(f"internal error: {text}")
+    return AbortedError(f"internal error: {text}")
 
 
 def _list_function(node: Call, runs: list[Run]) -> Run:
@@ -573,7 +584,7 @@ def _list_function(node: Call, runs: list[Run]) -> Run:
             if not tracked:
                 raise
             text = f"interface conversion: *types.Err is not {_LISTER} Add"
-            raise EvaluationAborted(f"internal error: {text}") from None
+            raise AbortedError(f"internal error: {text}") from None
         first = values[0]
         measured = values[-1] if counted is runs[-1] else first
         if tracked and type(measured) is not list:
@@ -599,7 +610,7 @@ def _flatten(f: Frame, values: list[Value]) -> Value:
         raise EvaluationError(f"no such overload: {shown}.flatten()")
     if len(values) == 2 and type(values[1]) is not int:
         text = f"interface conversion: ref.Val is {go_name(values[1])}, not types.Int"
-        raise EvaluationAborted(f"internal error: {text}")
+        raise AbortedError(f"internal error: {text}")
     depth = values[1] if len(values) == 2 else 1
     f.spend(int(len(values[0]) * float(max(depth, 0) if depth >= 0 else 1)) + 11)
     return flatten(*values)
@@ -654,5 +665,3 @@ def _map(node: MapLiteral) -> Run:
     if all(isinstance(k, Constant) and isinstance(v, Constant) for k, v, _ in entries):
         return _folded(run)
     return run
-
-

@@ -13,9 +13,9 @@ from kscheduler.cel.costs import LIMIT, Frame
 from kscheduler.cel.device import Device
 from kscheduler.cel.errors import (
     COST_LIMIT_EXCEEDED,
+    AbortedError,
     CelError,
     CompileError,
-    EvaluationAborted,
     EvaluationError,
     Issue,
 )
@@ -72,14 +72,14 @@ class Program:
         self._deep = deep
 
     def matches(self, device: Device) -> bool:
-        """Whether the device meets the selector; raises EvaluationError or EvaluationAborted."""
+        """Whether the device meets the selector; raises EvaluationError or AbortedError."""
         value = self.evaluate_with_cost(device)[0]
         if value is True or value is False:
-            return value  # type: ignore[no-any-return]
+            return value
         return _as_bool(value)
 
     def evaluate(self, device: Device) -> Value:
-        """The expression's value on a device; raises EvaluationError or EvaluationAborted."""
+        """The expression's value on a device; raises EvaluationError or AbortedError."""
         return self.evaluate_with_cost(device)[0]
 
     def evaluate_with_cost(self, device: Device) -> tuple[Value, int]:
@@ -96,9 +96,9 @@ class Program:
             raise
         except Exception as error:
             # As cel-go recovers from a panic: a selector must not take the scheduler with it.
-            raise EvaluationAborted(f"internal error: {error}") from error
+            raise AbortedError(f"internal error: {error}") from error
         if frame.cost > LIMIT:
-            raise EvaluationAborted(COST_LIMIT_EXCEEDED)
+            raise AbortedError(COST_LIMIT_EXCEEDED)
         return value, frame.cost
 
 
@@ -123,7 +123,9 @@ def _as_bool(value: Value) -> bool:
     while type(inner) is Optional:
         if not inner.present:
             tail = "optional.none() dereference"
-            raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {tail}")
+            raise EvaluationError(
+                f"CEL result of type {name} could not be converted to bool: {tail}"
+            )
         inner = inner.value
     if inner is True or inner is False:
         return bool(inner)
@@ -161,7 +163,7 @@ def _compile(expression: str, *, selector: bool) -> Program:
         except RecursionError:
             problem = Issue(-1, "max recursion depth exceeded")
             raise refusal(expression, [problem]) from None
-        except EvaluationAborted as error:
+        except AbortedError as error:
             raise CompileError(str(error)) from None
         reads = reads_of(root)
     deep = len(expression) > _SHALLOW

@@ -18,15 +18,15 @@ _OPTIONS.max_mem = 8 << 20
 _NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
 
 
-class BadPattern(Exception):
+class PatternError(Exception):
     """Raised for a pattern that is no regular expression, with Go's words."""
 
 
 def compile_pattern(pattern: str) -> Any:
-    """The compiled pattern; raises BadPattern."""
+    """The compiled pattern; raises PatternError."""
     compiled = _compile(pattern) if len(pattern) <= 256 else _compile.__wrapped__(pattern)
     if isinstance(compiled, str):
-        raise BadPattern(compiled)
+        raise PatternError(compiled)
     return compiled
 
 
@@ -74,7 +74,7 @@ def _go_words(pattern: str, error: Exception) -> str:
             argument = argument.replace("(?P<", "(?<", 1) if "(?P<" not in pattern else argument
         look = re.match(r"\(\?<[=!]", argument) or re.search(r"\(\?<[=!]", pattern)
         if look and argument.startswith("(?<"):
-            return f"error parsing regexp: invalid named capture: `{pattern[look.start():]}`"
+            return f"error parsing regexp: invalid named capture: `{pattern[look.start() :]}`"
     elif reason == "unexpected )":
         argument = pattern
     return f"error parsing regexp: {words}: `{argument}`"

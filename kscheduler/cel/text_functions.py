@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from kscheduler.cel import types
 from kscheduler.cel.errors import EvaluationError
 from kscheduler.cel.operators import MAX_TEXT, bounded, format_double, to_string
+from kscheduler.cel.types import Kind
 from kscheduler.cel.values import Uint, Value, display, key_value, runtime_type
 from kscheduler.gotext.strconv import quote as go_quote
 
@@ -264,35 +264,52 @@ def _scientific(number: float) -> str:
         return "∞" if number > 0 else "-∞"
     mantissa, _, exponent = f"{number:.6e}".partition("e")
     sign = "-" if exponent[0] == "-" else ""
-    return f"{mantissa}×10{(sign + exponent[1:]).translate(_SUPERSCRIPT)}"
+    return f"{mantissa}\N{MULTIPLICATION SIGN}10{(sign + exponent[1:]).translate(_SUPERSCRIPT)}"
+
+
+_CONVERTIBLE = frozenset(
+    (
+        *(Kind.BOOL, Kind.INT, Kind.UINT, Kind.STRING, Kind.BYTES),
+        *(Kind.DURATION, Kind.TIMESTAMP),
+    )
+)
 
 
 def _text(value: Value, *, top: bool) -> str:
     """The text of a `%s` clause; inside of lists and maps values are written as literals."""
     kind = runtime_type(value).kind
-    K = types.Kind
-    if kind is K.LIST:
+    if kind is Kind.LIST:
         return f"[{', '.join(_element(e) for e in value)}]"
-    if kind is K.MAP:
+    if kind is Kind.MAP:
         return _map_text(value)
     if value is None:
         return "null"
-    if kind in (K.DURATION, K.TIMESTAMP) and not top:
-        name = "duration" if kind is K.DURATION else "timestamp"
+    if kind in (Kind.DURATION, Kind.TIMESTAMP) and not top:
+        name = "duration" if kind is Kind.DURATION else "timestamp"
         return f"{name}({go_quote(to_string(value))})"
-    if kind is K.TYPE:
+    if kind is Kind.TYPE:
         return str(value.name)
-    if kind is K.DOUBLE:
+    if kind is Kind.DOUBLE:
         return format_double(value) if top else _plain_double(value)
-    if kind in (K.BOOL, K.INT, K.UINT, K.STRING, K.BYTES, K.DURATION, K.TIMESTAMP):
+    if kind in (
+        Kind.BOOL,
+        Kind.INT,
+        Kind.UINT,
+        Kind.STRING,
+        Kind.BYTES,
+        Kind.DURATION,
+        Kind.TIMESTAMP,
+    ):
         try:
             return to_string(value)
         except EvaluationError as error:
-            raise FormatError(
-                f"error during formatting: could not convert argument {go_quote(str(error))} to string"
-            ) from None
+            shown = go_quote(str(error))
+            reason = f"could not convert argument {shown} to string"
+            raise FormatError(f"error during formatting: {reason}") from None
     if not top:
-        raise FormatError(f"error during formatting: no formatting function for {runtime_type(value).name}")
+        raise FormatError(
+            f"error during formatting: no formatting function for {runtime_type(value).name}"
+        )
     raise wrong_clause("s", runtime_type(value).name)
 
 

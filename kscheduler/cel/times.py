@@ -136,7 +136,9 @@ def part(value: Timestamp, function: str, zone: str | None) -> int:
             _zone(zone)
         return rest // 10**6
     try:
-        shown = (_EPOCH + timedelta(seconds=seconds)).astimezone(UTC if zone is None else _zone(zone))
+        shown = (_EPOCH + timedelta(seconds=seconds)).astimezone(
+            UTC if zone is None else _zone(zone)
+        )
     except OverflowError:
         shown = _EPOCH + timedelta(seconds=seconds)
     match function:

@@ -149,7 +149,7 @@ class Substitutions:
         self.bound: dict[str, Type] = {} if bound is None else bound
 
     def assign(self, pairs: list[tuple[Type, Type]]) -> bool:
-        """Whether each first type is assignable to its second; bindings are kept only if all are."""
+        """Whether each first type is assignable to its second; only then bindings are kept."""
         attempt = Substitutions(dict(self.bound))
         if all(attempt._assignable(given, wanted) for given, wanted in pairs):
             self.bound = attempt.bound

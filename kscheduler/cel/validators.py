@@ -85,7 +85,7 @@ def _literal_argument(node: Call, issues: list[Issue]) -> None:
     argument = node.args[0]
     try:
         read(argument.value)
-    except (EvaluationError, regexes.BadPattern):
+    except (EvaluationError, regexes.PatternError):
         issues.append(Issue(argument.offset, f"invalid {node.function} argument"))
 
 
@@ -195,5 +195,3 @@ def _unfit(verb: str, node: Expr, checker: Checker) -> Expr | None:
             if bad is not None:
                 return bad
     return None
-
-

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
 from kscheduler.cel import types
-from kscheduler.cel.errors import EvaluationAborted, EvaluationError, no_such_overload
+from kscheduler.cel.errors import AbortedError, EvaluationError, no_such_overload
 from kscheduler.gotext import strconv
 from kscheduler.gotext.duration import format_duration
 
@@ -141,17 +141,22 @@ _GO_NAMES = {
 
 def go_name(value: Value) -> str:
     """The name of the class that holds such a value in cel-go, seen in internal errors."""
-    return value.go_name if isinstance(value, Opaque) else _GO_NAMES[type(value)]
+    if isinstance(value, Opaque):
+        # A computed quantity is a pointer.
+        return f"*{value.go_name}" if getattr(value, "computed", False) else value.go_name
+    return _GO_NAMES[type(value)]
 
 
 def key_of(value: Value) -> Key:
     """The key under which a map keeps the value's entry."""
     kind = type(value)
     if kind is str:
-        return value  # type: ignore[no-any-return]
-    if kind is bytes or (isinstance(value, Opaque) and value.go_name in ("cel.Semver", "cel.Format")):
+        return value
+    if kind is bytes or (
+        isinstance(value, Opaque) and value.go_name in ("cel.Semver", "cel.Format")
+    ):
         reason = f"runtime error: hash of unhashable type {go_name(value)}"
-        raise EvaluationAborted(f"internal error: {reason}")
+        raise AbortedError(f"internal error: {reason}")
     if kind in _BY_VALUE:
         return _TYPES[kind].name, value
     return "@", _Identity(value)  # lists, maps and pointers are keys by identity

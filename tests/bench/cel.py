@@ -80,7 +80,9 @@ def main() -> None:
         news.append(new)
         references.append(reference)
         ratio = new / reference
-        print(f"{new:10.2f} {old:6.2f} {reference:6.1f} {ratio:5.2f} {compiling:7.0f}  {expression}")
+        print(
+            f"{new:10.2f} {old:6.2f} {reference:6.1f} {ratio:5.2f} {compiling:7.0f}  {expression}"
+        )
     mean, reference_mean = sum(news) / len(news), sum(references) / len(references)
     print(f"mean {mean:.2f} µs, cel-go {reference_mean:.2f} µs, ratio {mean / reference_mean:.2f}")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from kscheduler.cel import CelError, CompileError, compile, compile_value, device_from_json
+from kscheduler.cel.times import timestamp_text
 from kscheduler.cel.types import Type
 from kscheduler.cel.values import Duration, Optional, Timestamp, Uint, key_value, type_name
-from kscheduler.cel.times import timestamp_text
 from kscheduler.gotext.strconv import format_float
 
 RECORDING = Path(__file__).parents[4] / "shared" / "oracle" / "cel.jsonl.gz"
@@ -25,9 +25,8 @@ MAX_COST, MAX_BYTES = 1_000_000, 10_240
 
 def rows(path: Path = RECORDING) -> list[dict[str, Any]]:
     """The rows of a recording."""
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as lines:
-        return [json.loads(line) for line in lines]
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def is_admitted(row: dict[str, Any]) -> bool:
@@ -123,15 +122,17 @@ def _replay_refusal(row: dict[str, Any], device: Any) -> tuple[str, Any, Any]:
     except CompileError as error:
         text = str(error).replace("program instantiation failed", "program", 1)
         return "value error", outcome["value_error"], text
-    return "value error", ("error", outcome["value_error"]), _evaluated(
-        lambda: program.evaluate(device)
+    return (
+        "value error",
+        ("error", outcome["value_error"]),
+        _evaluated(lambda: program.evaluate(device)),
     )
 
 
 def _replay_safely(row: dict[str, Any]) -> tuple[str, Any, Any]:
     try:
         return replay(row)
-    except Exception as error:  # noqa: BLE001  a foreign exception is a difference to list
+    except Exception as error:  # a foreign exception is a difference to list
         return "raised", None, repr(error)
 
 
