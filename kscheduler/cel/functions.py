@@ -15,6 +15,7 @@ from kscheduler.cel.formats import FORMATS, Format
 from kscheduler.cel.values import (
     COMPARABLE,
     NONE,
+    WORK,
     Duration,
     Key,
     Opaque,
@@ -138,6 +139,7 @@ def distinct(elements: list[Value]) -> list[Value]:
     """The elements without those equal to an earlier one."""
     result: list[Value] = []
     for element in elements:
+        WORK.spend(len(result))
         if not any(surely_equal(element, other) for other in result):
             result.append(element)
     return result
@@ -152,6 +154,7 @@ def sort_by(elements: list[Value], keys: list[Value]) -> list[Value]:
         raise EvaluationError("list elements must be comparable")
     if len(keys) > 1 and any(type(key) is not kind for key in keys):
         raise EvaluationError("list elements must have the same type")
+    WORK.spend(len(keys) * len(keys).bit_length())
     by_key = cmp_to_key(_order)
     order = sorted(range(len(keys)), key=lambda index: by_key(keys[index]))
     return [elements[index] for index in order]

@@ -47,6 +47,7 @@ from kscheduler.cel.values import (
     Optional,
     Uint,
     Value,
+    charge,
     compare,
     display,
     equal,
@@ -288,7 +289,9 @@ def _unary(function: Callable[[Value], Value], operand: Run, cost: costs.Cost) -
 
         def run(f: Frame) -> Value:
             f.cost += cost
-            return function(operand(f))
+            value = operand(f)
+            charge(value)
+            return function(value)
 
         return run
     measure = cost
@@ -313,7 +316,10 @@ def _binary(
             except EvaluationError:
                 _for_its_cost(right, f)
                 raise
-            return function(first, right(f))
+            second = right(f)
+            charge(first)
+            charge(second)
+            return function(first, second)
 
         return run
     measure = cost
@@ -325,6 +331,8 @@ def _binary(
             _for_its_cost(right, f)
             raise
         second = right(f)
+        charge(first)
+        charge(second)
         f.spend(_measured(measure, first, second))
         return function(first, second)
 
@@ -343,6 +351,8 @@ def _variadic(function: Callable[..., Value], runs: list[Run], cost: costs.Cost)
     def run(f: Frame) -> Value:
         values = [operand(f) for operand in runs]
         f.spend(cost if isinstance(cost, int) else _measured(cost, *values))
+        for value in values:
+            charge(value)
         return function(*values)
 
     return run
@@ -592,6 +602,8 @@ def _list_function(node: Call, runs: list[Run]) -> Run:
         if function == "flatten":
             return _flatten(f, values)
         f.spend(1 if isinstance(cost, int) else _measured(cost, *values))
+        for value in values:
+            charge(value)
         if function == "distinct":
             return distinct(first)
         for value in values:

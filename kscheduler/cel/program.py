@@ -24,7 +24,7 @@ from kscheduler.cel.planner import plan
 from kscheduler.cel.reads import Path, reads_of
 from kscheduler.cel.types import Kind, Type
 from kscheduler.cel.validators import validate
-from kscheduler.cel.values import Optional, Value, type_name
+from kscheduler.cel.values import WORK, Optional, Value, type_name
 
 # The parser's limits bound the depth of a tree; descent takes about ten Python frames per level.
 _STACK = 20_000
@@ -86,6 +86,7 @@ class Program:
         """The value, and what it cost of the budget."""
         device.fields  # noqa: B018  a device without values fails before anything is evaluated
         frame = Frame(device, self._slots)
+        WORK.left = WORK.LIMIT
         try:
             if self._deep:
                 with _deep_stack():
@@ -148,7 +149,11 @@ def compile(expression: str) -> Program:
 
 
 def _compile(expression: str, *, selector: bool) -> Program:
+    if any("\ud800" <= char <= "\udfff" for char in expression):
+        # Half a surrogate pair is no text; Go reads a replacement character.
+        expression = expression.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     with _deep_stack():
+        WORK.left = WORK.LIMIT
         try:
             root = parse(expression)
             checker = Checker()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from kscheduler.cel.errors import EvaluationError
 from kscheduler.cel.operators import MAX_TEXT, bounded, format_double, to_string
 from kscheduler.cel.types import Kind
-from kscheduler.cel.values import Uint, Value, display, key_value, runtime_type
+from kscheduler.cel.values import WORK, Uint, Value, charge, display, key_value, runtime_type
 from kscheduler.gotext.strconv import quote as go_quote
 
 _LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
@@ -117,6 +117,7 @@ def join(parts: list[Value], separator: str = "") -> str:
             raise EvaluationError(f"join: invalid input: {display(part)}")
         total += len(part) + len(separator)
     bounded(total, MAX_TEXT)
+    WORK.spend(total >> 4)
     return separator.join(parts)
 
 
@@ -158,6 +159,7 @@ def render(template: str, size: int, clause: Callable[[str, int | None, int], st
         parts.append(clause(verb, precision, argument))
         total += len(parts[-1])
         bounded(total, MAX_TEXT)
+        charge(parts[-1])
         argument += 1
     return "".join(parts)
 

@@ -47,9 +47,9 @@ PRIMITIVE_KINDS = frozenset(
 NULLABLE_KINDS = frozenset((Kind.OPAQUE, Kind.STRUCT, Kind.ANY, Kind.DURATION, Kind.TIMESTAMP))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """A static type; equal when kind, name, parameters and nullability are.
+    """A static type; equal when kind, name, parameters and nullability are, which `text` tells.
 
     `text` is the spelling in error messages and the key of a type parameter's substitution.
     """
@@ -67,6 +67,19 @@ class Type:
         if self.parameters:
             text = f"{text}({', '.join(p.text for p in self.parameters)})"
         object.__setattr__(self, "text", text)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Type)
+            and self.text == other.text
+            and self.kind is other.kind
+            and self.name == other.name
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     @property
     def output_text(self) -> str:
@@ -166,7 +179,8 @@ class Substitutions:
         if not t.parameters:
             return t
         replaced = tuple(self.substitute(p, free_to_dyn=free_to_dyn) for p in t.parameters)
-        return t if replaced == t.parameters else Type(t.kind, t.name, replaced)
+        same = all(new is old for new, old in zip(replaced, t.parameters, strict=True))
+        return t if same else Type(t.kind, t.name, replaced)
 
     def _assignable(self, given: Type, wanted: Type) -> bool:
         if wanted.kind is Kind.TYPE_PARAM:

@@ -15,13 +15,51 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
 from kscheduler.cel import types
-from kscheduler.cel.errors import AbortedError, EvaluationError, no_such_overload
+from kscheduler.cel.errors import (
+    COST_LIMIT_EXCEEDED,
+    AbortedError,
+    EvaluationError,
+    no_such_overload,
+)
 from kscheduler.gotext import strconv
 from kscheduler.gotext.duration import format_duration
 
 Value: TypeAlias = Any
 Key: TypeAlias = "str | tuple[str, Any]"
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
+
+
+class Work:
+    """Elements that one evaluation may still touch.
+
+    cel-go's cost of a call does not always grow with its arguments (`in` on a dyn list costs 1), so
+    the time of an evaluation is bounded by this as well. One evaluation runs at a time.
+    """
+
+    __slots__ = ("left",)
+    LIMIT = 4_000_000
+
+    def __init__(self) -> None:
+        self.left = self.LIMIT
+
+    def spend(self, amount: int) -> None:
+        self.left -= amount
+        if self.left < 0:
+            raise AbortedError(COST_LIMIT_EXCEEDED)
+
+
+WORK = Work()
+_LONG = 1000
+
+
+def charge(value: Value) -> None:
+    """Counts an argument that is long enough to take time."""
+    kind = type(value)
+    if kind is str or kind is bytes:
+        if len(value) > _LONG:
+            WORK.spend(len(value) >> 4)
+    elif (kind is list or kind is dict) and len(value) > _LONG:
+        WORK.spend(len(value))
 
 
 class Uint(int):
@@ -248,6 +286,7 @@ def surely_equal(left: Value, right: Value) -> bool:
 
 def _all_equal(left: list[Value], right: list[Value]) -> bool:
     # cel-go looks only for a clear "false": a comparison that is an error passes as equal.
+    WORK.spend(len(left))
     return all(map(_not_unequal, left, right))
 
 
@@ -261,6 +300,7 @@ def _not_unequal(left: Value, right: Value) -> bool:
 def _maps_equal(left: dict[Key, Value], right: Value) -> bool:
     if not isinstance(right, dict) or len(left) != len(right):
         return False
+    WORK.spend(len(left))
     for key, value in left.items():
         other, found = find(right, key_value(key))
         if not found or not _not_unequal(value, other):
@@ -303,6 +343,7 @@ COMPARABLE = frozenset((bool, int, Uint, float, str, bytes, Duration, Timestamp)
 def contains(elements: list[Value], wanted: Value) -> bool:
     """Whether the list has an element equal to the wanted one; errors count as different."""
     kind = type(wanted)
+    WORK.spend(len(elements))
     if kind is str:
         return any(type(e) is str and e == wanted for e in elements)
     return any(surely_equal(wanted, e) for e in elements)
