@@ -198,11 +198,7 @@ class Substitutions:
             other = wanted if given.kind is Kind.NULL else given
             return other.kind in NULLABLE_KINDS or other.kind is Kind.NULL or other.wrapper
         if given.kind in PRIMITIVE_KINDS:
-            return (
-                given.kind is wanted.kind
-                and given.name == wanted.name
-                and (wanted.wrapper or not given.wrapper)
-            )
+            return given.kind is wanted.kind and given.name == wanted.name
         if given.kind is Kind.TYPE:
             return wanted.kind is Kind.TYPE
         return (
