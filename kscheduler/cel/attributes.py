@@ -92,15 +92,18 @@ class Qualifier:
         self.optional = optional
 
 
-def attribute(root: Run, qualifiers: list[Qualifier]) -> Run:
-    """Resolves the attribute; it costs 1, and 1 for each qualifier tried."""
+def attribute(root: Run, qualifiers: list[Qualifier], base: int = 1) -> Run:
+    """Resolves the attribute; it costs `base`, and 1 for each qualifier tried.
+
+    The base is 0 for an index and for a branch of `?:`, which cel-go resolves unobserved.
+    """
     if all(q.compute is None and not q.optional for q in qualifiers):
         keys = tuple(q.key for q in qualifiers)
         if all(type(k) is str for k in keys):
-            return _by_names(root, keys)
+            return _by_names(root, keys, base)
 
     def resolve(f: Frame) -> Value:
-        f.cost += 1
+        f.cost += base
         value = root(f)
         optional = type(value) is Optional
         if optional:
@@ -124,8 +127,8 @@ def attribute(root: Run, qualifiers: list[Qualifier]) -> Run:
     return resolve
 
 
-def _by_names(root: Run, names: tuple[str, ...]) -> Run:
-    cost = 1 + len(names)
+def _by_names(root: Run, names: tuple[str, ...], base: int) -> Run:
+    cost = base + len(names)
 
     def resolve(f: Frame) -> Value:
         f.cost += cost

@@ -138,7 +138,7 @@ def _exists_one(
                 count += 1
                 _spent(f, 2)
             elif value is False:
-                _spent(f, 1)
+                _spent(f, 0)
             else:
                 raise no_such_overload()
         _spent(f, 2)
@@ -176,7 +176,8 @@ def _collect(
             if condition is None or _holds(condition, f):
                 slots[accumulator] = result
                 insert(f)
-            _spent(f, 1)
+            _spent(f, 0)
+        f.cost += 1
         return result
 
     return run
@@ -203,7 +204,7 @@ def _collect_list(
         for element in elements(f):
             assign(slots, element)
             if condition is not None and not _holds(condition, f):
-                _spent(f, 1)
+                _spent(f, 0)
                 continue
             result.append(transform(f))
             # Reading the accumulator, a list of one element, and the addition.

@@ -121,13 +121,9 @@ def _qualified_name(text: str) -> list[str]:
         if not parts[0]:
             found.append("prefix part must be non-empty")
         else:
-            problems = _subdomain(parts[0])
-            found += [
-                f"prefix part {p.replace(' characters', ' bytes')}"
-                if p.startswith("must be no more")
-                else f"prefix part {p}"
-                for p in problems
-            ]
+            # The same rule as for names, but with another word for its limit.
+            limit = ("253 characters", "253 bytes")
+            found += [f"prefix part {p.replace(*limit)}" for p in _subdomain(parts[0])]
     name = parts[-1]
     if not name:
         found.append("name part must be non-empty")

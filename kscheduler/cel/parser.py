@@ -181,8 +181,9 @@ class _Parser:
             return self.member()
         first, count = self.position, 0
         while self.kind == operator:
-            # A minus directly before a number belongs to the literal.
-            if operator == "-" and self.tokens[self.position + 1].kind in ("int", "float"):
+            # A single minus before a number belongs to the literal.
+            following = self.tokens[self.position + 1].kind
+            if operator == "-" and count == 0 and following in ("int", "float"):
                 break
             self.take()
             count += 1

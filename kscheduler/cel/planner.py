@@ -143,6 +143,14 @@ def _device(f: Frame) -> Value:
     return f.device.fields
 
 
+def _is_attribute(node: Expr) -> bool:
+    if isinstance(node, Call):
+        return node.function in ("_[_]", "_[?_]", "_?._")
+    if isinstance(node, Select) and _is_null_enum(node):
+        return False
+    return isinstance(node, Ident | Select) and node.constant is None
+
+
 def _attribute(node: Expr, *, branch: bool = False) -> Run:
     """The closure of a variable with its selections and indices."""
     qualifiers: list[Qualifier] = []
@@ -163,6 +171,8 @@ def _attribute(node: Expr, *, branch: bool = False) -> Run:
     root = _lazy_root(node) if isinstance(node, Ident) else _root(node)
     if tested is not None:
         return presence(root, qualifiers, tested, branch=branch)
+    if branch:
+        return attribute(root, qualifiers, base=0)
     if not qualifiers and isinstance(node, Ident) and node.variable and not node.variable.bound:
         return _variable(node.variable.slot)
     return attribute(root, qualifiers)
@@ -192,7 +202,7 @@ def _lazy_root(node: Ident) -> Run:
 
 
 def _index(node: Call) -> Qualifier:
-    index = plan(node.args[1])
+    index = _branch(node.args[1]) if not _is_test(node.args[1]) else plan(node.args[1])
     optional = node.function != "_[_]"
     if not isinstance(index, Constant):
         return Qualifier(None, index, optional=optional)
@@ -228,6 +238,8 @@ def _call(node: Call) -> Run:
             return _constant_regex(node, runs, runs[1].value)
         case "sort" | "@sortByAssociatedKeys" | "distinct" | "flatten":
             return _list_function(node, runs)
+    if function == "join":
+        return _by_result(_strict_call(function, node, runs, 0))
     cost = costs.cost_of(function, node.overloads)
     run = _strict_call(function, node, runs, cost)
     if len(runs) == 1 and isinstance(runs[0], Constant):
@@ -236,6 +248,17 @@ def _call(node: Call) -> Run:
         if function in ("quantity", "semver", "ip", "cidr", "url"):
             return _parsed_once(run)
     return run
+
+
+def _by_result(run: Run) -> Run:
+    """A call that costs what it takes to write its result."""
+
+    def written(f: Frame) -> Value:
+        value = run(f)
+        f.spend(costs.scan_twice(value))
+        return value
+
+    return written
 
 
 def _parsed_once(run: Run) -> Run:
@@ -254,10 +277,12 @@ def _parsed_once(run: Run) -> Run:
     return spend
 
 
+def _is_test(node: Expr) -> bool:
+    return isinstance(node, Select) and node.test_only
+
+
 def _branch(node: Expr) -> Run:
-    if isinstance(node, Select) and node.test_only:
-        return _attribute(node, branch=True)
-    return plan(node)
+    return _attribute(node, branch=True) if _is_attribute(node) else plan(node)
 
 
 def _folded(run: Run) -> Run:
