@@ -18,7 +18,7 @@ from kscheduler.cel.types import Type
 from kscheduler.cel.values import Duration, Optional, Timestamp, Uint, key_value, type_name
 from kscheduler.gotext.strconv import format_float
 
-RECORDING = Path(__file__).parents[4] / "shared" / "oracle" / "cel.jsonl.gz"
+RECORDING = Path(__file__).parent / "cases" / "cel.jsonl.gz"
 NOT_A_BOOL = "must evaluate to bool or the unknown type, not "
 MAX_COST, MAX_BYTES = 1_000_000, 10_240
 
