@@ -59,7 +59,7 @@ def _integer(text: str) -> int | None:
 
 
 def _content(text: str) -> tuple[str, bool]:
-    """What is between the quotes, with newlines normalised, and whether it is raw."""
+    """Text between the quotes, with newlines normalised, and whether it is raw."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     raw = text[0] in "rR"
     if raw:

@@ -39,7 +39,7 @@ class IP(Opaque):
         return address_text(self.address)
 
     def property(self, function: str) -> bool:
-        """What isLoopback, isGlobalUnicast and so on say."""
+        """Answers of isLoopback, isGlobalUnicast and so on."""
         address = self.address
         match function:
             case "isUnspecified":

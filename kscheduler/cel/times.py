@@ -129,7 +129,7 @@ def add(value: Timestamp, span: Duration, sign: int = 1) -> Timestamp:
 
 
 def part(value: Timestamp, function: str, zone: str | None) -> int:
-    """What getFullYear, getMonth and so on see in the zone, by default UTC."""
+    """Moment in the zone, by default UTC, as getFullYear, getMonth and so on see it."""
     seconds, rest = divmod(value.nanos, SECOND)
     if function == "getMilliseconds":
         if zone is not None:

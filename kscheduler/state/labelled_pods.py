@@ -126,7 +126,7 @@ class _Values:
         return np.sort(np.concatenate(spans)) if spans else NONE
 
     def met_by(self, label_sets: Numbers, requirement: Requirement) -> Mask:
-        """Those label sets that meet a requirement about the key."""
+        """Label sets among these that meet a requirement about the key."""
         at = np.searchsorted(self._sets, label_sets)
         at[at == len(self._sets)] = 0
         has_key = self._sets[at] == label_sets
