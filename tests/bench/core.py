@@ -92,7 +92,7 @@ class Cluster:
         for number, name in enumerate(names):
             self.cache.add_pod(PodInfo(self._decoded(workloads.placed(number, name))))
         for pod in self.decoded(workload, max(size // 5, 20)):
-            self.place(pod, self._queue_entry())
+            self.place(pod)
 
     def decoded(self, workload: str, count: int) -> list[Pod]:
         if workload == volumes.CSI:
@@ -108,8 +108,9 @@ class Cluster:
         """Made when a pod enters the queue, which is not measured; it gets its pod later."""
         return QueuedPodInfo(self._no_pod, timestamp=0.0)
 
-    def place(self, pod: Pod, queued: QueuedPodInfo) -> PodInfo:
+    def place(self, pod: Pod, queued: QueuedPodInfo | None = None) -> PodInfo:
         """What is measured: one pod from its struct to its node."""
+        queued = queued or self._queue_entry()
         info = queued.pod = PodInfo(pod)
         cycle = CycleState(sampled=self._rng.random() < SAMPLED)
         attempt = Attempt(queued, self.framework, cycle, self.cache.snapshot())
