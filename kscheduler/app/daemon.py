@@ -241,11 +241,14 @@ class Daemon:
         def not_synced() -> str | None:
             return None if self.synced else "handlers are not fully synchronized"
 
+        def failing_plugins() -> str:
+            # Asked for at each look: after a lost lease the daemon has another scheduler.
+            return self.scheduler.out_of_tree.health.troubles()
+
         ready = [Check("shutdown", shutting_down), Check("sched-handler-sync", not_synced)]
         if self.cc.out_of_tree:
             # Always passes: a plugin that fails is set aside, which is no reason to restart.
-            failing = lambda: self.scheduler.out_of_tree.health.troubles()  # noqa: E731
-            ready.append(Check("outside-plugins", ping, failing))
+            ready.append(Check("outside-plugins", ping, failing_plugins))
         if self.elector is None:
             return {"healthz": [PING], "livez": [PING], "readyz": ready}
         election = Check("leaderElection", self.elector.overdue)
