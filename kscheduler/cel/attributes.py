@@ -9,13 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kscheduler.cel.costs import Frame
+from kscheduler.cel.display import display
 from kscheduler.cel.errors import EvaluationError
-from kscheduler.cel.values import NONE, Optional, Value, display, find, go_name, type_name
+from kscheduler.cel.frame import Frame
+from kscheduler.cel.syntax import Variable
+from kscheduler.cel.values import NONE, Optional, Value, find, go_name, type_name
 
 Run = Callable[[Frame], Value]
 MISSING: Any = object()
 KEY_TYPES = frozenset(("string", "int", "uint", "bool", "double"))
+
+
+class Constant:
+    """A value known before evaluation; calling it gives the value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def __call__(self, _frame: Frame) -> Value:
+        return self.value
 
 
 def list_index(index: Value) -> int:
@@ -61,13 +75,13 @@ def checked_key(key: Value) -> Value:
 
 
 class Pending:
-    """A bound variable not read yet; its first reading computes it, errors included."""
+    """A variable not read yet, or one that is an error: reading it computes it once, or raises."""
 
     __slots__ = ("error", "init")
 
-    def __init__(self, init: Run) -> None:
+    def __init__(self, init: Run, error: EvaluationError | None = None) -> None:
         self.init = init
-        self.error: EvaluationError | None = None
+        self.error = error
 
     def resolve(self, f: Frame, slot: int) -> Value:
         if self.error is not None:
@@ -79,6 +93,23 @@ class Pending:
             raise
         f.slots[slot] = value
         return value
+
+
+def variable(local: Variable | None) -> Run:
+    """The value of a local variable, or of the device, without the cost of an attribute."""
+    if local is None:
+        return lambda f: f.device
+    slot = local.slot
+    if not local.lazy:
+        return lambda f: f.slots[slot]
+
+    def resolve(f: Frame) -> Value:
+        value = f.slots[slot]
+        if type(value) is Pending:
+            value = value.resolve(f, slot)
+        return value
+
+    return resolve
 
 
 class Qualifier:
@@ -97,10 +128,11 @@ def attribute(root: Run, qualifiers: list[Qualifier], base: int = 1) -> Run:
 
     The base is 0 for an index and for a branch of `?:`, which cel-go resolves unobserved.
     """
-    if all(q.compute is None and not q.optional for q in qualifiers):
-        keys = tuple(q.key for q in qualifiers)
-        if all(type(k) is str for k in keys):
-            return _by_names(root, keys, base)
+    if not qualifiers:
+        return _costing(root, base) if base else root
+    keys = tuple(q.key for q in qualifiers if q.compute is None and not q.optional)
+    if len(keys) == len(qualifiers) and all(type(key) is str for key in keys):
+        return _by_names(root, keys, base)
 
     def resolve(f: Frame) -> Value:
         f.cost += base
@@ -113,11 +145,12 @@ def attribute(root: Run, qualifiers: list[Qualifier], base: int = 1) -> Run:
         for qualifier in qualifiers:
             optional = optional or qualifier.optional
             compute = qualifier.compute
-            key = qualifier.key if compute is None else checked_key(compute(f))
             if not optional:
                 f.cost += 1
+                key = qualifier.key if compute is None else checked_key(compute(f))
                 value = qualify(value, key)
                 continue
+            key = qualifier.key if compute is None else checked_key(compute(f))
             value = qualify_if_present(value, key)
             if value is MISSING:
                 return NONE
@@ -127,15 +160,24 @@ def attribute(root: Run, qualifiers: list[Qualifier], base: int = 1) -> Run:
     return resolve
 
 
+def _costing(root: Run, base: int) -> Run:
+    def resolve(f: Frame) -> Value:
+        f.cost += base
+        return root(f)
+
+    return resolve
+
+
 def _by_names(root: Run, names: tuple[str, ...], base: int) -> Run:
-    cost = base + len(names)
+    """An attribute whose qualifiers are all names that must be there, the usual case."""
 
     def resolve(f: Frame) -> Value:
-        f.cost += cost
+        f.cost += base
         value = root(f)
         if type(value) is Optional:
-            return _through_optional(value, names)
+            return _through_optional(f, value, names)
         for name in names:
+            f.cost += 1
             if type(value) is dict:
                 try:
                     value = value[name]
@@ -148,14 +190,16 @@ def _by_names(root: Run, names: tuple[str, ...], base: int) -> Run:
     return resolve
 
 
-def _through_optional(value: Optional, names: tuple[str, ...]) -> Optional:
+def _through_optional(f: Frame, value: Optional, names: tuple[str, ...]) -> Optional:
+    """The field inside of an optional, or none; only what is there costs."""
     if not value.present:
-        return value
+        return NONE
     inner = value.value
     for name in names:
         inner = qualify_if_present(inner, name)
         if inner is MISSING:
             return NONE
+        f.cost += 1
     return Optional(inner)
 
 
@@ -165,18 +209,14 @@ def presence(root: Run, qualifiers: list[Qualifier], name: str, *, branch: bool 
     As a branch of `?:` cel-go resolves the attribute without the test around it, so what is inside
     of an optional comes out as an optional, not as a bool.
     """
-    operand = attribute(root, qualifiers) if qualifiers else root
-    extra = 0 if qualifiers else 1
+    operand = attribute(root, qualifiers, base=0)
 
     def test(f: Frame) -> Value:
-        f.cost += extra
         value = operand(f)
         if type(value) is Optional:
-            if branch:
-                return _through_optional(value, (name,))
-            if not value.present:
-                return False
-            value = value.value
+            found = _through_optional(f, value, (name,))
+            return found if branch else found.present
+        f.cost += 1
         return qualify_if_present(value, name) is not MISSING
 
     return test

@@ -16,6 +16,7 @@ from kscheduler.cel.declarations import (
 )
 from kscheduler.cel.errors import Issue
 from kscheduler.cel.syntax import (
+    VISITED_AS_COPIES,
     Call,
     Comprehension,
     Entry,
@@ -42,6 +43,7 @@ class Checker:
         self.issues: list[Issue] = []
         self.scopes: list[dict[str, Variable]] = []
         self.slots = 0
+        self.visited = 0
         self.fresh = 0
 
     def report(self, offset: int, message: str) -> None:
@@ -49,6 +51,9 @@ class Checker:
 
     def check(self, node: Expr) -> Type:
         """Checks the node and what is below it; the type is also kept on the node."""
+        self.visited += 1
+        if node.shared and node.type is not None and self.visited > VISITED_AS_COPIES:
+            return node.type
         match node:
             case Literal():
                 found = runtime_type(node.value)
@@ -115,6 +120,7 @@ class Checker:
                 node.constant = found
                 return types.type_of(found)
             if name.removeprefix(".") == "google.protobuf.NullValue.NULL_VALUE":
+                node.constant = 0
                 return types.INT
         result = self.field(node.offset, node.operand, node.name, optional=False)
         if node.test_only:
@@ -309,7 +315,7 @@ class Checker:
     def comprehension(self, node: Comprehension) -> Type:
         self.check(node.range)
         accumulator = self.declare(node.accu_var, self.check(node.init))
-        accumulator.bound = node.kind == "bind"
+        accumulator.lazy = node.kind in ("bind", "collect")
         range_type = self.substitutions.substitute(self._type(node.range))
         self.scopes.append({node.accu_var: accumulator})
         first, second = self.iteration_types(node, range_type)

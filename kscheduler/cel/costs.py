@@ -7,31 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
-from typing import Any
 
-from kscheduler.cel.errors import COST_LIMIT_EXCEEDED, AbortedError
 from kscheduler.cel.formats import Format
+from kscheduler.cel.frame import COST_LIMIT
 from kscheduler.cel.values import Opaque, Value, key_value, size_of
 
-LIMIT = 1_000_000
 LIST_COST, MAP_COST, MESSAGE_COST = 10, 30, 40
 Cost = int | Callable[..., int]
-
-
-class Frame:
-    """State of one evaluation: the device, the cost so far and the local variables."""
-
-    __slots__ = ("cost", "device", "slots")
-
-    def __init__(self, device: Any, slots: int) -> None:
-        self.device = device
-        self.cost = 0
-        self.slots: list[Any] = [None] * slots
-
-    def spend(self, cost: int) -> None:
-        self.cost += cost
-        if self.cost > LIMIT:
-            raise AbortedError(COST_LIMIT_EXCEEDED)
 
 
 def tenth(size: int) -> int:
@@ -69,9 +51,19 @@ def concatenation(left: Value, right: Value) -> int:
     return tenth(size_of(left) + size_of(right))
 
 
+def of_searched(text: Value) -> int:
+    """Cost of a text that is searched, for each part of the pattern."""
+    return ceil((1.0 + size_of(text)) * 0.1)
+
+
+def of_pattern(pattern: Value) -> int:
+    """Parts of a pattern: one in four characters is taken to be an expression."""
+    return ceil(size_of(pattern) * 0.25)
+
+
 def regex(text: Value, pattern: Value, *_: Value) -> int:
     """Cost of a regular expression on a text."""
-    return ceil((1.0 + size_of(text)) * 0.1) * ceil(size_of(pattern) * 0.25)
+    return of_searched(text) * of_pattern(pattern)
 
 
 def traversal(value: Value, *_: Value) -> int:
@@ -96,7 +88,7 @@ def self_comparison(elements: Value, *_: Value) -> int:
 
 def _validation(named: Value, text: Value) -> int:
     pattern = named.cost if isinstance(named, Format) else 1
-    return ceil((1.0 + size_of(text)) * 0.1) * ceil(pattern * 0.25)
+    return of_searched(text) * ceil(pattern * 0.25)
 
 
 def _sets(factor: int) -> Cost:
@@ -118,8 +110,15 @@ def _contains_cidr(overload: str) -> Cost:
     )
 
 
-def _flattening(elements: Value, depth: Value = 1) -> int:
+def flattening(elements: Value, depth: Value = 1) -> int:
+    """Cost of flattening so many levels."""
     return int(size_of(elements) * (1.0 if depth < 0 else depth)) + 1 + LIST_COST
+
+
+def _slicing(elements: Value, start: Value, end: Value) -> int:
+    """Cost by the length of the result; an error has the length 1."""
+    valid = 0 <= start <= end <= size_of(elements)
+    return (end - start if valid else 1) + 1 + LIST_COST
 
 
 _BY_OVERLOAD: dict[str, Cost] = {
@@ -135,11 +134,9 @@ _BY_OVERLOAD: dict[str, Cost] = {
     "matches": regex,
     "matches_string": regex,
     "contains_string": lambda text, wanted: tenth(size_of(text)) * tenth(size_of(wanted)),
-    "list_slice": lambda _elements, start, end: max(0, end - start) + 1 + LIST_COST,
-    "lists_range": lambda size: (size if 0 <= size <= LIMIT else 1) + 1 + LIST_COST,
+    "list_slice": _slicing,
+    "lists_range": lambda size: (size if 0 <= size <= COST_LIMIT else 1) + 1 + LIST_COST,
     "list_reverse": lambda elements: size_of(elements) + 1 + LIST_COST,
-    "list_flatten": _flattening,
-    "list_flatten_int": _flattening,
     "list_distinct": self_comparison,
     "list_sets_contains_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),
@@ -150,10 +147,10 @@ for _operator in ("less", "less_equals", "greater", "greater_equals"):
     for _kind in ("string", "bytes"):
         _BY_OVERLOAD[f"{_operator}_{_kind}"] = comparison
 
+# Functions that visit all of their first argument, and cost accordingly.
+TRAVERSING = frozenset(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"))
 _BY_FUNCTION: dict[str, Cost] = {
-    **dict.fromkeys(
-        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), traversal
-    ),
+    **dict.fromkeys(TRAVERSING, traversal),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), scan),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), scan_twice),
     **dict.fromkeys(("find", "findAll"), regex),
@@ -172,7 +169,7 @@ def cost_of(function: str, overloads: tuple[str, ...]) -> Cost:
         return _contains_ip(only)
     if function == "containsCIDR":
         return _contains_cidr(only)
-    if only in ("cidr_ip", "list_distinct") or only.startswith(("list_sets", "list_flatten")):
+    if only in ("cidr_ip", "list_distinct") or only.startswith("list_sets"):
         return _BY_OVERLOAD[only]
     if only.endswith("_sort"):
         return self_comparison

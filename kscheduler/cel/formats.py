@@ -11,8 +11,9 @@ from datetime import date
 
 from kscheduler.cel import types
 from kscheduler.cel.errors import EvaluationError, no_such_overload
+from kscheduler.cel.frame import Frame
 from kscheduler.cel.network import parse_url
-from kscheduler.cel.regexes import compile_pattern, search
+from kscheduler.cel.regexes import compile_pattern
 from kscheduler.cel.values import Opaque, Value, register
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -25,6 +26,10 @@ _TIME = "^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$
 _BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$"
 
 
+# What is wrong with a text; the frame counts the search for it.
+Problems = Callable[[Frame, str], list[str]]
+
+
 @register
 class Format(Opaque):
     """A format by its name; `cost` is the length of the expression it is said to match."""
@@ -33,7 +38,7 @@ class Format(Opaque):
     celtype = types.FORMAT
     go_name = "cel.Format"
 
-    def __init__(self, name: str, cost: int, problems: Callable[[str], list[str]]) -> None:
+    def __init__(self, name: str, cost: int, problems: Problems) -> None:
         self.name = name
         self.cost = cost
         self.problems = problems
@@ -44,8 +49,8 @@ class Format(Opaque):
         return self.name == other.name
 
 
-def _matches(pattern: str, text: str) -> bool:
-    return search(compile_pattern(pattern), text)
+def _matches(f: Frame, pattern: str, text: str) -> bool:
+    return compile_pattern(f, pattern).search(f, text)
 
 
 def _explained(rule: str, pattern: str, *examples: str) -> str:
@@ -55,15 +60,15 @@ def _explained(rule: str, pattern: str, *examples: str) -> str:
 
 def _regex_rule(
     pattern: str, limit: int, rule: str, *examples: str, unit: str = "characters"
-) -> Callable[[str], list[str]]:
+) -> Problems:
     """The problems of a text that must match a pattern and have at most so many bytes."""
 
-    def problems(text: str) -> list[str]:
+    def problems(f: Frame, text: str) -> list[str]:
         found = []
         if len(text.encode("utf-8", "replace")) > limit:
             found.append(f"must be no more than {limit} {unit}")
-        if not _matches(f"^(?:{pattern})$", text):
-            if pattern == _LABEL and _matches(f"^(?:{_SUBDOMAIN})$", text):
+        if not _matches(f, f"^(?:{pattern})$", text):
+            if pattern == _LABEL and _matches(f, f"^(?:{_SUBDOMAIN})$", text):
                 found.append("must not contain dots")
             else:
                 found.append(_explained(rule, pattern, *examples))
@@ -106,7 +111,7 @@ _label_value = _regex_rule(
 _NAME_EXAMPLES = ("MyName", "my.name", "123-abc")
 
 
-def _qualified_name(text: str) -> list[str]:
+def _qualified_name(f: Frame, text: str) -> list[str]:
     rule = (
         "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
         "alphanumeric character"
@@ -123,32 +128,30 @@ def _qualified_name(text: str) -> list[str]:
         else:
             # The same rule as for names, but with another word for its limit.
             limit = ("253 characters", "253 bytes")
-            found += [f"prefix part {p.replace(*limit)}" for p in _subdomain(parts[0])]
+            found += [f"prefix part {p.replace(*limit)}" for p in _subdomain(f, parts[0])]
     name = parts[-1]
     if not name:
         found.append("name part must be non-empty")
     elif len(name.encode("utf-8", "replace")) > 63:
         found.append("name part must be no more than 63 bytes")
-    if not _matches(f"^(?:{_NAME})$", name):
+    if not _matches(f, f"^(?:{_NAME})$", name):
         found.append(f"name part {_explained(rule, _NAME, *_NAME_EXAMPLES)}")
     return found
 
 
-def _prefix(problems: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+def _prefix(problems: Problems) -> Problems:
     """The rule for a name that something is appended to: a trailing dash is no problem."""
-    return lambda text: problems(text[:-2] + "a" if len(text) > 1 and text[-1] == "-" else text)
+    return lambda f, text: problems(
+        f, text[:-2] + "a" if len(text) > 1 and text[-1] == "-" else text
+    )
 
 
-def _uri(text: str) -> list[str]:
+def _uri(_f: Frame, text: str) -> list[str]:
     try:
         parse_url(text)
     except EvaluationError as error:
         return [str(error).removeprefix("URL parse error during conversion from string: ")]
     return []
-
-
-def _byte(text: str) -> list[str]:
-    return [] if _matches(_BASE64, text) else ["invalid base64"]
 
 
 def _is_date(text: str) -> bool:
@@ -161,20 +164,23 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _date(text: str) -> list[str]:
-    return [] if _is_date(text) else ["invalid date"]
-
-
-def _date_time(text: str) -> list[str]:
+def _is_date_time(f: Frame, text: str) -> bool:
     day, separator, rest = text.lower().partition("t")
     time = rest.partition("t")[0]
-    valid = bool(separator) and _is_date(day) and _matches(_TIME, time)
-    valid = valid and time[:2] <= "23" and time[3:5] <= "59" and time[6:8] <= "59"
-    return [] if valid else ["invalid datetime"]
+    if not (separator and _is_date(day) and _matches(f, _TIME, time)):
+        return False
+    return time[:2] <= "23" and time[3:5] <= "59" and time[6:8] <= "59"
 
 
-def _uuid(text: str) -> list[str]:
-    return [] if _matches(_UUID, text) else ["does not match the UUID format"]
+def _rule(holds: Callable[[Frame, str], bool], problem: str) -> Problems:
+    """The rule with a single thing to say of a text for which it does not hold."""
+    return lambda f, text: [] if holds(f, text) else [problem]
+
+
+_uuid = _rule(lambda f, text: _matches(f, _UUID, text), "does not match the UUID format")
+_byte = _rule(lambda f, text: _matches(f, _BASE64, text), "invalid base64")
+_date = _rule(lambda _f, text: _is_date(text), "invalid date")
+_date_time = _rule(_is_date_time, "invalid datetime")
 
 
 FORMATS = {

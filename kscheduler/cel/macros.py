@@ -7,7 +7,6 @@ point at its opening bracket.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 
 from kscheduler.cel.errors import Issue
 from kscheduler.cel.syntax import (
@@ -23,7 +22,6 @@ from kscheduler.cel.syntax import (
 
 ACCUMULATOR = "@result"
 UNUSED = "#unused"
-MAX_COPIED = 64
 Expander = Callable[[int, Expr | None, list[Expr]], Expr | None]
 
 
@@ -201,14 +199,14 @@ def _optional_map(function: str) -> Expander:
     def expand(offset: int, target: Expr | None, args: list[Expr]) -> Expr:
         assert target is not None
         name = _variable(args[0], message)
-        value = Call(offset, "value", _copy(target), [])
+        # Upstream copies the target, which a chain of these macros doubles again and again.
+        target.shared = True
+        value = Call(offset, "value", target, [])
         mapped: Expr = _bound(offset, name, value, args[1])
         if function == "optMap":
             mapped = _call(offset, "optional.of", mapped)
         present = Call(offset, "hasValue", target, [])
-        node = _call(offset, "_?_:_", present, mapped, _call(offset, "optional.none"))
-        node.copied = 2 * target.copied + 1
-        return node
+        return _call(offset, "_?_:_", present, mapped, _call(offset, "optional.none"))
 
     return expand
 
@@ -222,16 +220,6 @@ def _sort_by(offset: int, target: Expr | None, args: list[Expr]) -> Expr:
     keys = expand_map(offset, Ident(offset, name), args)
     result = Call(offset, "@sortByAssociatedKeys", Ident(offset, name), [keys])
     return _bound(offset, name, target, result)
-
-
-def _copy(target: Expr) -> Expr:
-    """A copy of the macro's target, which its expansion evaluates a second time.
-
-    Each macro in a chain doubles the tree, so the size is bounded here.
-    """
-    if target.copied > MAX_COPIED:
-        raise MacroError(target, "expression too large after macro expansion")
-    return deepcopy(target)
 
 
 _RECEIVER_MACROS: dict[tuple[str, int], Expander] = {

@@ -6,9 +6,11 @@ from typing import Any
 
 from kscheduler.cel import times, types
 from kscheduler.cel.attributes import Run
-from kscheduler.cel.costs import MESSAGE_COST, Frame
+from kscheduler.cel.costs import MESSAGE_COST
+from kscheduler.cel.display import display
 from kscheduler.cel.errors import EvaluationError
-from kscheduler.cel.values import Opaque, Optional, Uint, Value, display, register
+from kscheduler.cel.frame import Frame
+from kscheduler.cel.values import Opaque, Optional, Uint, Value, register
 from kscheduler.gotext.strconv import float32
 
 _ZEROS: dict[str, Any] = {

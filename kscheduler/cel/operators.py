@@ -13,12 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kscheduler.cel import times, types
-from kscheduler.cel.errors import (
-    COST_LIMIT_EXCEEDED,
-    AbortedError,
-    EvaluationError,
-    no_such_overload,
-)
+from kscheduler.cel.errors import EvaluationError, no_such_overload
+from kscheduler.cel.frame import Frame
 from kscheduler.cel.values import (
     COMPARABLE,
     INT_MAX,
@@ -36,15 +32,7 @@ from kscheduler.cel.values import (
 )
 from kscheduler.gotext import strconv
 
-MAX_ELEMENTS = 1_000_000
-MAX_TEXT = 10_000_000
 _METHOD_TYPES = frozenset((str, Duration, Timestamp))
-
-
-def bounded(size: int, limit: int) -> None:
-    """Stops evaluation before a list or text is built that no budget allows."""
-    if size > limit:
-        raise AbortedError(COST_LIMIT_EXCEEDED)
 
 
 def unsupported(function: str, operand: Value) -> EvaluationError:
@@ -87,7 +75,6 @@ def add(left: Value, right: Value) -> Value:
         return as_uint(int(left) + int(right))
     if kind is Duration:
         return times.duration(left.nanos + right.nanos)
-    bounded(len(left) + len(right), MAX_ELEMENTS if kind is list else MAX_TEXT)
     return left + right
 
 
@@ -203,11 +190,11 @@ def relation(function: str, holds: Callable[[Any, Any], bool]) -> Callable[[Valu
     return operator
 
 
-def is_in(element: Value, container: Value) -> bool:
+def is_in(f: Frame, element: Value, container: Value) -> bool:
     """`element in container`."""
     kind = type(container)
     if kind is list:
-        return contains(container, element)
+        return contains(f, container, element)
     if kind is dict:
         return find(container, element)[1]
     if kind is DefaultMap:

@@ -212,7 +212,6 @@ class _Parser:
                     continue
                 selected = Select(dot, operand, self.field_name())
                 selected.height = operand.height + 1
-                selected.copied = operand.copied
                 operand = selected
             elif self.kind == "[":
                 offset = self.take().offset
@@ -377,6 +376,4 @@ class _Parser:
         if node is None:
             node = Call(offset, function, target, args)
         node.height = height + nesting
-        operands = args if target is None else [target, *args]
-        node.copied += sum(operand.copied for operand in operands)
         return node

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
 
 from kscheduler.api import quantity as api_quantity
+from kscheduler.caches import BoundedCache
 from kscheduler.cel import types
 from kscheduler.cel.errors import EvaluationError, no_such_overload
 from kscheduler.cel.values import INT_MAX, INT_MIN, Opaque, Value, register
@@ -77,7 +77,10 @@ class Quantity(Opaque):
         return value if INT_MIN <= value <= INT_MAX else None
 
     def as_approximate_float(self) -> float:
-        base = float(self.unscaled)
+        try:
+            base = float(self.unscaled)
+        except OverflowError:
+            base = math.inf if self.unscaled > 0 else -math.inf
         if self.scale == 0:
             return base
         # Go's Pow10 is 0 or infinite outside of the range of doubles.
@@ -121,10 +124,18 @@ def _exponent(text: str) -> int:
 
 def parse(text: str) -> Quantity:
     """The quantity of a text; raises EvaluationError with upstream's words."""
-    return _parse(text) if len(text) <= 64 else _parse.__wrapped__(text)
+    found = _parsed.get(text)
+    if found is None:
+        found = _parse(text)
+        # Texts are ASCII, and kept in the amount as well.
+        _parsed.put(text, found, 400 + 2 * len(text))
+    return found
 
 
-@lru_cache(4096)
+_parsed: BoundedCache[str, Quantity] = BoundedCache("cel_quantities", 2 << 20)
+CACHES = (_parsed,)
+
+
 def _parse(text: str) -> Quantity:
     try:
         amount = api_quantity.parse(text)

@@ -11,17 +11,22 @@ from typing import Any, TypeAlias
 
 from kscheduler.cel.types import Type
 
+# Nodes up to which shared ones are visited as often as upstream's copies, to report the same. A
+# chain of macros doubles its nodes with each of them, so beyond that they are visited once.
+VISITED_AS_COPIES = 10_000
+
 
 @dataclass(slots=True, eq=False)
 class Node:
     """An expression at its place.
 
-    `height` counts nesting towards the parser's limit, `copied` how often macros copied a part.
+    `height` counts nesting towards the parser's limit. A `shared` node is in two places of the tree
+    because a macro evaluates it twice; upstream copies it, and reports what is wrong in both.
     """
 
     offset: int
     height: int = field(default=0, init=False)
-    copied: int = field(default=0, init=False)
+    shared: bool = field(default=False, init=False)
     type: Type | None = field(default=None, init=False)  # set by the checker
 
 
@@ -43,12 +48,15 @@ class Ident(Node):
 
 @dataclass(slots=True, eq=False)
 class Select(Node):
-    """A field of an operand, or with `test_only` whether the operand has it."""
+    """A field of an operand, or with `test_only` whether the operand has it.
+
+    `constant` is set by the checker for the qualified name of a type or of an enum's value.
+    """
 
     operand: Expr
     name: str
     test_only: bool = False
-    constant: Type | None = field(default=None, init=False)  # a qualified name of a type
+    constant: Type | int | None = field(default=None, init=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +109,7 @@ class Variable:
     name: str
     type: Type
     slot: int = -1
-    bound: bool = False  # by cel.bind and its like: computed when first read
+    lazy: bool = False  # its slot may hold what is computed, or raised, when it is read
 
 
 @dataclass(slots=True, eq=False)
@@ -124,3 +132,21 @@ class Comprehension(Node):
 Expr: TypeAlias = (
     Literal | Ident | Select | Call | ListLiteral | MapLiteral | Message | Comprehension
 )
+
+
+def children(node: Expr) -> list[Expr]:
+    """The expressions directly below a node."""
+    match node:
+        case Select():
+            return [node.operand] if node.constant is None else []
+        case Call():
+            return node.args if node.target is None else [node.target, *node.args]
+        case ListLiteral():
+            return node.elements
+        case MapLiteral():
+            return [part for entry in node.entries for part in (entry.key, entry.value)]
+        case Message():
+            return [entry.value for entry in node.fields]
+        case Comprehension():
+            return [node.range, node.init, node.condition, node.step, node.result]
+    return []

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from kscheduler.cel.display import display
 from kscheduler.cel.errors import EvaluationError
-from kscheduler.cel.operators import MAX_TEXT, bounded, format_double, to_string
+from kscheduler.cel.frame import Frame
+from kscheduler.cel.operators import format_double, to_string
 from kscheduler.cel.types import Kind
-from kscheduler.cel.values import WORK, Uint, Value, charge, display, key_value, runtime_type
+from kscheduler.cel.values import Uint, Value, key_value, runtime_type, tree_size
 from kscheduler.gotext.strconv import quote as go_quote
 
 _LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
@@ -44,8 +46,10 @@ def index_of(text: str, wanted: str, start: int = 0) -> int:
     return text.find(wanted, start) if start < len(text) else -1
 
 
-def last_index_of(text: str, wanted: str, start: int | None = None) -> int:
+def last_index_of(f: Frame, text: str, wanted: str, start: int | None = None) -> int:
     """Where the wanted text begins last, at `start` or before; -1 if nowhere."""
+    # Python searches backwards without preparation: time may grow with the product.
+    f.touch(len(text) * len(wanted) >> 10)
     if start is None:
         return text.rfind(wanted)
     if start < 0:
@@ -67,10 +71,10 @@ def upper_ascii(text: str) -> str:
     return text.translate(_UPPER)
 
 
-def replace(text: str, old: str, new: str, count: int = -1) -> str:
+def replace(f: Frame, text: str, old: str, new: str, count: int = -1) -> str:
     """The text with occurrences of `old` replaced, all of them for a negative count."""
     found = text.count(old) if count < 0 else min(count, text.count(old))
-    bounded(len(text) + found * len(new), MAX_TEXT)
+    f.touch_text(len(text) + found * len(new))
     return text.replace(old, new, count if count >= 0 else -1)
 
 
@@ -109,15 +113,14 @@ def quote(text: str) -> str:
     return f'"{"".join(_QUOTED.get(c, c) for c in text)}"'
 
 
-def join(parts: list[Value], separator: str = "") -> str:
+def join(f: Frame, parts: list[Value], separator: str = "") -> str:
     """The strings with the separator between them."""
     total = 0
     for part in parts:
         if type(part) is not str:
             raise EvaluationError(f"join: invalid input: {display(part)}")
         total += len(part) + len(separator)
-    bounded(total, MAX_TEXT)
-    WORK.spend(total >> 4)
+    f.touch_text(total)
     return separator.join(parts)
 
 
@@ -132,7 +135,7 @@ class FormatError(Exception):
 def render(template: str, size: int, clause: Callable[[str, int | None, int], str]) -> str:
     """The template with its clauses filled in by `clause(verb, precision, argument index)`."""
     parts = []
-    position, argument, total = 0, 0, 0
+    position, argument = 0, 0
     while position < len(template):
         percent = template.find("%", position)
         if percent < 0:
@@ -157,9 +160,6 @@ def render(template: str, size: int, clause: Callable[[str, int | None, int], st
                 f'could not parse formatting clause: unrecognized formatting clause "{verb}"'
             )
         parts.append(clause(verb, precision, argument))
-        total += len(parts[-1])
-        bounded(total, MAX_TEXT)
-        charge(parts[-1])
         argument += 1
     return "".join(parts)
 
@@ -202,10 +202,12 @@ def wrong_clause(verb: str, found: str, place: object = None) -> FormatError:
     return FormatError(f"error during formatting: {message}", place)
 
 
-def format_text(template: str, arguments: list[Value]) -> str:
+def format_text(f: Frame, template: str, arguments: list[Value]) -> str:
     """`template.format(arguments)`."""
 
     def clause(verb: str, precision: int | None, index: int) -> str:
+        f.touch(tree_size(arguments[index]))
+        f.touch_text(precision or 0)
         return _clause(verb, precision, arguments[index])
 
     try:
@@ -232,7 +234,6 @@ def _clause(verb: str, precision: int | None, value: Value) -> str:
             if verb == "f":
                 return _fixed(number, precision)
             # cel-go hands the precision to Go as a width.
-            bounded(precision or 0, MAX_TEXT)
             return _scientific(number).rjust(6 if precision is None else precision)
     raise wrong_clause(verb, runtime_type(value).name)
 
@@ -250,7 +251,6 @@ def _fixed(number: float, precision: int | None) -> str:
     if math.isinf(number):
         return "∞" if number > 0 else "-∞"
     digits = 6 if precision is None else precision
-    bounded(digits, MAX_TEXT)
     # CPython's formatting takes no more; doubles have no more than 1,074 decimals.
     shown = f"{number:,.{min(digits, 1100)}f}"
     return shown + "0" * (digits - min(digits, 1100))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from kscheduler.cel.errors import CompileError
+
 
 class Kind(Enum):
     """Kind of a type: what decides whether it unifies with another."""
@@ -47,6 +49,10 @@ PRIMITIVE_KINDS = frozenset(
 NULLABLE_KINDS = frozenset((Kind.OPAQUE, Kind.STRUCT, Kind.ANY, Kind.DURATION, Kind.TIMESTAMP))
 
 
+# A map from itself to itself is twice as large, and variables can do that again and again.
+MAX_TEXT = 10_000
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Type:
     """A static type; equal when kind, name, parameters and nullability are, which `text` tells.
@@ -66,6 +72,8 @@ class Type:
             text = f"wrapper({text})"
         if self.parameters:
             text = f"{text}({', '.join(p.text for p in self.parameters)})"
+            if len(text) > MAX_TEXT:
+                raise CompileError("compilation failed: type of an expression is too large")
         object.__setattr__(self, "text", text)
 
     def __eq__(self, other: object) -> bool:
@@ -156,17 +164,23 @@ def is_optional(t: Type) -> bool:
 class Substitutions:
     """Types found for type parameters so far, by the parameter's text."""
 
-    __slots__ = ("bound",)
+    __slots__ = ("_undo", "bound")
 
     def __init__(self, bound: dict[str, Type] | None = None) -> None:
         self.bound: dict[str, Type] = {} if bound is None else bound
+        # What the assignment under way has bound, each with what was there before.
+        self._undo: list[tuple[str, Type | None]] = []
 
     def assign(self, pairs: list[tuple[Type, Type]]) -> bool:
         """Whether each first type is assignable to its second; only then bindings are kept."""
-        attempt = Substitutions(dict(self.bound))
-        if all(attempt._assignable(given, wanted) for given, wanted in pairs):
-            self.bound = attempt.bound
+        self._undo.clear()
+        if all(self._assignable(given, wanted) for given, wanted in pairs):
             return True
+        for name, bound in reversed(self._undo):
+            if bound is None:
+                del self.bound[name]
+            else:
+                self.bound[name] = bound
         return False
 
     def substitute(self, t: Type, *, free_to_dyn: bool = False) -> Type:
@@ -219,10 +233,12 @@ class Substitutions:
             if self._assignable(t, bound):
                 general = most_general(t, bound)
                 if self._absent(parameter, general):
+                    self._undo.append((parameter.text, self.bound[parameter.text]))
                     self.bound[parameter.text] = general
                 return True, True
             return False, True
         if self._absent(parameter, t):
+            self._undo.append((parameter.text, None))
             self.bound[parameter.text] = t
             return True, False
         return False, False

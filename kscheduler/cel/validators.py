@@ -6,59 +6,49 @@ constant format strings that do not fit their arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kscheduler.cel import operators, regexes
 from kscheduler.cel.checker import Checker
 from kscheduler.cel.errors import CompileError, EvaluationError, Issue
+from kscheduler.cel.frame import Frame
 from kscheduler.cel.syntax import (
+    VISITED_AS_COPIES,
     Call,
-    Comprehension,
     Expr,
     ListLiteral,
     Literal,
     MapLiteral,
-    Message,
     Select,
+    children,
 )
 from kscheduler.cel.text_functions import FormatError, render, wrong_clause
 from kscheduler.cel.types import Kind, Type
 
 
-def children(node: Expr) -> list[Expr]:
-    """The expressions directly below a node."""
-    match node:
-        case Select():
-            return [node.operand]
-        case Call():
-            return node.args if node.target is None else [node.target, *node.args]
-        case ListLiteral():
-            return node.elements
-        case MapLiteral():
-            return [part for entry in node.entries for part in (entry.key, entry.value)]
-        case Message():
-            return [entry.value for entry in node.fields]
-        case Comprehension():
-            return [node.range, node.init, node.condition, node.step, node.result]
-    return []
-
-
 def descendants(root: Expr, *, below: str = "") -> Iterator[Expr]:
     """All nodes from the root down, without what is below calls of one function."""
     pending = [root]
+    shared = set()
+    visited = 0
     while pending:
         node = pending.pop()
+        visited += 1
+        if node.shared:
+            if id(node) in shared and visited > VISITED_AS_COPIES:
+                continue
+            shared.add(id(node))
         yield node
         if not (below and isinstance(node, Call) and node.function == below):
             pending.extend(reversed(children(node)))
 
 
-def validate(root: Expr, checker: Checker) -> list[Issue]:
-    """The issues of a checked expression."""
+def validate(root: Expr, checker: Checker, frame: Frame) -> list[Issue]:
+    """The issues of a checked expression; `frame` counts the work on its patterns."""
     issues: list[Issue] = []
     for node in descendants(root):
         if isinstance(node, Call):
-            _literal_argument(node, issues)
+            _literal_argument(node, frame, issues)
             if node.function == "format":
                 _format_call(node, checker, issues)
     for node in descendants(root, below="format"):
@@ -69,22 +59,20 @@ def validate(root: Expr, checker: Checker) -> list[Issue]:
     return issues
 
 
-_READERS: dict[str, Callable[[object], object]] = {
-    "duration": operators.to_duration,
-    "timestamp": lambda value: (
-        operators.to_timestamp(value) if isinstance(value, str | int) else value
-    ),
-    "matches": lambda value: regexes.compile_pattern(value) if isinstance(value, str) else value,
-}
-
-
-def _literal_argument(node: Call, issues: list[Issue]) -> None:
-    read = _READERS.get(node.function)
-    if read is None or not node.args or not isinstance(node.args[0], Literal):
+def _literal_argument(node: Call, frame: Frame, issues: list[Issue]) -> None:
+    if node.function not in ("duration", "timestamp", "matches"):
+        return
+    if not node.args or not isinstance(node.args[0], Literal):
         return
     argument = node.args[0]
+    value = argument.value
     try:
-        read(argument.value)
+        if node.function == "duration":
+            operators.to_duration(value)
+        elif node.function == "timestamp" and isinstance(value, str | int):
+            operators.to_timestamp(value)
+        elif node.function == "matches" and isinstance(value, str):
+            regexes.compile_pattern(frame, value)
     except (EvaluationError, regexes.PatternError):
         issues.append(Issue(argument.offset, f"invalid {node.function} argument"))
 

@@ -9,9 +9,8 @@ one key and CEL does not. Types are `types.Type`. The rest are classes here and 
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
 from kscheduler.cel import types
@@ -21,45 +20,11 @@ from kscheduler.cel.errors import (
     EvaluationError,
     no_such_overload,
 )
-from kscheduler.gotext import strconv
-from kscheduler.gotext.duration import format_duration
+from kscheduler.cel.frame import ELEMENT_LIMIT, Frame
 
 Value: TypeAlias = Any
 Key: TypeAlias = "str | tuple[str, Any]"
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
-
-
-class Work:
-    """Elements that one evaluation may still touch.
-
-    cel-go's cost of a call does not always grow with its arguments (`in` on a dyn list costs 1), so
-    the time of an evaluation is bounded by this as well. One evaluation runs at a time.
-    """
-
-    __slots__ = ("left",)
-    LIMIT = 4_000_000
-
-    def __init__(self) -> None:
-        self.left = self.LIMIT
-
-    def spend(self, amount: int) -> None:
-        self.left -= amount
-        if self.left < 0:
-            raise AbortedError(COST_LIMIT_EXCEEDED)
-
-
-WORK = Work()
-_LONG = 1000
-
-
-def charge(value: Value) -> None:
-    """Counts an argument that is long enough to take time."""
-    kind = type(value)
-    if kind is str or kind is bytes:
-        if len(value) > _LONG:
-            WORK.spend(len(value) >> 4)
-    elif (kind is list or kind is dict) and len(value) > _LONG:
-        WORK.spend(len(value))
 
 
 class Uint(int):
@@ -68,10 +33,11 @@ class Uint(int):
     __slots__ = ()
 
 
-class Opaque:
-    """A value of a Kubernetes type; equality with anything else is an error when it is on the left.
+class Opaque(ABC):
+    """A value of a Kubernetes type: a class that CEL sees through its functions only.
 
-    `go_name` is the name in internal errors, `size` what the cost model sees.
+    `celtype` is its type, `go_name` the name in internal errors, `size` what the cost model sees.
+    Subclasses are made known by `register`.
     """
 
     __slots__ = ()
@@ -79,8 +45,12 @@ class Opaque:
     go_name: str
     size: int = 1
 
+    @abstractmethod
     def equals(self, other: Value) -> bool:
-        raise NotImplementedError
+        """Whether the other value equals this one, the left operand.
+
+        Raises EvaluationError for one of another type, where values of CEL's own just differ.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,25 +220,42 @@ def _is_whole(number: float) -> bool:
     return math.isfinite(number) and number == int(number)
 
 
-def equal(left: Value, right: Value) -> bool:
-    """Whether two values are equal; different types just differ, but see `Opaque`."""
+def equal(f: Frame, left: Value, right: Value) -> bool:
+    """Whether two values are equal; different types just differ, but see `Opaque`.
+
+    Elements and long texts are counted in the frame as they are compared, because values that share
+    their parts can be exponentially larger than the memory they take.
+    """
     kind = type(left)
-    if kind is str or kind is bool or kind is bytes:
-        return type(right) is kind and bool(left == right)
-    if left is None or right is None:
+    if kind is str or kind is bytes:
+        if type(right) is not kind or len(left) != len(right):
+            return False
+        f.touch_text(len(left))
+        return bool(left == right)
+    if kind is bool or left is None or right is None:
         return left is right
     if kind in NUMBERS:
         return type(right) in NUMBERS and _compare_numbers(left, right) == 0
     if kind is list:
-        return type(right) is list and len(left) == len(right) and _all_equal(left, right)
+        if type(right) is not list or len(left) != len(right):
+            return False
+        f.touch(2 * len(left))
+        return all(_not_unequal(f, *pair) for pair in zip(left, right, strict=True))
     if kind is dict or kind is DefaultMap:
-        return _maps_equal(left, right)
+        if not isinstance(right, dict) or len(left) != len(right):
+            return False
+        f.touch(3 * len(left))
+        for key, value in left.items():
+            other, found = find(right, key_value(key))
+            if not found or not _not_unequal(f, value, other):
+                return False
+        return True
     if isinstance(left, Opaque):
         return left.equals(right)
     if kind is Optional:
         if type(right) is not Optional or left.present is not right.present:
             return False
-        return not left.present or equal(left.value, right.value)
+        return not left.present or equal(f, left.value, right.value)
     if kind is types.Type:
         return type(right) is types.Type and left.name == right.name
     if kind is Timestamp:
@@ -276,36 +263,20 @@ def equal(left: Value, right: Value) -> bool:
     return bool(left == right)
 
 
-def surely_equal(left: Value, right: Value) -> bool:
+def surely_equal(f: Frame, left: Value, right: Value) -> bool:
     """Whether two values are equal, where an error counts as not equal."""
     try:
-        return equal(left, right)
+        return equal(f, left, right)
     except EvaluationError:
         return False
 
 
-def _all_equal(left: list[Value], right: list[Value]) -> bool:
-    # cel-go looks only for a clear "false": a comparison that is an error passes as equal.
-    WORK.spend(len(left))
-    return all(map(_not_unequal, left, right))
-
-
-def _not_unequal(left: Value, right: Value) -> bool:
+def _not_unequal(f: Frame, left: Value, right: Value) -> bool:
+    """Whether two elements pass as equal: cel-go looks only for a clear "false"."""
     try:
-        return equal(left, right)
+        return equal(f, left, right)
     except EvaluationError:
         return True
-
-
-def _maps_equal(left: dict[Key, Value], right: Value) -> bool:
-    if not isinstance(right, dict) or len(left) != len(right):
-        return False
-    WORK.spend(len(left))
-    for key, value in left.items():
-        other, found = find(right, key_value(key))
-        if not found or not _not_unequal(value, other):
-            return False
-    return True
 
 
 def _compare_numbers(left: Any, right: Any) -> int | None:
@@ -340,13 +311,36 @@ def compare(left: Value, right: Value) -> int:
 COMPARABLE = frozenset((bool, int, Uint, float, str, bytes, Duration, Timestamp))
 
 
-def contains(elements: list[Value], wanted: Value) -> bool:
+def contains(f: Frame, elements: list[Value], wanted: Value) -> bool:
     """Whether the list has an element equal to the wanted one; errors count as different."""
-    kind = type(wanted)
-    WORK.spend(len(elements))
-    if kind is str:
-        return any(type(e) is str and e == wanted for e in elements)
-    return any(surely_equal(wanted, e) for e in elements)
+    f.touch(len(elements))
+    return any(surely_equal(f, wanted, element) for element in elements)
+
+
+def tree_size(value: Value, limit: int = ELEMENT_LIMIT) -> int:
+    """How many values a value is made of, those in lists and maps included; texts count by length.
+
+    Raises AbortedError for one beyond the limit, by default what an evaluation may touch.
+    """
+    total, pending = 0, [value]
+    while pending:
+        item = pending.pop()
+        kind = type(item)
+        total += 1
+        if kind is str or kind is bytes:
+            total += len(item) >> 3
+        elif kind is list:
+            total += len(item)
+            pending += item
+        elif kind is dict or kind is DefaultMap:
+            total += 2 * len(item)
+            pending += item
+            pending += item.values()
+        elif kind is Optional and item.present:
+            pending.append(item.value)
+        if total > limit:
+            raise AbortedError(COST_LIMIT_EXCEEDED)
+    return total
 
 
 def size_of(value: Value) -> int:
@@ -359,72 +353,3 @@ def size_of(value: Value) -> int:
     if kind is Optional and value.present:
         return size_of(value.value)
     return 1
-
-
-def display(value: Value) -> str:
-    """The text of a value inside an error message (Go's `%v`)."""
-    match value:
-        case str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return strconv.format_float(value)
-        case int():
-            return str(int(value))
-        case None:
-            return "0"  # cel-go prints the number behind its null
-        case bytes():
-            return f"[{' '.join(str(b) for b in value)}]"
-        case types.Type():
-            return value.name
-        case list():
-            return f"[{', '.join(map(display, value))}]"
-        case dict():
-            entries = (f"{display(key_value(k))}: {display(v)}" for k, v in value.items())
-            return f"{{{', '.join(entries)}}}"
-        case Duration():
-            return format_duration(value.nanos)
-        case Timestamp():
-            return _go_time(value)
-    return notation(value)
-
-
-def _go_time(value: Timestamp) -> str:
-    """Go's text of a time, like `1969-12-31 23:59:58.5 +0000 UTC`."""
-    seconds, rest = divmod(value.nanos, 10**9)
-    shown = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
-    if timedelta(hours=-24) < timedelta(seconds=value.offset) < timedelta(hours=24):
-        with suppress(OverflowError):
-            shown = shown.astimezone(timezone(timedelta(seconds=value.offset)))
-    fraction = f".{rest:09d}".rstrip("0").rstrip(".")
-    zone = shown.strftime("%z")[:5]
-    day = f"{shown.year:04d}-{shown.month:02d}-{shown.day:02d}"
-    return f"{day} {shown:%H:%M:%S}{fraction} {zone} {zone if value.offset else 'UTC'}"
-
-
-def notation(value: Value) -> str:
-    """The text of a value as an expression would write it."""
-    match value:
-        case str():
-            return strconv.quote(value)
-        case bool():
-            return "true" if value else "false"
-        case Uint():
-            return f"{int(value)}u"
-        case int():
-            return str(value)
-        case float():
-            return strconv.format_float(value)
-        case None:
-            return "null"
-        case bytes():
-            return f'b"{value.decode("utf-8", "replace")}"'
-        case list():
-            return f"[{', '.join(map(notation, value))}]"
-        case dict():
-            entries = (f"{notation(key_value(k))}: {notation(v)}" for k, v in value.items())
-            return f"{{{', '.join(entries)}}}"
-        case Optional():
-            return f"optional({notation(value.value)})" if value.present else "optional.none()"
-    return str(value)

@@ -6,8 +6,8 @@ Mirrors github.com/blang/semver/v4 and Kubernetes' normalisation. Differs: nothi
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
+from kscheduler.caches import BoundedCache
 from kscheduler.cel import types
 from kscheduler.cel.errors import EvaluationError, no_such_overload
 from kscheduler.cel.values import UINT_MAX, Opaque, Value, register
@@ -52,10 +52,18 @@ class Semver(Opaque):
 
 def parse(text: str) -> Semver:
     """The version of a text; raises EvaluationError with the library's words."""
-    return _parse(text) if len(text) <= 64 else _parse.__wrapped__(text)
+    found = _parsed.get(text)
+    if found is None:
+        found = _parse(text)
+        # Texts are ASCII, and a part takes a tuple.
+        _parsed.put(text, found, 500 + 40 * len(text))
+    return found
 
 
-@lru_cache(4096)
+_parsed: BoundedCache[str, Semver] = BoundedCache("cel_versions", 2 << 20)
+CACHES = (_parsed,)
+
+
 def _parse(text: str) -> Semver:
     if not text:
         raise EvaluationError("Version string empty")

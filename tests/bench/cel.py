@@ -8,7 +8,9 @@ device, as the allocator does for several selectors.
 import time
 from collections.abc import Callable
 
-from kscheduler.cel import CelError, Device, Program, compile
+from kscheduler.api import resource
+from kscheduler.api.resource import DeviceAttribute, DeviceCapacity
+from kscheduler.cel import CelError, Device, Program, compile, device_of
 
 DOMAIN = "gpu.example.com"
 A = f'device.attributes["{DOMAIN}"]'
@@ -31,22 +33,26 @@ TIMED = (
     (f'{A}.exists(k, k.startsWith("drv")) || {A}.numa == 0', 14.6),
     (f"{A}.missing == 1", 5.6),
 )
-ATTRIBUTES = (
-    ("model", "string", "A100-SXM4-80GB"),
-    ("uuid", "string", "GPU-7b2f5a10-3c6e-4c6b-9d1b-0e8f1a2b3c4d"),
-    ("driverVersion", "version", "535.104.5"),
-    ("cores", "int", 108),
-    ("numa", "int", 0),
-    ("ecc", "bool", True),
-    ("zone", "string", "z1"),
-    ("index", "int", 3),
+# Eight attributes, one of them a version, and two capacities.
+GPU = resource.Device(
+    "gpu-0",
+    attributes={
+        "model": DeviceAttribute(string_value="A100-SXM4-80GB"),
+        "uuid": DeviceAttribute(string_value="GPU-7b2f5a10-3c6e-4c6b-9d1b-0e8f1a2b3c4d"),
+        "driverVersion": DeviceAttribute(version_value="535.104.5"),
+        "cores": DeviceAttribute(int_value=108),
+        "numa": DeviceAttribute(int_value=0),
+        "ecc": DeviceAttribute(bool_value=True),
+        "zone": DeviceAttribute(string_value="z1"),
+        "index": DeviceAttribute(int_value=3),
+    },
+    capacity={"memory": DeviceCapacity("80Gi"), "slots": DeviceCapacity("7")},
 )
-CAPACITY = (("memory", "80Gi"), ("slots", "7"))
 
 
 def device() -> Device:
-    """A device with eight attributes, one of them a version, and two capacities."""
-    return Device(DOMAIN, ATTRIBUTES, CAPACITY)
+    """The device as a slice brings it, before anything was evaluated on it."""
+    return device_of(DOMAIN, GPU)
 
 
 def microseconds(run: Callable[[], object], rounds: int = 14, size: int = 1000) -> float:

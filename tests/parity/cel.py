@@ -12,7 +12,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from kscheduler.cel import CelError, CompileError, compile, compile_value, device_from_json
+import msgspec
+
+from kscheduler.api import resource
+from kscheduler.cel import CelError, CompileError, Device, compile, compile_value, device_of
 from kscheduler.cel.times import timestamp_text
 from kscheduler.cel.types import Type
 from kscheduler.cel.values import Duration, Optional, Timestamp, Uint, key_value, type_name
@@ -35,6 +38,11 @@ def is_admitted(row: dict[str, Any]) -> bool:
     cost = outcome.get("max_cost", MAX_COST + 1)
     size = len(row["expression"].encode())
     return bool(outcome.get("new_ok")) and cost <= MAX_COST and size <= MAX_BYTES
+
+
+def device_from_json(document: dict[str, Any]) -> Device:
+    """The device of a row: that of the API's JSON, with its driver beside the other fields."""
+    return device_of(document["driver"], msgspec.convert(document, resource.Device))
 
 
 def canonical(value: Any) -> dict[str, Any]:
