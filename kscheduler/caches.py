@@ -121,6 +121,8 @@ class BoundedCache(Generic[K, V]):
         self._drop_older()
 
     def clear(self) -> None:
+        if not self._recent and not self._older:
+            return
         self._recent.clear()
         self._older.clear()
         self._recent_costs.clear()

@@ -3,6 +3,7 @@
 KschedulerError
 ├── ConfigError            the configuration file, a flag or a gate is wrong
 ├── MissingError           what was to be changed is not there (any more)
+├── ConflictError          what was to be changed has been changed by another meanwhile
 └── ApiError               the API server answered with a failure (see client.errors)
 """
 
@@ -18,6 +19,10 @@ class KschedulerError(Exception):
 
 class MissingError(KschedulerError):
     """Raised for an object that is gone; who wanted it gone has no reason to complain."""
+
+
+class ConflictError(KschedulerError):
+    """Raised for a change made from an old version; made from the latest one it may go through."""
 
 
 class ConfigError(KschedulerError):

@@ -16,9 +16,10 @@ are upstream's Filter and Score; ours are asked about all nodes at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+import msgspec
 
 
 class Point(StrEnum):
@@ -68,8 +69,7 @@ class Method(NamedTuple):
     may_wait: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionPoint:
+class ExtensionPoint(msgspec.Struct, frozen=True, kw_only=True):
     """One point: a plugin extends it by having `method`, or `per_node` in its place."""
 
     method: Method

@@ -18,8 +18,9 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.api.timestamps import format_micro_time
@@ -61,8 +62,7 @@ class LeaseApi(Protocol):
     async def update(self, lease: RawLease) -> RawLease: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionConfig:
+class ElectionConfig(msgspec.Struct, frozen=True):
     identity: str
     lock: str  # namespace/name, for logs
     lease_seconds: float
@@ -148,8 +148,7 @@ class Tenure:
         self._term_until = NO_TERM, float("-inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Observers:
+class Observers(msgspec.Struct, frozen=True):
     """Callbacks for changes: events for people, a gauge for machines."""
 
     event: Callable[[str], object] = lambda _: None

@@ -2,12 +2,12 @@
 
 import asyncio
 import random
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kscheduler.client.errors import Conflict, InternalError
 from kscheduler.errors import ConfigError

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.app.scheduler import Broadcaster, Scheduler, new_scheduler
 from kscheduler.client.clientcmd.rest_config import RestConfig
@@ -29,8 +30,7 @@ from kscheduler.serving.delegation import Delegation
 from kscheduler.serving.listeners import PlainListeners, SecurePort
 
 
-@dataclass(frozen=True, slots=True)
-class Clients:
+class Clients(msgspec.Struct, frozen=True):
     """Connections to the API server, one per purpose, so that none delays another."""
 
     scheduling: Transport
@@ -39,16 +39,14 @@ class Clients:
     reachability: Reachability
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(msgspec.Struct, frozen=True):
     """The secure port, and how its callers are authenticated and authorized."""
 
     port: SecurePort
     delegation: Delegation
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedConfig:
+class CompletedConfig(msgspec.Struct, frozen=True):
     """The parts of a scheduler and of the daemon around it, open ports and connections included."""
 
     options: Options
@@ -83,6 +81,7 @@ class CompletedConfig:
             metrics=self.metrics,
             max_unschedulable_seconds=self.options.pod_max_in_unschedulable_pods_duration.seconds,
             rng=random.Random(),
+            decision_log_bytes=self.options.decision_log_bytes,
             limits=Limits(
                 call_seconds=self.options.plugin_timeout.seconds,
                 wait_seconds=self.options.plugin_wait_timeout.seconds,

@@ -83,6 +83,11 @@ class Daemon:
         return None if self.election is None else self.election.elector
 
     @property
+    def leads(self) -> bool:
+        """Whether this instance schedules; without election it does once it is in sync."""
+        return self.synced if self.elector is None else self.elector.is_leader
+
+    @property
     def delays_cache(self) -> bool:
         """Whether informers start only when the lease is won, to spare a standby the memory."""
         return self.elector is not None and self.cc.component_config.delay_cache_until_active
@@ -100,7 +105,7 @@ class Daemon:
         if self.elector is not None:
             self.elector.config.check()
         warn_of_missing_plugins(self.cc)
-        memory.freeze_modules()
+        memory.set_aside()
         self.cc.clients.reachability.begin()
         async with asyncio.TaskGroup() as tasks:
             around = [
@@ -206,7 +211,7 @@ class Daemon:
             reset=metrics.reset,
             configz=self.configz,
             pods=lambda: self.scheduler.informers.pods.items(),
-            leads=lambda: self.synced if self.elector is None else self.elector.is_leader,
+            leads=lambda: self.leads,
             flags=self.cc.options.texts if gates.enabled("ComponentFlagz") else None,
             emulated=gates.emulation.emulated if gates.enabled("ComponentStatusz") else None,
             profiles=self.cc.component_config.enable_profiling,

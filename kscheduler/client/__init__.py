@@ -4,8 +4,9 @@ Named after client-go. `clientcmd` reads the kubeconfig into a `RestConfig`; a `
 purpose (scheduling, events, leader election: each has its own connections and token bucket, so that
 none delays another) sends requests over the connections of `http`, with `tls` and `credentials`;
 `informers` keep stores equal to the server's collections; `KubeClient` (`kube_client`, bodies in
-`bodies`) writes; `events` records. `extender` is the HTTP client of scheduler extenders. Open
-`transport` first for how bytes move, `informers` for how objects arrive.
+`bodies` and, where JSON does not do, `protobuf`) writes; `events` records. `extender` is the HTTP
+client of scheduler extenders. Open `transport` first for how bytes move, `informers` for how
+objects arrive.
 
 Invariants: a store equals the server's state at some resourceVersion that never goes back; per
 object a handler sees add, updates, delete, in that order; a write goes through the `fence`, which

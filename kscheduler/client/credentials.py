@@ -11,7 +11,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -41,13 +40,12 @@ _NOT_IN_KEY = re.compile(rb"[^!#$&'*+.^_`|~0-9A-Za-z-]")
 TOKEN_FILE_SECONDS = 50.0
 
 
-@dataclass(frozen=True, slots=True)
-class Exec:
+class Exec(msgspec.Struct, frozen=True):
     """A program that prints credentials; `cluster` is the description of ours, if it wants one."""
 
     command: str
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     api_version: str = "client.authentication.k8s.io/v1"
     install_hint: str = ""
     interactive_mode: str = "Never"
@@ -183,14 +181,13 @@ async def _finish(process: asyncio.subprocess.Process, command: str) -> bytes:
     return output
 
 
-@dataclass(frozen=True, slots=True)
-class Impersonation:
+class Impersonation(msgspec.Struct, frozen=True):
     """The user to act as."""
 
     user: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     def headers(self) -> list[tuple[str, str]]:
         if not self.user:
@@ -215,8 +212,7 @@ def _header_key(key: str) -> str:
     return "-".join(word[:1].upper() + word[1:].lower() for word in escaped.split("-"))
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """Everything a kubeconfig's user entry may hold, but for certificates in files."""
 
     token: str = ""
@@ -224,7 +220,7 @@ class Identity:
     username: str = ""
     password: str = ""
     exec: Exec | None = None
-    impersonation: Impersonation = field(default_factory=Impersonation)
+    impersonation: Impersonation = msgspec.field(default_factory=Impersonation)
 
 
 class Credentials(Protocol):

@@ -29,7 +29,7 @@ from kscheduler.api.meta import Status, StatusCause
 from kscheduler.client.http.connection import CutShortError, ServerClosedError
 from kscheduler.client.http.dial import DialError, HandshakeTimeoutError, ProxyRefusedError
 from kscheduler.client.http.response import MalformedResponseError
-from kscheduler.errors import KschedulerError, MissingError
+from kscheduler.errors import ConflictError, KschedulerError, MissingError
 from kscheduler.gotext import files
 
 # Proxies answer with whole web pages; so much of one is enough to recognise it.
@@ -107,7 +107,7 @@ class AlreadyExists(StatusError):
     reason = "AlreadyExists"
 
 
-class Conflict(StatusError):
+class Conflict(StatusError, ConflictError):
     reason = "Conflict"
 
 

@@ -4,7 +4,8 @@ Time is an argument everywhere: a bucket or a back-off never looks at a clock by
 """
 
 import random
-from dataclasses import dataclass
+
+import msgspec
 
 DEFAULT_QPS = 5.0
 DEFAULT_BURST = 10
@@ -62,8 +63,7 @@ def jittered(seconds: float, factor: float) -> float:
     return seconds * (1.0 + random.random() * factor)
 
 
-@dataclass(slots=True)
-class Backoff:
+class Backoff(msgspec.Struct):
     """Pauses that double up to a cap and start over once nothing has failed for a while.
 
     The defaults are the reflector's: 0.8 s to 30 s, up to doubled by chance, reset after 2 min.

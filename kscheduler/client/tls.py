@@ -8,8 +8,10 @@ import ssl
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler import logs
 from kscheduler.errors import ConfigError
@@ -34,8 +36,7 @@ _BLOCK = re.compile(
 _HEADERS = re.compile(rb"\s*(?:[^\n]*:[^\n]*\n)+")
 
 
-@dataclass(frozen=True, slots=True)
-class TlsConfig:
+class TlsConfig(msgspec.Struct, frozen=True):
     """Authority and client certificate, each as a file or as PEM data."""
 
     ca_file: str = ""

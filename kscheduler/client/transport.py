@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlencode
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.client.clientcmd.rest_config import RestConfig
@@ -45,6 +46,7 @@ from kscheduler.version import __version__
 log = logs.logger(__name__)
 
 JSON = "application/json"
+ACCEPTED = "application/json, */*"
 MAX_RETRIES = 10
 # How long a GET whose connection broke waits before it is sent again.
 BROKEN_PAUSE_SECONDS = 1
@@ -68,8 +70,7 @@ def user_agent(suffix: str, *, commit: str = "unknown") -> str:
     return f"kscheduler/{__version__} ({system}) kubernetes/{commit}/{suffix}"
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(msgspec.Struct):
     """One request as it is sent, possibly several times."""
 
     method: str
@@ -78,8 +79,10 @@ class _Call:
     body: bytes | None
     content_type: str
     subject: str
+    accept: str = ACCEPTED
     streamed: bool = False
     fence: SecondsLeft | None = None
+    urgent: bool = False
     was_sent: bool = False
 
     @property
@@ -144,7 +147,6 @@ class Transport:
         self._headers = _lines(
             ("Host", self._route.host_header),
             ("User-Agent", agent),
-            ("Accept", "application/json, */*"),
             *config.identity.impersonation.headers(),
             *self._route.headers,
         )
@@ -176,16 +178,20 @@ class Transport:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = JSON,
+        accept: str = ACCEPTED,
         subject: str = "",
         fence: SecondsLeft | None = None,
+        urgent: bool = False,
     ) -> bytes:
         """The body of a successful answer; `subject` names the object in errors (`pods p1`).
 
         With a `fence`, a request is not sent once that has closed, nor is its answer waited for
-        any longer; as long as the fence is kept open, it is.
+        any longer; as long as the fence is kept open, it is. An `urgent` one goes before others
+        that wait for a connection.
         """
         target = self._target(path, query)
-        call = _Call(method, self._server, target, body, content_type, subject, fence=fence)
+        call = _Call(method, self._server, target, body, content_type, subject, accept)
+        call.fence, call.urgent = fence, urgent
         started = time.perf_counter()
         received = 0
         await self._wait_for_token(call)
@@ -298,6 +304,7 @@ class Transport:
                 context,
                 check=call.send,
                 repeatable=call.method == "GET",
+                urgent=call.urgent,
                 idle_seconds=idle_seconds,
             )
         except BROKEN as error:
@@ -312,6 +319,7 @@ class Transport:
         if not _TARGET.fullmatch(target):
             raise ValueError(f"invalid character in URL {target!r}")
         head = f"{call.method} {target} HTTP/1.1\r\n{self._headers}"
+        head += _lines(("Accept", call.accept))
         if authorization is not None:
             head += _lines(("Authorization", authorization))
         if call.body is None:

@@ -8,8 +8,10 @@ of their declarations, and loading, defaulting, validating and completing take i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.config.model import Plugin
 from kscheduler.config.plugin_args import Gates, PluginArgs
@@ -40,8 +42,7 @@ class InTree(Runnable, Protocol):
     def weight(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(msgspec.Struct, frozen=True):
     """`in_tree` is in the order of the default configuration, in which plugins run."""
 
     in_tree: Mapping[str, InTree]

@@ -6,7 +6,8 @@ component-base's (compatibility, apimachinery's version parsing).
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.strconv import parse_uint, quote
@@ -25,8 +26,7 @@ def release_text(release: Release) -> str:
     return f"{release[0]}.{release[1]}"
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedVersion:
+class ParsedVersion(msgspec.Struct, frozen=True):
     """Numbers of a version and, if it is a semantic one, what follows them."""
 
     numbers: tuple[int, ...]
@@ -100,8 +100,7 @@ BINARY = parse_version(KUBERNETES_VERSION)
 FLOOR: Release = (BINARY.numbers[0], BINARY.numbers[1] - 3)
 
 
-@dataclass(frozen=True, slots=True)
-class Emulation:
+class Emulation(msgspec.Struct, frozen=True):
     """The release whose features are offered, and the oldest one we must get along with."""
 
     emulated: Release = BINARY.release

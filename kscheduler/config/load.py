@@ -10,7 +10,8 @@ decoder behind it. Differs: where upstream's answer depends on the order of a Go
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.config.catalog import Catalog
 from kscheduler.config.defaults import changed, with_defaults
@@ -34,8 +35,7 @@ class StrictError(ConfigError):
         self.complaints = complaints
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(msgspec.Struct, frozen=True):
     value: Model
     kind: Kind
     complaints: list[str]

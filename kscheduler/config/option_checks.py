@@ -53,12 +53,17 @@ def problems(
         *serving_problems(options),
         *request_header_problems(options, gates),
         *metrics_problems(options),
-        *plugin_problems(options),
+        *negative_numbers(options),
     ]
 
 
-def plugin_problems(options: Options) -> Iterator[str]:
-    for name in ("plugin_timeout", "plugin_wait_timeout", "plugin_max_failures"):
+def negative_numbers(options: Options) -> Iterator[str]:
+    for name in (
+        "decision_log_bytes",
+        "plugin_timeout",
+        "plugin_wait_timeout",
+        "plugin_max_failures",
+    ):
         value = getattr(options, name)
         if value < 0:
             yield f"--{name.replace('_', '-')} {value} must not be negative"

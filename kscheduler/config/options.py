@@ -8,8 +8,9 @@ options turn into: logging settings, feature gates, and changes to the configura
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.api.quantity import Amount
@@ -30,8 +31,7 @@ FIVE_MINUTES = Duration.of(300)
 TEN_MINUTES = Duration.of(600)
 
 
-@dataclass(frozen=True, slots=True)
-class CertKey:
+class CertKey(msgspec.Struct, frozen=True):
     """A certificate and key file, and the host names they are for (those in it, if none)."""
 
     cert_file: str
@@ -43,8 +43,7 @@ class CertKey:
         return f"{self.cert_file},{self.key_file}{names}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     config: str = ""
     write_config_to: str = ""
     master: str = ""
@@ -99,13 +98,14 @@ class Options:
     health_listen: str = ""
     metrics_listen: str = ""
 
+    decision_log_bytes: int = 64 << 20
     plugin: tuple[str, ...] = ()
     plugin_max_failures: int = 0
     plugin_timeout: Duration = FIVE_SECONDS
     plugin_wait_timeout: Duration = TEN_MINUTES
 
     emulated_version: tuple[str, ...] = ()
-    feature_gates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    feature_gates: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     min_compatibility_version: tuple[str, ...] = ()
 
     allow_metric_labels: Mapping[str, str] | None = None
@@ -127,7 +127,7 @@ class Options:
 
     given: frozenset[str] = frozenset()
     # Each flag's value as the flag prints it: FLAG lines and /flagz.
-    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    texts: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def reported_version(self) -> str:

@@ -8,8 +8,9 @@ is reported; upstream leaves that to chance.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.api.field_errors import Path, aggregate
@@ -37,8 +38,7 @@ MAX_NODE_SCORE = 100
 MAX_TOTAL_SCORE = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class EffectivePlugins:
+class EffectivePlugins(msgspec.Struct, frozen=True):
     """Plugins of a profile: ordered names per point, and the weights where they matter."""
 
     scheduler_name: str
@@ -69,8 +69,7 @@ class EffectivePlugins:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(msgspec.Struct, frozen=True):
     """A configuration that a scheduler can be started with.
 
     `config` is as loaded, with what building the extenders changed in it; `written` has its

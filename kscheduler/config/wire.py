@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -68,15 +68,13 @@ class Model(BaseModel):
     has_type_meta: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
+class Embedded(msgspec.Struct, frozen=True):
     """The field lives in an embedded Go struct of this name, which type errors mention."""
 
     struct: str
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(msgspec.Struct, frozen=True):
     meaning: str
 
 
@@ -88,8 +86,7 @@ Int64 = Annotated[int, INT64, Field(ge=-(1 << 63), lt=1 << 63)]
 Float32 = Annotated[float, Scalar("float32", "float32")]
 
 
-@dataclass(frozen=True, slots=True)
-class WireField:
+class WireField(msgspec.Struct, frozen=True):
     """`attr` is empty for kind and apiVersion, which the reader of a document has already seen."""
 
     attr: str

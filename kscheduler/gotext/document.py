@@ -5,7 +5,7 @@ The failures are those of the serializer behind every kubernetes configuration f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.json_text import JsonSyntaxError, Node, parse_json
@@ -19,8 +19,7 @@ META_TYPE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """Group, version and kind of a document."""
 
     group: str
@@ -36,8 +35,7 @@ class Kind:
         return f"{self.name}.{self.group}" if self.group else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A parsed text, and what YAML has to say about keys that stand there twice."""
 
     node: Node

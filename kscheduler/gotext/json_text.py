@@ -17,8 +17,9 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
+
+import msgspec
 
 from kscheduler.gotext.strconv import layout_float, quote, shortest_float32
 
@@ -54,8 +55,7 @@ JSON_ESCAPES = {
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """One JSON value; `raw` is its own text."""
 
     kind: Kind

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
+import msgspec
+
 from kscheduler.errors import KschedulerError
 from kscheduler.gotext.json_text import Node, Number
 from kscheduler.gotext.strconv import float32, quote
@@ -42,8 +44,7 @@ class UnmarshalError(KschedulerError, ValueError):
     """A value has the wrong type or cannot be read; the text is Go's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(msgspec.Struct, frozen=True):
     """A string, bool or number; `name` is its Go type, which may be a named string.
 
     `internal` is the name of the type in upstream's internal package, where that differs.
@@ -60,56 +61,48 @@ INT64 = Scalar("int64", "int64")
 BYTE = Scalar("uint8", "uint8")
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
+class Bytes(msgspec.Struct, frozen=True):
     """A []byte: base64 in a string, or an array of small numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """A type that decodes itself from a JSON string by `parse`, whose ValueError ends decoding."""
 
     parse: Callable[[str], Any]
     zero: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(msgspec.Struct, frozen=True):
     """Any JSON (runtime.RawExtension); `keep` makes of it what becomes the value."""
 
     keep: Callable[[Node], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(msgspec.Struct, frozen=True):
     """A Go interface, into which nothing can be decoded."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(msgspec.Struct, frozen=True):
     """A Go pointer: null and absent are the same, and differ from empty."""
 
     inner: GoType
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(msgspec.Struct, frozen=True):
     item: GoType
     name: str = ""  # of a named type
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(msgspec.Struct, frozen=True):
     """A map from strings."""
 
     value: GoType
     name: str = ""  # of a named type
 
 
-@dataclass(frozen=True, slots=True)
-class StructField:
+class StructField(msgspec.Struct, frozen=True):
     """A struct's field; `name` is its key in JSON.
 
     `key` is under which the value is found in the result; "" drops the value.

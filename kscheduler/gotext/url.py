@@ -4,8 +4,10 @@ Mirrors url.Parse. Differs: an address in brackets that is none is refused witho
 """
 
 import re
-from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, ip_address
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.strconv import quote
@@ -20,8 +22,7 @@ _USER = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
 _PORT = re.compile(r"(:[0-9]*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(msgspec.Struct, frozen=True):
     """Parts of a URL as they were written; `query` and `fragment` with what introduces them."""
 
     scheme: str

@@ -11,10 +11,10 @@ import base64
 import binascii
 import math
 import re
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+import msgspec
 import yaml
 
 from kscheduler.gotext.fmt import go_syntax
@@ -32,14 +32,13 @@ class YamlError(ValueError):
     """The text is not YAML, or not YAML that JSON can express; worded as go-yaml does."""
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(msgspec.Struct):
     kind: Literal["scalar", "mapping", "sequence", "alias"]
     line: int
     tag: str = ""
     value: str = ""
     implicit: bool = False
-    children: list[_Node] = field(default_factory=list)
+    children: list[_Node] = msgspec.field(default_factory=list)
     target: _Node | None = None
 
 

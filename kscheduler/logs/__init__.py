@@ -18,9 +18,11 @@ import fnmatch
 import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.logs.lines import ObjectRef, Record, json_line, text_line
 from kscheduler.logs.stream import FileStream
@@ -55,8 +57,7 @@ class Sink(Protocol):
     def flush(self) -> object: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Logging:
+class Logging(msgspec.Struct, frozen=True):
     """Values of --logging-format, -v, --vmodule and the --log-* flags."""
 
     format: str = "text"

@@ -14,12 +14,13 @@ values, which the configuration decides: no name of a pod, node or caller is one
 
 from __future__ import annotations
 
-from prometheus_client import GCCollector, PlatformCollector
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kscheduler.metrics.access import AccessMetrics, ServerLibraryMetrics, WorkQueueMetrics
 from kscheduler.metrics.client import InformerMetrics, RequestMetrics
+from kscheduler.metrics.component import CacheMetrics, ComponentMetrics
 from kscheduler.metrics.instruments import Counter, Family, Gauge, Histogram, exponential
-from kscheduler.metrics.process import CacheMetrics, ComponentMetrics, ProcessMetrics
 from kscheduler.metrics.registry import ALPHA, BETA, EVERYTHING, STABLE, Selection
 from kscheduler.metrics.scheduler import (
     QUEUES,
@@ -30,6 +31,9 @@ from kscheduler.metrics.scheduler import (
     PreemptionMetrics,
     WaitingMetrics,
 )
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 __all__ = [
     "ALPHA",
@@ -64,11 +68,12 @@ class Metrics(
 ):
     """All families of one scheduler, with a registry of their own."""
 
-    def __init__(self, selection: Selection = EVERYTHING) -> None:
-        super().__init__(selection)
-        self.registry.register(ProcessMetrics())
-        PlatformCollector(registry=self.registry)
-        GCCollector(registry=self.registry)
+    @cached_property
+    def registry(self) -> CollectorRegistry:
+        """All that is printed: the families, and the metrics of process, platform and collector."""
+        from kscheduler.metrics.process import new_registry
+
+        return new_registry(self.families)
 
     def forget_state(self) -> None:
         """Zero pods and nodes: the scheduler that these gauges counted for has stopped."""

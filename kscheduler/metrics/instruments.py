@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping
 from itertools import accumulate, repeat
 from operator import mul
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from prometheus_client import Metric
-from prometheus_client.utils import floatToGoString
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 # Stands for all values that a label may not have.
 UNEXPECTED = "unexpected"
-
-_go_text: Callable[[float], str] = floatToGoString
 
 
 class Instrument(Protocol):
@@ -109,8 +107,11 @@ class Histogram:
         self._sum = 0
 
     def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
+        from prometheus_client.utils import floatToGoString
+
+        go_text: Callable[[float], str] = floatToGoString
         # `le` names the series, so it must be spelled as Go would: "1", not "1.0".
-        upper = [_go_text(bound).removesuffix(".0") for bound in (*self._bounds, math.inf)]
+        upper = [go_text(bound).removesuffix(".0") for bound in (*self._bounds, math.inf)]
         for bound, count in zip(upper, accumulate(self._counts), strict=True):
             yield "_bucket", {"le": bound}, count
         yield "_sum", {}, self._sum
@@ -163,11 +164,17 @@ class Family(Generic[Series]):
         self._unexpected()
         return UNEXPECTED
 
+    def items(self) -> ItemsView[tuple[str, ...], Series]:
+        """The series by their label values."""
+        return self._series.items()
+
     def reset(self) -> None:
         for series in self._series.values():
             series.reset()
 
     def collect(self) -> Metric:
+        from prometheus_client import Metric
+
         # prometheus-client's name of a counter is without the suffix; `exposition` puts it back.
         name = self.name.removesuffix("_total") if self.kind == "counter" else self.name
         metric = Metric(name, self._documentation, self.kind)

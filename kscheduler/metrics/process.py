@@ -1,21 +1,22 @@
-"""Metrics of the process: component-base's (version, feature gates), caches, and process_*."""
+"""prometheus-client's registry of all that is printed, and the metrics process_*.
+
+Imported by the first scrape: prometheus-client takes 15 ms, which the first binding need not wait
+for.
+"""
 
 from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
-from prometheus_client import Metric
+from prometheus_client import CollectorRegistry, GCCollector, Metric, PlatformCollector
 from prometheus_client.registry import Collector
 
-from kscheduler.caches import Cache
-from kscheduler.metrics.registry import ALPHA, BETA, EVERYTHING, Registry, Selection
+from kscheduler.metrics.registry import AnyFamily
 
-Caches = Callable[[], Iterable[Cache]]
 PROC = Path("/proc")
 # Of /proc/self/stat, behind the name of the program.
 _USER_TICKS, _SYSTEM_TICKS, _START_TICKS, _VIRTUAL_BYTES, _RESIDENT_PAGES = 11, 12, 19, 20, 21
@@ -23,98 +24,27 @@ _USER_TICKS, _SYSTEM_TICKS, _START_TICKS, _VIRTUAL_BYTES, _RESIDENT_PAGES = 11, 
 UNLIMITED = float(2**64 - 1)
 
 
-class ComponentMetrics(Registry):
-    """Build, versions, feature gates, tasks, leadership."""
-
-    def __init__(self, selection: Selection = EVERYTHING) -> None:
-        super().__init__(selection)
-        self.goroutines = self.gauges(
-            "scheduler_goroutines", BETA, "Tasks under way, by what they do.", ("operation",)
-        )
-        self.leader_election_master_status = self.gauges(
-            "leader_election_master_status", ALPHA, "1 while holding the named lease.", ("name",)
-        )
-        self.leader_election_slowpath_total = self.counters(
-            "leader_election_slowpath_total",
-            ALPHA,
-            "Renewals that had to read the named lease first.",
-            ("name",),
-        )
-        self.kubernetes_build_info = self.gauges(
-            "kubernetes_build_info",
-            BETA,
-            "Always 1; the labels tell the build.",
-            (
-                "major",
-                "minor",
-                "git_version",
-                "git_commit",
-                "git_tree_state",
-                "build_date",
-                "go_version",
-                "compiler",
-                "platform",
-            ),
-        )
-        self.kubernetes_feature_enabled = self.gauges(
-            "kubernetes_feature_enabled",
-            BETA,
-            "1 for feature gates that are on.",
-            ("name", "stage"),
-        )
-        self.version_info = self.gauges(
-            "version_info",
-            ALPHA,
-            "Always 1; the labels tell which version is run, emulated and still compatible.",
-            ("component", "binary", "emulation", "min_compat"),
-        )
-        self.kscheduler_events_dropped_total = self.counters(
-            "kscheduler_events_dropped_total",
-            ALPHA,
-            "Events about pods that were not written because too many waited.",
-        ).labels()
+def new_registry(families: Mapping[str, AnyFamily]) -> CollectorRegistry:
+    """A registry that collects these families, whichever there are at each scrape."""
+    registry = CollectorRegistry()
+    registry.register(_Families(families))
+    registry.register(ProcessMetrics())
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
 
 
-class CacheMetrics(Registry):
-    """Caches, read at each scrape; those of one name (one per profile, say) are summed."""
+class _Families(Collector):
+    """All families, read at each scrape."""
 
-    def __init__(self, selection: Selection = EVERYTHING) -> None:
-        super().__init__(selection)
-        self.kscheduler_cache_bytes = self.gauges(
-            "kscheduler_cache_bytes",
-            ALPHA,
-            "Estimated bytes of a cache of answers or shared parts.",
-            ("cache",),
-        )
-        self.kscheduler_cache_entries = self.gauges(
-            "kscheduler_cache_entries",
-            ALPHA,
-            "Entries of a cache of answers or shared parts.",
-            ("cache",),
-        )
-        self.kscheduler_cache_evictions_total = self.counters(
-            "kscheduler_cache_evictions_total",
-            ALPHA,
-            "Entries that had to make room for others in a cache of answers or shared parts.",
-            ("cache",),
-        )
+    def __init__(self, families: Mapping[str, AnyFamily]) -> None:
+        self._families = families
 
-    def watch_caches(self, caches: Caches) -> None:
-        """Read these from now on; their names are all known by now."""
-        for name in {cache.name for cache in caches()}:
-            self.kscheduler_cache_bytes.labels(name).read_from(
-                partial(_total, caches, name, lambda cache: cache.bytes)
-            )
-            self.kscheduler_cache_entries.labels(name).read_from(
-                partial(_total, caches, name, lambda cache: cache.entries)
-            )
-            self.kscheduler_cache_evictions_total.labels(name).read_from(
-                partial(_total, caches, name, lambda cache: cache.evictions)
-            )
+    def collect(self) -> Iterator[Metric]:
+        return (family.collect() for _, family in sorted(self._families.items()) if family)
 
-
-def _total(caches: Caches, name: str, number: Callable[[Cache], int]) -> int:
-    return sum(number(cache) for cache in caches() if cache.name == name)
+    def describe(self) -> Iterable[Metric]:
+        return ()
 
 
 class ProcessMetrics(Collector):

@@ -6,12 +6,10 @@ is only never printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.registry import Collector
+import msgspec
 
 from kscheduler.metrics.instruments import Counter, Family, Gauge, Histogram, Instrument
 
@@ -25,8 +23,7 @@ BETA = "BETA"
 STABLE = "STABLE"
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Values of --disabled-metrics, --show-hidden-metrics-for-version and --allow-metric-labels.
 
     `allowed_values` is by family and label; all other values of such a label count as one.
@@ -34,23 +31,10 @@ class Selection:
 
     disabled: frozenset[str] = frozenset()
     shows_hidden: bool = False
-    allowed_values: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    allowed_values: Mapping[str, Mapping[str, frozenset[str]]] = msgspec.field(default_factory=dict)
 
 
 EVERYTHING = Selection()
-
-
-class _Export(Collector):
-    """All families, read at each scrape."""
-
-    def __init__(self, families: Mapping[str, AnyFamily]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterator[Metric]:
-        return (family.collect() for _, family in sorted(self._families.items()) if family)
-
-    def describe(self) -> Iterable[Metric]:
-        return ()
 
 
 class Registry:
@@ -64,8 +48,6 @@ class Registry:
         self._selection = selection
         self._declared: dict[str, AnyFamily] = {}
         self.families: dict[str, AnyFamily] = {}
-        self.registry = CollectorRegistry()
-        self.registry.register(_Export(self.families))
         self._count_families()
 
     def _count_families(self) -> None:

@@ -12,11 +12,10 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import msgspec
-from multidict import CIMultiDictProxy
 
 from kscheduler.api.decode import DecodeError
 from kscheduler.api.field_errors import aggregate
@@ -27,11 +26,14 @@ from kscheduler.serving.access_metrics import AccessObserver
 from kscheduler.serving.reviews import AccessReviews, TokenReviews
 from kscheduler.serving.trust import Headers, Trust, UntrustedCertificateError
 
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
+
+    RequestHeaders = CIMultiDictProxy[str]
+
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 ANONYMOUS = UserInfo(username="system:anonymous", groups=(UNAUTHENTICATED,))
-
-RequestHeaders = CIMultiDictProxy[str]
 
 
 class UnauthenticatedError(KschedulerError):
@@ -42,8 +44,7 @@ class InvalidTokenError(KschedulerError):
     """The API server knows no user for the token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Authenticator:
+class Authenticator(msgspec.Struct, frozen=True):
     """`tokens` is None if there is no server to ask about them: then they say nothing."""
 
     trust: Trust
@@ -164,8 +165,7 @@ class ContradictionError(KschedulerError):
     """The server allows and denies in one breath."""
 
 
-@dataclass(frozen=True, slots=True)
-class Authorizer:
+class Authorizer(msgspec.Struct, frozen=True):
     """`open_paths` have no slash in front; one that ends in * stands for all that begin so."""
 
     open_paths: Sequence[str]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import unquote_plus
 
+import msgspec
 from aiohttp import web
 
 from kscheduler.config.dump import yaml_text
@@ -161,14 +161,13 @@ class Target(NamedTuple):
         return "".join(f";{name}={value}" for name, value in parts if value)
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """One clause of an Accept header."""
 
     type: str
     subtype: str
     quality: float = 1.0
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def fits(self, media_type: str) -> bool:
         main, _, sub = media_type.partition("/")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
@@ -113,8 +114,7 @@ def identifier(certificate: x509.Certificate) -> str:
     )
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(msgspec.Struct):
     """For a way from the leaf to an authority, over what else the client has sent."""
 
     leaf: x509.Certificate

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.api.core import ConfigMap
@@ -52,8 +53,7 @@ BURST = 400
 _decode = decoder_for(ConfigMap)
 
 
-@dataclass(frozen=True, slots=True)
-class Authentication:
+class Authentication(msgspec.Struct, frozen=True):
     """None for a server or a file means that this way of proving identity is closed.
 
     `reads_config_map` is whether authorities that no file names are read from the cluster.
@@ -65,14 +65,12 @@ class Authentication:
     reads_config_map: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Authorization:
+class Authorization(msgspec.Struct, frozen=True):
     server: RestConfig | None
     always_allowed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Delegation:
+class Delegation(msgspec.Struct, frozen=True):
     """Authentication and authorization of callers, and the trust both rest on.
 
     `informers` keep the trust up to date while they run; None if nothing is looked up.

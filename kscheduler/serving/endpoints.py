@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 from aiohttp import web
 from prometheus_client import Metric
 
@@ -19,8 +19,7 @@ from kscheduler.serving.pod_resources import ResourcesPage
 from kscheduler.serving.profiling import pages as profiling
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that the pages show.
 
     `checks` maps healthz, livez and readyz to the checks of each. `flags` and `emulated`
@@ -36,7 +35,7 @@ class Sources:
     flags: Mapping[str, str] | None
     emulated: Release | None
     profiles: bool
-    health_metrics: HealthMetrics = field(default_factory=HealthMetrics)
+    health_metrics: HealthMetrics = msgspec.field(default_factory=HealthMetrics)
 
 
 def all_pages(sources: Sources) -> Pages:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from prometheus_client import Metric
+import msgspec
 
 from kscheduler import logs
 from kscheduler.gotext.strconv import quote
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 log = logs.logger(__name__)
 
@@ -24,8 +27,7 @@ STARTED = int(time.time())
 Probe = Callable[[], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     name: str
     probe: Probe
     # A remark worth knowing although all is well; printed beside the name.
@@ -39,8 +41,7 @@ def ping() -> str | None:
 PING = Check("ping", ping)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """An endpoint's answer."""
 
     healthy: bool
@@ -111,6 +112,8 @@ class HealthMetrics:
         self._is_pristine = False
 
     def collect(self) -> Iterator[Metric]:
+        from prometheus_client import Metric
+
         state = Metric(
             "kubernetes_healthcheck",
             "[STABLE] Whether a health check passed when last asked.",

@@ -15,9 +15,11 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler import logs
 from kscheduler.config.options import CertKey, Options
@@ -43,8 +45,7 @@ Pem = tuple[bytes, bytes]  # certificate, key
 MakePair = Callable[[], Pem]
 
 
-@dataclass(frozen=True, slots=True)
-class SecurePort:
+class SecurePort(msgspec.Struct, frozen=True):
     """A listener from which nothing is accepted yet, and the terms of its TLS handshakes.
 
     `pair_files` is None if the pair is made in memory.
@@ -71,8 +72,7 @@ class SecurePort:
         return tuple(path for pair in pairs for path in (pair.cert_file, pair.key_file))
 
 
-@dataclass(frozen=True, slots=True)
-class PlainListeners:
+class PlainListeners(msgspec.Struct, frozen=True):
     health: socket.socket | None
     metrics: socket.socket | None
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+import msgspec
 from aiohttp import web
 from prometheus_client import Metric
 
@@ -30,8 +30,7 @@ GZIP = 31
 Collect = Callable[[], Iterable[Metric]]
 
 
-@dataclass(slots=True)
-class _Printed:
+class _Printed(msgspec.Struct):
     body: bytes
     good_until: float
     compressed: bytes | None = None

@@ -13,8 +13,8 @@ import resource
 import socket
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+import msgspec
 from aiohttp import web
 
 from kscheduler import logs
@@ -40,8 +40,7 @@ DRAIN_SECONDS = 5.0
 NOT_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 
 
-@dataclass(eq=False, slots=True)
-class _Greeting:
+class _Greeting(msgspec.Struct, eq=False):
     """A connection that has not spoken yet, or is still shaking hands."""
 
     waiting_since: float

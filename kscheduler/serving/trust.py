@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,8 +36,7 @@ class UntrustedCertificateError(KschedulerError):
     """No authority stands behind the certificate."""
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(msgspec.Struct, frozen=True):
     """The headers a proxy uses, and the common names of proxies that may (none: any)."""
 
     usernames: tuple[str, ...] = ()

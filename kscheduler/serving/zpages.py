@@ -14,9 +14,9 @@ import platform
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from kscheduler import logs
@@ -42,8 +42,7 @@ WARNING = (
 FORMS = (JSON, YAML, TEXT)
 
 
-@dataclass(frozen=True, slots=True)
-class ZPage:
+class ZPage(msgspec.Struct, frozen=True):
     """`members` are the fields of the structured form behind its metadata."""
 
     kind: str

@@ -34,6 +34,7 @@ async def test_the_first_signal_stops_and_the_second_is_impatient(monkeypatch, n
     assert told[:2] == ["stop", 1]
 
 
+@pytest.mark.usefixtures("hang_up_counts")
 async def test_the_impatient_exit_is_prepared_and_a_closed_terminal_counts(monkeypatch):
     told = []
     monkeypatch.setattr(os, "_exit", lambda code: told.append(code))

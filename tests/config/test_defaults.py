@@ -10,13 +10,13 @@ from kscheduler.config.model import (
 )
 from kscheduler.gotext.duration import Duration
 from kscheduler.plugins import catalog
+from kscheduler.plugins.dynamic_resources.args import DynamicResourcesArgs
 from kscheduler.plugins.node_resources.args import (
     CPU_AND_MEMORY,
     NodeResourcesFitArgs,
     ResourceSpec,
     ScoringStrategy,
 )
-from kscheduler.plugins.not_built_yet import DynamicResourcesArgs
 from kscheduler.plugins.volume_binding.plugin import VolumeBindingArgs
 
 default_plugins = catalog().default_plugins

@@ -29,6 +29,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import parse_json
 from kscheduler.plugins import catalog
+from kscheduler.plugins.dynamic_resources.args import DynamicResourcesArgs
 from kscheduler.plugins.node_affinity.args import (
     NodeAffinity,
     NodeAffinityArgs,
@@ -41,7 +42,6 @@ from kscheduler.plugins.node_resources.args import (
     ResourceSpec,
     ScoringStrategy,
 )
-from kscheduler.plugins.not_built_yet import DynamicResourcesArgs
 from kscheduler.plugins.pod_topology_spread.args import (
     PodTopologySpreadArgs,
     TopologySpreadConstraint,

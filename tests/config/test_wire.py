@@ -11,9 +11,9 @@ from kscheduler.config.wire import decode
 from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import parse_json
 from kscheduler.gotext.unmarshal import UnmarshalError
+from kscheduler.plugins.dynamic_resources.args import DynamicResourcesArgs
 from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
 from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
-from kscheduler.plugins.not_built_yet import DynamicResourcesArgs
 from kscheduler.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 
 CONFIG = "KubeSchedulerConfiguration"

@@ -1,7 +1,6 @@
 """A kubeconfig file: its entries, and those that its current context uses."""
 
 import os
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
@@ -178,14 +177,13 @@ def go_type(hint: Any) -> GoType:
 _SIMPLE: dict[Any, GoType] = {str: STRING, bool: BOOL, bytes: Bytes(), Any: Raw(plain)}
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveContext:
+class ActiveContext(msgspec.Struct, frozen=True):
     """The context in use, with everything it points at."""
 
     cluster_name: str = ""
     user_name: str = ""
-    cluster: Cluster = field(default_factory=Cluster)
-    user: User = field(default_factory=User)
+    cluster: Cluster = msgspec.field(default_factory=Cluster)
+    user: User = msgspec.field(default_factory=User)
     has_cluster: bool = False
     problems: tuple[str, ...] = ()
 

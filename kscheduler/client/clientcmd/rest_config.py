@@ -6,12 +6,12 @@ about a user that is listed twice names the user, but does not show its secrets.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from kscheduler import logs
 from kscheduler.client.clientcmd.kubeconfig import (
@@ -39,8 +39,7 @@ EXEC_API_VERSIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RestConfig:
+class RestConfig(msgspec.Struct, frozen=True):
     """client-go's rest.Config; `server` is scheme, host and prefix, no slash at the end.
 
     `problem` is why no client can be made of it: upstream does not report that when it reads the
@@ -48,8 +47,8 @@ class RestConfig:
     """
 
     server: str
-    tls: TlsConfig = field(default_factory=TlsConfig)
-    identity: Identity = field(default_factory=Identity)
+    tls: TlsConfig = msgspec.field(default_factory=TlsConfig)
+    identity: Identity = msgspec.field(default_factory=Identity)
     proxy: str = ""
     problem: str = ""
 

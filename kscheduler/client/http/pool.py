@@ -8,6 +8,7 @@ from collections.abc import Callable
 from kscheduler.client.http.connection import Connection, ServerClosedError
 from kscheduler.client.http.dial import Route
 from kscheduler.client.http.response import MAX_HELD_BYTES, Response
+from kscheduler.client.http.turns import Turns
 
 # Below the 90 s after which kube-apiserver closes an idle connection, so that we close it first.
 KEEP_ALIVE_SECONDS = 30.0
@@ -22,7 +23,7 @@ class ConnectionPool:
 
     def __init__(self, route: Route, *, limit: int | None = None) -> None:
         self._route = route
-        self._slots = asyncio.Semaphore(limit) if limit else None
+        self._turns = Turns(limit) if limit else None
         self._open: set[Connection] = set()
         # In the order in which they became idle.
         self._idle: list[Connection] = []
@@ -31,7 +32,7 @@ class ConnectionPool:
     @property
     def full(self) -> bool:
         """Whether another request would have to wait for its turn."""
-        return self._slots is not None and self._slots.locked()
+        return self._turns is not None and self._turns.all_taken
 
     async def ask(
         self,
@@ -40,6 +41,7 @@ class ConnectionPool:
         *,
         check: Callable[[], None] | None = None,
         repeatable: bool = False,
+        urgent: bool = False,
         idle_seconds: float | None = None,
         most_bytes: int = MAX_HELD_BYTES,
     ) -> Connection:
@@ -48,9 +50,10 @@ class ConnectionPool:
         A server may close a connection in the same moment in which a request is sent over it. One
         that is `repeatable` is then sent over another connection. `check` is called in the very
         step that hands the request to the socket: what it raises keeps the request from being sent.
+        One that is `urgent` need not wait for others that are not.
         """
-        if self._slots is not None:
-            await self._slots.acquire()
+        if self._turns is not None:
+            await self._turns.take(urgent=urgent)
         try:
             while True:
                 connection = self._idle_connection(context) or await self._opened(context)
@@ -69,15 +72,15 @@ class ConnectionPool:
                 else:
                     return connection
         except BaseException:
-            if self._slots is not None:
-                self._slots.release()
+            if self._turns is not None:
+                self._turns.give_back()
             raise
 
     def release(self, connection: Connection) -> None:
         """The exchange is over; what is left of it, if anything, is not read."""
         self._put_away(connection)
-        if self._slots is not None:
-            self._slots.release()
+        if self._turns is not None:
+            self._turns.give_back()
 
     async def close(self) -> None:
         """Close all connections, exchanges under way included; later requests open new ones."""

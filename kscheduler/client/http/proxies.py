@@ -6,9 +6,10 @@ what client-go adds as well: CIDRs of an upper-case NO_PROXY count even beside a
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import SplitResult
+
+import msgspec
 
 from kscheduler.errors import ConfigError
 from kscheduler.gotext.url import parse_url
@@ -46,8 +47,7 @@ def proxy_for(server: SplitResult, environ: Mapping[str, str]) -> str:
     return "" if any(rule.covers(host.lower(), port, address) for rule in rules) else proxy
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     """One entry of NO_PROXY: all, a network, or a name or suffix; perhaps for one port only."""
 
     everything: bool = False

@@ -1,12 +1,12 @@
 """A watch on the wire: lines of JSON, each an event about one object."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import structs
+from msgspec.structs import replace
 
 from kscheduler import logs
 from kscheduler.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -16,9 +16,11 @@ from kscheduler.api.decode import (
     Json,
     UnbalancedError,
     decoder_for,
+    members_of,
     outline,
 )
 from kscheduler.api.meta import ApiObject, ObjectMeta, PartialObject, Status, WatchEvent
+from kscheduler.api.resource import ResourceClaim
 from kscheduler.api.sharing import sharing_of
 from kscheduler.client.errors import from_status
 
@@ -39,8 +41,7 @@ _decode_metadata = decoder_for(ObjectMeta)
 _decode_status = decoder_for(Status)
 
 Wanted = Callable[[Any], bool]
-Kept = Pod | Node | PersistentVolume | PersistentVolumeClaim
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+Kept = Pod | Node | PersistentVolume | PersistentVolumeClaim | ResourceClaim
 _encode = msgspec.json.Encoder().encode
 
 
@@ -53,8 +54,7 @@ class _Numbered(msgspec.Struct, frozen=True):
 _decode_numbered = decoder_for(_Numbered)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape(Generic[T]):
+class Shape(msgspec.Struct, Generic[T], frozen=True):
     """Functions that decode objects of one resource and find their key and version."""
 
     name: str
@@ -145,8 +145,13 @@ def decode_change(line: bytes, shape: Shape[T]) -> Change[T]:
     if split > 0 and line.startswith(b'{"type":"'):
         kind, body = line[9 : split - 1].decode(errors="replace"), memoryview(line)[split + 10 : -1]
     else:
-        event = _decode_event(line)
-        kind, body = event.type, memoryview(event.object)
+        # The object is set aside, as it may be nested more deeply than an event is read.
+        try:
+            text, parts = outline(line, depth=1)
+            event = _decode_event(text)
+            kind, body = event.type, parts[int(bytes(event.object))]
+        except (UnbalancedError, ValueError, IndexError) as error:
+            raise DecodeError(f"cannot decode an event: {error}") from error
     if kind not in _TYPES:
         raise DecodeError(f"got invalid watch event type: {kind}")
     if kind == BOOKMARK:
@@ -161,8 +166,7 @@ def decode_change(line: bytes, shape: Shape[T]) -> Change[T]:
     return Change(kind, shape.version(item), item)
 
 
-@dataclass(frozen=True, slots=True)
-class Undecodable:
+class Undecodable(msgspec.Struct, frozen=True):
     """Key and version of an object that could not be decoded; an empty key if it has no name."""
 
     key: str
@@ -203,6 +207,7 @@ def _always(_item: object) -> bool:
 WRITTEN_BACK: Mapping[type[ApiObject], Wanted] = {
     PersistentVolume: _always,
     PersistentVolumeClaim: _always,
+    ResourceClaim: _always,
 }
 
 
@@ -218,11 +223,11 @@ def retaining_json(shape: Shape[Any], wanted: Wanted) -> Shape[Any]:
         item: Kept = decode(data)
         if not wanted(item):
             return item
-        members = _decode_members(data)
+        members = members_of(data)
         members.pop("kind", None)
         members.pop("apiVersion", None)
         if isinstance(item, Pod):
-            metadata = _decode_members(members["metadata"])
+            metadata = members_of(members["metadata"])
             metadata.pop("managedFields", None)
             members["metadata"] = msgspec.Raw(_encode(metadata))
         return structs.replace(item, whole=_encode(members))

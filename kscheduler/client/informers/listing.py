@@ -1,7 +1,6 @@
 """Whole collections by paged LIST requests, for servers that cannot stream them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -38,8 +37,7 @@ class ListError(ApiError):
         self.remedy = remedy
 
 
-@dataclass(frozen=True, slots=True)
-class ListWatch(Generic[T]):
+class ListWatch(msgspec.Struct, Generic[T], frozen=True):
     """A collection to list and watch: a resource in one namespace or all, narrowed by selectors."""
 
     resource: Resource

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kscheduler.serving.exposition import integer, message, packed, string
 from kscheduler.serving.profiling.sampler import Place, Samples, Stack
@@ -15,13 +16,12 @@ Unit = tuple[str, str]  # the quantity and its unit: ("cpu", "nanoseconds")
 NANO = 1_000_000_000
 
 
-@dataclass(slots=True)
-class _Tables:
+class _Tables(msgspec.Struct):
     """Texts, functions and locations by number; 0 is the empty text, and nothing else."""
 
-    texts: dict[str, int] = field(default_factory=lambda: {"": 0})
-    functions: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    locations: dict[Place, int] = field(default_factory=dict)
+    texts: dict[str, int] = msgspec.field(default_factory=lambda: {"": 0})
+    functions: dict[tuple[str, str, int], int] = msgspec.field(default_factory=dict)
+    locations: dict[Place, int] = msgspec.field(default_factory=dict)
 
     def text(self, value: str) -> int:
         return self.texts.setdefault(value, len(self.texts))

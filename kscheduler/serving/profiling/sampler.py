@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
+
+import msgspec
 
 from kscheduler.errors import KschedulerError
 
@@ -23,13 +24,12 @@ class BusyError(KschedulerError):
     """Another request is sampling already."""
 
 
-@dataclass(slots=True)
-class Samples:
+class Samples(msgspec.Struct):
     """Stacks in the order they were seen, each with the nanoseconds of CPU it stands for."""
 
     started: float
     seconds: float = 0.0
-    seen: list[tuple[Stack, int]] = field(default_factory=list)
+    seen: list[tuple[Stack, int]] = msgspec.field(default_factory=list)
 
 
 class Sampler:

@@ -1,10 +1,10 @@
 import json
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kscheduler.api.decode import DecodeError
 from kscheduler.client.errors import Expired, StatusError
