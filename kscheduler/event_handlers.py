@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.api.core import Node, Pod
@@ -59,8 +60,7 @@ PENDING_POD_DELETED = ClusterEvent(UNSCHEDULED_POD, Action.DELETE)
 _HANDLED = frozenset({NODE, cluster_event.POD, *cluster_event.POD_KINDS, cluster_event.POD_GROUP})
 
 
-@dataclass(frozen=True, slots=True)
-class Subscriber(Generic[T]):
+class Subscriber(msgspec.Struct, Generic[T], frozen=True):
     """An informer's handler of functions; `deleted` takes whether the final state is unknown."""
 
     added: Callable[[T], None]

@@ -8,6 +8,7 @@ have stays text in both tries: no number in it is too long and no string too odd
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from secrets import token_hex
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -45,7 +46,8 @@ def without_nulls(value: Any) -> Any:
 def convert(value: Any, kind: type[T]) -> T:
     """A JSON-like Python value (from YAML, say) as an API struct."""
     try:
-        return msgspec.convert(without_nulls(value), kind)
+        # By way of JSON: some fields hold a part of it as text.
+        return msgspec.json.decode(_encode(without_nulls(value)), type=kind)
     except msgspec.ValidationError as error:
         raise DecodeError(f"cannot decode {_name(kind)}: {error}") from error
 
@@ -68,12 +70,54 @@ def decoder_for(kind: type[T]) -> Callable[[Json], T]:
             try:
                 return fast(_tidy(data, structure))
             except RecursionError:
-                # Too deep even to tidy: without what is nested deeper than any field of the API.
-                return fast(_tidy(outline(data).text, structure))
+                # Too deep even to tidy: decoded without what is nested deeper than any field of the
+                # API, which then comes back into fields that hold a part of the text as it is.
+                mark = token_hex()
+                text, parts = outline(data, mark=mark.encode())
+                decoded: T = _refilled(fast(_tidy(text, structure)), mark.encode(), parts)
+                if mark.encode() in _encode(decoded):
+                    raise DecodeError(f"cannot decode {_name(kind)}: nested too deeply") from None
+                return decoded
         except (*UNREADABLE, UnbalancedError) as error:
             raise DecodeError(f"cannot decode {_name(kind)}: {error}") from error
 
     return decode
+
+
+def members_of(data: Json) -> dict[str, msgspec.Raw]:
+    """The members of an object as text, however deeply they are nested."""
+    try:
+        return _members(data)
+    except RecursionError:
+        mark = token_hex().encode()
+        text, parts = outline(data, depth=1, mark=mark)
+        return {name: _refilled(value, mark, parts) for name, value in _members(text).items()}
+
+
+def _refilled(value: Any, mark: bytes, parts: list[bytes]) -> Any:
+    """The value with the parts of an outline in place of their marks, wherever text is kept raw.
+
+    It goes as deep as structs are nested, not as deep as their text.
+    """
+    if isinstance(value, msgspec.Raw):
+        pieces = bytes(value).split(b'"' + mark)
+        filled = pieces[:1]
+        for piece in pieces[1:]:
+            number, _, rest = piece.partition(b'"')
+            filled += [parts[int(number)], rest]
+        return msgspec.Raw(b"".join(filled)) if pieces[1:] else value
+    if isinstance(value, msgspec.Struct):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        changed = {
+            name: new
+            for name, old in fields.items()
+            if (new := _refilled(old, mark, parts)) is not old
+        }
+        return msgspec.structs.replace(value, **changed) if changed else value
+    if isinstance(value, tuple):
+        items = tuple([_refilled(one, mark, parts) for one in value])
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value
 
 
 def _tidy(data: Json, kind: inspect.Type) -> Json:
@@ -123,14 +167,20 @@ class UnbalancedError(KschedulerError):
 
 
 class Outline(NamedTuple):
-    """A text in which `parts` are replaced by their numbers: part 0 is `0`, part 1 is `1`."""
+    """A text in which `parts` are replaced by their numbers: part 0 is `0`, part 1 is `1`; or by
+    strings of a mark and the number.
+    """
 
     text: bytes
     parts: list[bytes]
 
 
-def outline(data: bytes | bytearray | memoryview | str, depth: int = READ_DEPTH) -> Outline:
+def outline(
+    data: bytes | bytearray | memoryview | str, depth: int = READ_DEPTH, mark: bytes = b""
+) -> Outline:
     """Every object and array within `depth` others, set aside.
+
+    With a `mark`, a string that begins with it stands for each of them.
 
     What it makes of a text that is no JSON is no JSON either, or not as long as its parts are.
     """
@@ -138,7 +188,7 @@ def outline(data: bytes | bytearray | memoryview | str, depth: int = READ_DEPTH)
     begins, ends = _places(text, depth)
     pieces, parts, at = [], [], 0
     for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        pieces += [text[at:begin], b"%d" % number]
+        pieces += [text[at:begin], b'"%b%d"' % (mark, number) if mark else b"%d" % number]
         at = end + 1
         parts.append(text[begin:at])
     return Outline(b"".join([*pieces, text[at:]]), parts)

@@ -10,7 +10,8 @@ each pod and nearly never wrong, and a string costs a third of a `Path`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.gotext.duration import Duration
 from kscheduler.gotext.json_text import json_string, marshal
@@ -25,8 +26,7 @@ def index(path: str, key: int | str) -> str:
     return f"{path}[{key}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(msgspec.Struct, frozen=True):
     """Position of a field: `profiles[0].schedulerName`."""
 
     text: str = ""
@@ -41,8 +41,7 @@ class Path:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(msgspec.Struct, frozen=True):
     path: str
     problem: str
 

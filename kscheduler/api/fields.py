@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.api.labels import SelectorError
 
@@ -11,8 +12,7 @@ _OPERATOR = re.compile("!=|==|=")
 _SPECIAL = "\\,="
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRequirement:
+class FieldRequirement(msgspec.Struct, frozen=True):
     field: str
     value: str
     negated: bool = False
@@ -25,8 +25,7 @@ class FieldRequirement:
         return f"{self.field}{'!=' if self.negated else '='}{escape_value(self.value)}"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(msgspec.Struct, frozen=True):
     """All requirements must hold; without any, everything matches."""
 
     requirements: tuple[FieldRequirement, ...] = ()

@@ -13,10 +13,11 @@ selector prints its requirements in one spelling only.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Self
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from kscheduler.api.field_errors import FieldError, aggregate, child, index, invalid
 from kscheduler.api.meta import LabelSelector, LabelSelectorRequirement
@@ -51,8 +52,7 @@ _LABEL_SELECTOR_OPERATORS = {
 _MATCHES_ABSENT = (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """A condition on one label."""
 
     key: str

@@ -46,7 +46,9 @@ class OwnerReference(ApiStruct):
 class ObjectMeta(ApiStruct):
     """Names, versions, labels and owners; `managedFields` is never decoded."""
 
+    # In the order in which Go writes them.
     name: str = ""
+    generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
@@ -58,7 +60,6 @@ class ObjectMeta(ApiStruct):
     deletion_grace_period_seconds: int | None = None
     finalizers: tuple[str, ...] = ()
     owner_references: tuple[OwnerReference, ...] = ()
-    generate_name: str = ""
 
     @property
     def controller(self) -> OwnerReference | None:

@@ -7,7 +7,8 @@ Mirrors component-helpers/scheduling/corev1/nodeaffinity. Differs: nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.api.core import (
     NodeSelector,
@@ -35,8 +36,7 @@ _OPERATORS = {operator.value: operator for operator in Operator}
 _FIELD_OPERATORS = {"In": False, "NotIn": True}
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """One parsed term; with errors, it matches nothing."""
 
     expressions: Selector = EVERYTHING
@@ -107,8 +107,7 @@ class NodeSelectorMatcher:
 
 
 # Equal only to itself: what is worked out from it is remembered by identity.
-@dataclass(frozen=True, slots=True, eq=False)
-class PreferredTerms:
+class PreferredTerms(msgspec.Struct, frozen=True, eq=False):
     """Weighted terms, all of them valid."""
 
     terms: tuple[tuple[int, Term], ...] = ()
@@ -118,8 +117,7 @@ class PreferredTerms:
         return sum(weight for weight, term in self.terms if term.matches(labels, name))
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredNodeAffinity:
+class RequiredNodeAffinity(msgspec.Struct, frozen=True):
     """A pod's nodeSelector and its required node affinity, both of which must match."""
 
     labels: Selector = EVERYTHING

@@ -133,11 +133,13 @@ def parse(quantity: Quantity) -> Amount:
     return Amount(-nanos if sign == "-" else nanos, form, spelling)
 
 
+@_remember
 def value(quantity: Quantity) -> int:
     """Whole units (bytes, devices, pods), rounded away from zero."""
     return whole(nano_value(quantity))
 
 
+@_remember
 def milli_value(quantity: Quantity) -> int:
     """Milli-units (CPU), rounded away from zero."""
     return milli(nano_value(quantity))

@@ -6,10 +6,16 @@ end: two containers of 100.5m ask for 201 milli-CPU, not 202.
 Mirrors component-helpers/resource and the scheduler's PodInfo. Differs: nothing.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 
-from kscheduler.api.core import Container, ContainerStatus, Pod
+import msgspec
+
+from kscheduler.api.core import (
+    Container,
+    ContainerStatus,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+)
 from kscheduler.api.meta import EMPTY, Quantity
 from kscheduler.api.quantity import NANO, milli, nano_value, whole
 from kscheduler.api.resource_names import CPU, MEMORY, is_counted, is_pod_level
@@ -30,8 +36,7 @@ RESIZE_INFEASIBLE = "Infeasible"
 RESIZE_DEFERRED = "Deferred"
 
 
-@dataclass(frozen=True, slots=True)
-class Counting:
+class Counting(msgspec.Struct, frozen=True):
     """The parts of a pod that are counted.
 
     `status` takes resources reported by the kubelet into account, as node accounting does.
@@ -53,7 +58,7 @@ def pod_requests(
     pod: Pod, counting: Counting = FROM_SPEC, defaults: Mapping[str, int] = EMPTY
 ) -> Amounts:
     """Exact requests; `defaults` stand in for what a container does not mention at all."""
-    total = _container_requests(pod, counting, defaults)
+    total = container_requests(pod, counting, defaults)
     if counting.pod_level and has_pod_level_requests(pod):
         # The pod's own figures replace the sums over its containers.
         own = _amounts(pod.spec.resources.requests if pod.spec.resources else EMPTY)
@@ -69,7 +74,7 @@ def pod_requests(
 
 def pod_limits(pod: Pod) -> Amounts:
     """Exact limits by the spec; overhead is added only where there is a limit to add it to."""
-    total = _aggregate(pod, lambda container: container.resources.limits, EMPTY)
+    total = container_limits(pod)
     if pod.spec.resources:
         total.update(_pod_level(_amounts(pod.spec.resources.limits)))
     for name, amount in _amounts(pod.spec.overhead).items():
@@ -117,13 +122,17 @@ def _resize_reason(pod: Pod) -> str:
     return condition.reason if condition else ""
 
 
-def _container_requests(pod: Pod, counting: Counting, defaults: Mapping[str, int]) -> Amounts:
-    """Per resource the maximum of requested, allocated and actuated totals.
+def container_requests(
+    pod: Pod, counting: Counting, defaults: Mapping[str, int] = EMPTY
+) -> Amounts:
+    """Without the pod's own: per resource the maximum of requested, allocated and actuated totals.
 
     Upstream takes it on the pod's totals, not per container.
     """
     spec = _aggregate(pod, lambda container: container.resources.requests, defaults)
-    claims = _claim_amounts(pod) if counting.claims else {}
+    claims: Amounts = {}
+    if counting.claims:
+        claims = claim_amounts(pod.status.node_allocatable_resource_claim_statuses)
     _add(spec, claims)
     if not counting.status:
         return spec
@@ -148,6 +157,11 @@ def _container_requests(pod: Pod, counting: Counting, defaults: Mapping[str, int
     _raise_to(total, actuated)
     _raise_to(total, allocated)
     return total
+
+
+def container_limits(pod: Pod) -> Amounts:
+    """Limits by the spec, without the pod's own."""
+    return _aggregate(pod, lambda container: container.resources.limits, EMPTY)
 
 
 def _aggregate(
@@ -215,10 +229,10 @@ def _pod_level(amounts: Amounts) -> Amounts:
     return {name: amount for name, amount in amounts.items() if is_pod_level(name)}
 
 
-def _claim_amounts(pod: Pod) -> Amounts:
+def claim_amounts(claims: Iterable[NodeAllocatableResourceClaimStatus]) -> Amounts:
     """Amounts that devices add to cpu, memory and the like, by the claims' status."""
     total: Amounts = {}
-    for claim in pod.status.node_allocatable_resource_claim_statuses:
+    for claim in claims:
         for mapping in claim.mapping:
             if mapping.quantity is not None:
                 _add(total, {mapping.name: nano_value(mapping.quantity)})

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from msgspec import field
+from msgspec import Raw, field
 
 from kscheduler.api.core import NodeSelector
 from kscheduler.api.meta import EMPTY, ApiObject, ApiStruct, Condition, Quantity
@@ -189,12 +189,10 @@ class DeviceConstraint(ApiStruct):
 
 
 class OpaqueDeviceConfiguration(ApiStruct):
-    """Without `parameters`, an object of the driver's own that may be nested as deeply as it likes.
-
-    Whoever copies it into an allocation takes it from the claim's JSON, as text.
-    """
+    """`parameters` are an object of the driver's own: text, which nobody here reads."""
 
     driver: str = ""
+    parameters: Raw = Raw(b"")
 
 
 class DeviceClaimConfiguration(ApiStruct):
@@ -269,6 +267,8 @@ class ResourceClaimStatus(ApiStruct):
 class ResourceClaim(ApiObject):
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
+    # Its JSON, where that was asked to be kept; never sent as a field.
+    whole: bytes = field(name="-", default=b"")
 
 
 class ResourceClaimTemplateSpec(ApiObject):

@@ -1,15 +1,12 @@
 """The resources the scheduler talks about: where they live and which struct holds them."""
 
-from dataclasses import dataclass
-
 import msgspec
 
 from kscheduler.api import core, resource, scheduling, small_groups, storage
 from kscheduler.api.meta import ApiObject
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """One kind of object behind one REST collection."""
 
     group: str

@@ -29,10 +29,12 @@ from kscheduler.api.core import (
     Volume,
 )
 from kscheduler.api.meta import ApiObject
+from kscheduler.api.resource import DeviceClass, OpaqueDeviceConfiguration, ResourceClaim
 from kscheduler.caches import EXPANSION, Cache, SharedTexts, SharedValues, are_referred_to
 
 H = TypeVar("H", bound=Hashable)
 T = TypeVar("T", str, str | None)
+ClaimOrClass = TypeVar("ClaimOrClass", ResourceClaim, DeviceClass)
 
 MEBIBYTE = 1 << 20
 _encode = msgspec.json.Encoder().encode
@@ -73,6 +75,25 @@ def share_node(node: Node) -> Node:
             images=tuple(map(_shared_item, status.images)),
         ),
     )
+
+
+def own_parameters(item: ClaimOrClass) -> ClaimOrClass:
+    """A claim or class that does not keep the whole answer alive of which its parameters are part.
+
+    Those of allocations are left as they are: they come with an answer about one claim.
+    """
+    config = item.spec.config if isinstance(item, DeviceClass) else item.spec.devices.config
+    if not config:
+        return item
+    owned = tuple([replace(one, opaque=one.opaque and _owned(one.opaque)) for one in config])
+    if isinstance(item, DeviceClass):
+        return replace(item, spec=replace(item.spec, config=owned))
+    devices = replace(item.spec.devices, config=owned)
+    return replace(item, spec=replace(item.spec, devices=devices))
+
+
+def _owned(opaque: OpaqueDeviceConfiguration) -> OpaqueDeviceConfiguration:
+    return replace(opaque, parameters=opaque.parameters.copy())
 
 
 def _shared_spec(spec: PodSpec) -> PodSpec:
@@ -185,4 +206,9 @@ _items: SharedValues[Any, Any] = SharedValues(
 )
 CACHES: Sequence[Cache] = (_specs, _statuses, _maps, _items, _texts)
 
-_SHARING: Mapping[type[ApiObject], Callable[[Any], Any]] = {Pod: share_pod, Node: share_node}
+_SHARING: Mapping[type[ApiObject], Callable[[Any], Any]] = {
+    Pod: share_pod,
+    Node: share_node,
+    ResourceClaim: own_parameters,
+    DeviceClass: own_parameters,
+}

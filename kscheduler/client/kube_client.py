@@ -1,7 +1,8 @@
 """The calls the scheduler makes, by resource; each one request, or the few tries upstream makes.
 
 Bodies and answers are JSON bytes: an object is written back with what the server sent of it, so
-that fields we do not know survive.
+that fields we do not know survive. A claim whose opaque parameters do not survive JSON is written
+back as protobuf.
 """
 
 import asyncio
@@ -10,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from typing import TypeVar
+
+from msgspec import structs
 
 from kscheduler.api.core import (
     Binding,
@@ -21,14 +24,25 @@ from kscheduler.api.core import (
 )
 from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.resource import ResourceClaim
 from kscheduler.api.resources import (
     BINDINGS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
+    RESOURCE_CLAIMS,
     Resource,
 )
-from kscheduler.client.bodies import claim_body, pod_status_patch, volume_body
+from kscheduler.client.bodies import (
+    claim_body,
+    clear_claims_patch,
+    new_resource_claim_body,
+    pod_status_patch,
+    resource_claim_body,
+    resource_claim_status_body,
+    unreserve_patch,
+    volume_body,
+)
 from kscheduler.client.errors import (
     ApiError,
     Conflict,
@@ -37,6 +51,7 @@ from kscheduler.client.errors import (
     DeadlineExceeded,
     Forbidden,
     InternalError,
+    Invalid,
     MalformedAnswer,
     NotFound,
     ServerTimeout,
@@ -46,14 +61,21 @@ from kscheduler.client.errors import (
     Withheld,
 )
 from kscheduler.client.fence import Fence
+from kscheduler.client.protobuf import (
+    PROTOBUF,
+    NotProtobufError,
+    claim_with_finalizers,
+    claim_with_reservations,
+)
 from kscheduler.client.throttle import Backoff, brief_retries
-from kscheduler.client.transport import Transport
+from kscheduler.client.transport import ACCEPTED, JSON, Transport
 
 T = TypeVar("T")
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 DELETE_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1"}'
+DELETE_CLAIM_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"resource.k8s.io/v1"}'
 
 # Failures that a moment's patience may cure, and that left nothing behind.
 RETRIABLE = (InternalError, ServiceUnavailable, ConnectionRefused)
@@ -80,6 +102,7 @@ def of_answers(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
 _decode_pod = of_answers(decoder_for(Pod))
 _decode_volume = of_answers(decoder_for(PersistentVolume))
 _decode_claim = of_answers(decoder_for(PersistentVolumeClaim))
+_decode_resource_claim = of_answers(decoder_for(ResourceClaim))
 
 
 class BindingOutcome(Enum):
@@ -92,7 +115,11 @@ class BindingOutcome(Enum):
 
 
 class KubeClient:
-    """Reads and writes API objects over one transport; a `fence` can forbid writes."""
+    """Reads and writes API objects over one transport; a `fence` can forbid writes.
+
+    Bindings, and updates of what pods on their way to a node need, are urgent: a pod that has got
+    so far goes before reports about others.
+    """
 
     def __init__(self, transport: Transport, *, fence: Fence | None = None) -> None:
         self._transport = transport
@@ -130,14 +157,15 @@ class KubeClient:
         *,
         name: str = "",
         subresource: str = "",
+        urgent: bool = False,
     ) -> bytes:
         """`name` and `subresource` are for what is created below an object, like a binding."""
-        return await self._send("POST", resource, namespace, name, subresource, body)
+        return await self._send("POST", resource, namespace, name, subresource, body, urgent=urgent)
 
     async def update(
         self, resource: Resource, name: str, body: bytes, namespace: str = "", subresource: str = ""
     ) -> bytes:
-        return await self._send("PUT", resource, namespace, name, subresource, body)
+        return await self._send("PUT", resource, namespace, name, subresource, body, urgent=True)
 
     async def patch(
         self,
@@ -181,11 +209,11 @@ class KubeClient:
             nonlocal tries, is_unanswered
             tries += 1
             try:
-                return await self._send("POST", PODS, pod.namespace, pod.name, "binding", body)
+                return await self._send(
+                    "POST", PODS, pod.namespace, pod.name, "binding", body, urgent=True
+                )
             except ApiError as error:
-                store_timed_out = isinstance(error, InternalError) and STORE_TIMED_OUT in str(error)
-                if store_timed_out or isinstance(error, UNANSWERED):
-                    is_unanswered = True
+                is_unanswered = is_unanswered or _is_unanswered(error)
                 raise
 
         try:
@@ -229,6 +257,11 @@ class KubeClient:
 
         await _persist(send, (*RETRIABLE, Conflict))
 
+    async def clear_node_allocatable_claims(self, pod: Pod) -> None:
+        """Empties `nodeAllocatableResourceClaimStatuses`, if it is still this pod."""
+        where, body = pod.namespace, clear_claims_patch(pod)
+        await self.patch(PODS, pod.name, body, where, "status", kind=MERGE_PATCH)
+
     async def delete_pod(self, pod: Pod) -> None:
         await self.delete(PODS, pod.name, pod.namespace)
 
@@ -242,6 +275,74 @@ class KubeClient:
         where, body = claim.namespace, claim_body(claim)
         return _decode_claim(await self.update(PERSISTENT_VOLUME_CLAIMS, claim.name, body, where))
 
+    async def get_resource_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        """The claim as the server has it now."""
+        return _whole_claim(await self.get(RESOURCE_CLAIMS, claim.name, claim.namespace))
+
+    async def create_resource_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        body = new_resource_claim_body(claim)
+        return _whole_claim(await self.create(RESOURCE_CLAIMS, body, claim.namespace, urgent=True))
+
+    async def update_resource_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        """Writes finalizers; a Conflict if it was written since we saw it."""
+        where, body = claim.namespace, resource_claim_body(claim)
+        try:
+            answer = await self.update(RESOURCE_CLAIMS, claim.name, body, where)
+        except Invalid as error:
+            if not any(one.opaque is not None for one in claim.spec.devices.config):
+                raise
+            answer = await self._update_stored(claim, claim_with_finalizers, error)
+        return _whole_claim(answer)
+
+    async def update_resource_claim_status(self, claim: ResourceClaim) -> ResourceClaim:
+        """Writes allocation and reservations; a Conflict if it was written since we saw it.
+
+        An error is `unsettled` if the write may have taken effect all the same.
+        """
+        where, body = claim.namespace, resource_claim_status_body(claim)
+        try:
+            try:
+                answer = await self.update(RESOURCE_CLAIMS, claim.name, body, where, "status")
+            except Invalid as error:
+                known = _decode_resource_claim(claim.whole).status.allocation
+                if known is None or claim.status.allocation != known:
+                    raise
+                answer = await self._update_stored(claim, claim_with_reservations, error, "status")
+        except ApiError as error:
+            error.unsettled = _is_unanswered(error)
+            raise
+        return _whole_claim(answer)
+
+    async def _update_stored(
+        self,
+        claim: ResourceClaim,
+        changed: Callable[[bytes, ResourceClaim], bytes],
+        refusal: Invalid,
+        subresource: str = "",
+    ) -> bytes:
+        """Writes back what the server has stored, byte for byte but for what is changed.
+
+        For opaque parameters that are not stored as JSON shows them: see `protobuf`. Raises the
+        `refusal` of the claim's JSON if the server does not speak protobuf.
+        """
+        where = claim.namespace
+        stored = await self._send("GET", RESOURCE_CLAIMS, where, claim.name, accept=PROTOBUF)
+        try:
+            body = changed(stored, claim)
+        except NotProtobufError:
+            raise refusal from None
+        return await self._send(
+            "PUT", RESOURCE_CLAIMS, where, claim.name, subresource, body, kind=PROTOBUF
+        )
+
+    async def unreserve_resource_claim(self, claim: ResourceClaim, pod: Pod) -> None:
+        """Takes the pod off the claim's reservations, if it is still this claim."""
+        where, body = claim.namespace, unreserve_patch(claim, pod.uid)
+        await self.patch(RESOURCE_CLAIMS, claim.name, body, where, "status")
+
+    async def delete_resource_claim(self, claim: ResourceClaim) -> None:
+        await self.delete(RESOURCE_CLAIMS, claim.name, claim.namespace, DELETE_CLAIM_OPTIONS)
+
     async def _send(
         self,
         method: str,
@@ -252,7 +353,9 @@ class KubeClient:
         body: bytes | None = None,
         *,
         query: Query | None = None,
-        kind: str = "application/json",
+        kind: str = JSON,
+        accept: str = ACCEPTED,
+        urgent: bool = False,
     ) -> bytes:
         grant = None if method == "GET" or self.fence is None else self.fence.grant()
         while True:
@@ -263,13 +366,26 @@ class KubeClient:
                     query=query,
                     body=body,
                     content_type=kind,
+                    accept=accept,
                     subject=f"{resource.group_resource} {name}".rstrip(),
                     fence=grant,
+                    urgent=urgent,
                 )
             except Withheld:
                 # Nothing was sent, so it can be once the lease has been renewed.
                 if grant is None or not await grant.reopened():
                     raise
+
+
+def _is_unanswered(error: ApiError) -> bool:
+    """Whether what was asked for may have been done, or be done yet."""
+    store_timed_out = isinstance(error, InternalError) and STORE_TIMED_OUT in str(error)
+    return store_timed_out or isinstance(error, UNANSWERED)
+
+
+def _whole_claim(answer: bytes) -> ResourceClaim:
+    """A claim with its JSON, because what is written next must not lose any of it."""
+    return structs.replace(_decode_resource_claim(answer), whole=answer)
 
 
 async def _persist(

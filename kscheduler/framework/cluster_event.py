@@ -6,10 +6,11 @@ are upstream's, because metrics and logs show them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum, IntFlag
 from typing import Any, Protocol
+
+import msgspec
 
 from kscheduler.api import resources
 from kscheduler.api.resources import Resource
@@ -100,8 +101,7 @@ WAKING_KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEvent:
+class ClusterEvent(msgspec.Struct, frozen=True):
     """A change of objects of one kind; in a registration, a pattern of such changes."""
 
     resource: str
@@ -157,9 +157,18 @@ class HintFunction(Protocol):
     def __call__(self, pod: Any, old: Any, new: Any, /) -> Hint: ...
 
 
-@dataclass(frozen=True, slots=True)
-class EventWithHint:
+class PreHintFunction(Protocol):
+    """Called once per event, with the object before and after it: which pods could it help?
+
+    Returns their keys, or None for any pod. Pods that are not named are not asked about.
+    """
+
+    def __call__(self, old: Any, new: Any, /) -> Collection[str] | None: ...
+
+
+class EventWithHint(msgspec.Struct, frozen=True):
     """One registration of a plugin; without a hint every such event queues the pod."""
 
     event: ClusterEvent
     hint: HintFunction | Callable[[Any, Any, Any], Hint] | None = None
+    pre_hint: PreHintFunction | Callable[[Any, Any], Collection[str] | None] | None = None

@@ -13,9 +13,10 @@ declarations, and no other table has to be kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from kscheduler.extension_points import Point, points_of
 
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="type[Plugin]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """One plugin of kube-scheduler; without `plugin_class` it is known to configuration only."""
 
     name: str

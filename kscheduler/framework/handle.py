@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim, Pod, PodStatus
+from kscheduler.api.resource import ResourceClaim
 from kscheduler.api.resources import Resource
 from kscheduler.framework.in_tree import Plugin
 from kscheduler.framework.listers import Listers
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from kscheduler.state.nodes_view import Nodes
     from kscheduler.state.pod_info import PodInfo
 
+S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)
 
 Json = Mapping[str, Any]
@@ -54,12 +56,16 @@ class Nominator(Protocol):
 class ApiCalls(Protocol):
     """Writes of in-tree plugins.
 
-    They raise KschedulerError when they fail, MissingError if that is because the pod is gone.
+    They raise KschedulerError when they fail: MissingError if that is because the object is gone,
+    ConflictError if it was written since the version given was read.
     """
 
     async def bind(self, pod: Pod, node: str, /) -> None: ...
 
     async def patch_pod_status(self, pod: Pod, status: PodStatus, /) -> None: ...
+
+    async def clear_node_allocatable_claims(self, pod: Pod, /) -> None:
+        """Take from the pod's status what devices add to its requests, if it is still this pod."""
 
     async def delete_pod(self, pod: Pod, /) -> None: ...
 
@@ -68,6 +74,22 @@ class ApiCalls(Protocol):
 
     async def update_claim(self, claim: PersistentVolumeClaim, /) -> PersistentVolumeClaim:
         """Write annotations unless the claim has changed since; the new version."""
+
+    async def get_resource_claim(self, claim: ResourceClaim, /) -> ResourceClaim:
+        """The claim as the API server has it now."""
+
+    async def create_resource_claim(self, claim: ResourceClaim, /) -> ResourceClaim: ...
+
+    async def update_resource_claim(self, claim: ResourceClaim, /) -> ResourceClaim:
+        """Write finalizers unless the claim has changed since; the new version."""
+
+    async def update_resource_claim_status(self, claim: ResourceClaim, /) -> ResourceClaim:
+        """Write allocation and reservations unless the claim has changed since; the new version."""
+
+    async def unreserve_resource_claim(self, claim: ResourceClaim, pod: Pod, /) -> None:
+        """Take the pod off the claim's reservations, if it is still this claim."""
+
+    async def delete_resource_claim(self, claim: ResourceClaim, /) -> None: ...
 
 
 class Recorder(Protocol):
@@ -120,6 +142,12 @@ class Handle(Protocol):
     @property
     def clock(self) -> Callable[[], float]:
         """Seconds by which pods wait; good for differences only."""
+
+    def shared(self, kind: type[S], make: Callable[[], S]) -> S:
+        """The one object of this type that plugins of all profiles use; made when first asked for.
+
+        `make` is called by the plugin that asks first.
+        """
 
 
 # Makes an in-tree plugin of its arguments and a Handle. The second argument is Any because

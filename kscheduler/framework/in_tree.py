@@ -13,7 +13,7 @@ more per column that is read, which a decision of 100 µs cannot spare for 30 ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kscheduler.framework.cluster_event import EventWithHint
@@ -123,7 +123,7 @@ class PreScorePlugin(Plugin, Protocol):
 @runtime_checkable
 class ScorePlugin(Plugin, Protocol):
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        """One number per feasible node, the higher the better."""
+        """One number per feasible node, the higher the better; ALL_ZERO is zero for each."""
 
 
 @runtime_checkable
@@ -136,7 +136,12 @@ class NormalizeScore(Plugin, Protocol):
 class ReservePlugin(Plugin, Protocol):
     def reserve(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | None: ...
 
-    def unreserve(self, cycle: CycleState, pod: PodInfo, node: str) -> None: ...
+    def unreserve(
+        self, cycle: CycleState, pod: PodInfo, node: str
+    ) -> Callable[[], Awaitable[None]] | None:
+        """Give back what was reserved; what must be undone in the API server is returned, and the
+        pod is not tried again before that is done.
+        """
 
 
 @runtime_checkable

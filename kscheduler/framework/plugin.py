@@ -13,8 +13,9 @@ Plugins that are part of this project keep the narrower contract of `framework.i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
+
+import msgspec
 
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
@@ -53,8 +54,7 @@ class QueueSortPlugin(OutOfTreePlugin, Protocol):
         """Pods with smaller keys are tried first."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeNames:
+class NodeNames(msgspec.Struct, frozen=True):
     """A PreFilter answer: only these nodes can be feasible."""
 
     names: frozenset[str]
@@ -89,8 +89,7 @@ class FilterNodePlugin(OutOfTreePlugin, Protocol):
         """None if the node can take the pod, or why not."""
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilterResult:
+class PostFilterResult(msgspec.Struct, frozen=True):
     """`nominated_node` None leaves the pod's nomination alone, "" clears it.
 
     An answer may depend on a `preparation`, which the attempt then waits for: what that returns is
@@ -138,8 +137,7 @@ class ReservePlugin(OutOfTreePlugin, Protocol):
     def unreserve(self, cycle: CycleState, pod: PodView, node: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """A Permit answer: hold the pod until someone allows it, at most this long."""
 
     timeout_seconds: float
@@ -152,8 +150,7 @@ class PermitPlugin(OutOfTreePlugin, Protocol):
         """None lets the pod be bound, Wait holds it until someone allows it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreFlight:
+class PreFlight(msgspec.Struct, frozen=True, kw_only=True):
     """A pre-flight answer: is there work before binding, and may others work at the same time?"""
 
     allow_parallel: bool = False

@@ -13,6 +13,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -82,6 +83,8 @@ class Status:
 
 
 SKIP = Status(Code.SKIP)
+# Score's answer, by identity, of a plugin that gives zero to every node: it costs no row of scores.
+ALL_ZERO: Scores = np.zeros(0, np.int64)
 
 
 def rejected(reason: str) -> Status:
@@ -134,18 +137,17 @@ def unresolvable(mask: Mask, reason: str) -> Rejection:
     return Rejection(mask, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
 
 
-@dataclass(slots=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct):
     """Why no node fits: per node the plugin that rejected it first, and one status for the rest.
 
     `charges` is columnar: each entry speaks for many rows. A node appears under one plugin only,
     but may appear in several of that plugin's charges (one per reason).
     """
 
-    charges: list[Charge] = field(default_factory=list)
+    charges: list[Charge] = msgspec.field(default_factory=list)
     absent: Status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-    unschedulable_plugins: set[str] = field(default_factory=set)
-    pending_plugins: set[str] = field(default_factory=set)
+    unschedulable_plugins: set[str] = msgspec.field(default_factory=set)
+    pending_plugins: set[str] = msgspec.field(default_factory=set)
     pre_filter_message: str = ""
     post_filter_message: str = ""
 

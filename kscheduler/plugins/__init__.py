@@ -41,7 +41,7 @@ REGISTRY = (
     "volume_zone:VolumeZone",
     "pod_topology_spread.plugin:PodTopologySpread",
     "inter_pod_affinity.plugin:InterPodAffinity",
-    "not_built_yet:DYNAMIC_RESOURCES",
+    "dynamic_resources.plugin:DynamicResources",
     "default_preemption:DefaultPreemption",
     "node_resources.balanced_allocation:NodeResourcesBalancedAllocation",
     "image_locality:ImageLocality",

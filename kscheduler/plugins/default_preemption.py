@@ -7,9 +7,10 @@ beyond what `runtime.preemption.evaluator` and `runtime.preemption.executor` say
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from kscheduler import logs
 from kscheduler.api.field_errors import FieldError, Path, invalid
@@ -78,12 +79,13 @@ class DefaultPreemption:
         self._async_preemption = handle.gates.enabled("SchedulerAsyncPreemption")
         self._extenders = handle.extenders
         self._attempts = handle.metrics.preemption_attempts_total
-        self._evaluator = Evaluator(
+        # Without side effects, so that a review may ask it what preemption would do.
+        self.evaluator = Evaluator(
             handle,
             min_candidate_nodes_percentage=args.min_candidate_nodes_percentage,
             min_candidate_nodes_absolute=args.min_candidate_nodes_absolute,
         )
-        self.caches = self._evaluator.caches
+        self.caches = self.evaluator.caches
         self._executor = Executor(handle, self.name)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -93,22 +95,28 @@ class DefaultPreemption:
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> PostFilterResult:
         self._attempts.inc()
-        match self._evaluator.evaluate(cycle, pod, diagnosis):
+        match self.evaluator.evaluate(cycle, pod, diagnosis):
             case NoCandidate(status, nominated):
                 return PostFilterResult(_with_prefix(status), nominated)
             case Candidates() as found if self._extenders.support_preemption(pod):
-                return PostFilterResult(SUCCESS, None, partial(self._call_extenders, pod, found))
+                return PostFilterResult(
+                    SUCCESS, None, partial(self._call_extenders, cycle, pod, found)
+                )
             case Candidates() as found:
-                return self._preempt(pod, found.best)
+                return self._preempt(cycle, pod, found.best)
 
-    async def _call_extenders(self, pod: PodInfo, found: Candidates) -> PostFilterResult:
-        match await self._evaluator.call_extenders(found):
+    async def _call_extenders(
+        self, cycle: CycleState, pod: PodInfo, found: Candidates
+    ) -> PostFilterResult:
+        match await self.evaluator.call_extenders(found):
             case NoCandidate(status, nominated):
                 return PostFilterResult(_with_prefix(status), nominated)
             case Candidates() as left:
-                return self._preempt(pod, left.best)
+                return self._preempt(cycle, pod, left.best)
 
-    def _preempt(self, pod: PodInfo, candidate: Candidate) -> PostFilterResult:
+    def _preempt(self, cycle: CycleState, pod: PodInfo, candidate: Candidate) -> PostFilterResult:
+        # For whoever wants to know the victims of this attempt.
+        cycle.put(candidate)
         node = candidate.node
         log.v(2).info(
             "the target node for the preemption is determined", node=node, pod=logs.ref(pod.pod)

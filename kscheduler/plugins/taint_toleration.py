@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from kscheduler import logs
 from kscheduler.api.core import Node, Taint, Toleration
 from kscheduler.api.taints import (
     HARD_EFFECTS,
@@ -37,6 +38,8 @@ from kscheduler.plugins.helper import signers
 from kscheduler.plugins.helper.normalize_score import share_of_best
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__, "FilterWithNominatedPods.Filter.TaintToleration")
 
 REASON = "node(s) had untolerated taint(s)"
 NOT_PREPARED = 'failed to read "PreScoreTaintToleration" from cycleState: not found'
@@ -92,6 +95,25 @@ class TaintToleration:
         verdicts = self._verdicts(pod, nodes)
         if verdicts.any_forbids:
             yield unresolvable(verdicts.forbidding[nodes.taint_set], REASON)
+
+    def log_rejected(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
+        v, ref = log.v(4), logs.ref(pod.pod)
+        if not v:
+            return
+        for position, name in enumerate(nodes.names):
+            taint = find_untolerated(
+                nodes.node(position).spec.taints,
+                pod.pod.spec.tolerations,
+                HARD_EFFECTS,
+                numeric_operators=self._numeric,
+            )
+            if taint is not None:
+                v.info(
+                    "node had untolerated taints",
+                    node=logs.ObjectRef("", name),
+                    pod=ref,
+                    untoleratedTaint=_shown(taint),
+                )
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         cycle.put(self._verdicts(pod, nodes))
@@ -164,3 +186,13 @@ class TaintToleration:
         was_closed = old is None or self._forbids(old.spec.taints, tolerations)
         now_open = not self._forbids(new.spec.taints, tolerations)
         return Hint.QUEUE if was_closed and now_open else Hint.SKIP
+
+
+def _shown(taint: Taint) -> dict[str, str]:
+    """The taint as upstream's log shows it: as JSON."""
+    shown = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    if not taint.value:
+        del shown["value"]
+    if taint.time_added is not None:
+        shown["timeAdded"] = taint.time_added
+    return shown

@@ -6,8 +6,8 @@ Mirrors pkg/scheduler/framework/plugins/volumerestrictions. Differs: nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,8 +53,7 @@ NOT_PREPARED = 'cannot read "PreFilterVolumeRestrictions" from cycleState'
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
-@dataclass(slots=True)
-class ExclusiveClaims:
+class ExclusiveClaims(msgspec.Struct):
     """The pod's ReadWriteOncePod claims, and how many uses by other pods there are."""
 
     names: frozenset[str]

@@ -5,11 +5,12 @@ Mirrors pkg/scheduler/framework/plugins/volumezone. Differs: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from kscheduler import logs
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from kscheduler.api.requests import is_resize_deferred
@@ -41,6 +42,8 @@ from kscheduler.gotext.strconv import quote
 from kscheduler.plugins.helper import signers
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__, "FilterWithNominatedPods.Filter.VolumeZone")
 
 REASON = "node(s) had no available volume zone"
 
@@ -141,6 +144,26 @@ class VolumeZone:
             labelled |= nodes.label(key) >= 0
         yield unresolvable(elsewhere & labelled, REASON)
 
+    def log_rejected(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
+        if v := log.v(10):
+            volumes = [
+                volume
+                for key in pod.claims
+                if (claim := self._claims.get(key)) is not None
+                and (volume := self._volumes.get(claim.spec.volume_name)) is not None
+            ]
+            for position, name in enumerate(nodes.names):
+                found = _first_mismatch(volumes, nodes.node(position).metadata.labels)
+                if found is not None:
+                    volume, key = found
+                    v.info(
+                        "Won't schedule pod onto node due to volume (mismatch on label key)",
+                        pod=logs.ref(pod.pod),
+                        node=logs.ObjectRef("", name),
+                        PV=logs.ObjectRef("", volume.metadata.name),
+                        PVLabelKey=key,
+                    )
+
     def events_to_register(self) -> Sequence[EventWithHint]:
         changed = Action.ADD | Action.UPDATE
         return [
@@ -166,6 +189,17 @@ def places_of(volume: PersistentVolume) -> tuple[Place, ...]:
             if "" not in values:
                 places.append(Place(key, values))
     return tuple(places)
+
+
+def _first_mismatch(
+    volumes: Iterable[PersistentVolume], labels: Mapping[str, str]
+) -> tuple[PersistentVolume, str] | None:
+    """The first volume that is not where these labels of a node say, and the label."""
+    for volume in volumes:
+        for key, values in places_of(volume):
+            if labels.get(key, labels.get(TOPOLOGY[key])) not in values:
+                return volume, key
+    return None
 
 
 def _has_value(key: str, values: frozenset[str], nodes: Nodes) -> Mask:

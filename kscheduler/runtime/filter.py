@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kscheduler import logs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.in_tree import FilterPlugin
 from kscheduler.framework.status import Charge, Code, Mask, Rejection, Rows, Status
@@ -21,8 +22,12 @@ from kscheduler.runtime.plugin_calls import PluginCalls, calls_plugins
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
+log = logs.logger(__name__)
+
 _count: Callable[[Mask], int] = np.count_nonzero  # five times faster than any() on a mask
 
+# The lowest -v at which a plugin says something about a node it rejects.
+REJECTED_NODES_FROM = 4
 # Copying the columns of a few nodes pays when the table is at least this long and sparse.
 NARROW_FROM = 256
 NARROW_BELOW = 8
@@ -67,6 +72,26 @@ class Filtered:
             for plugin, rows, mask, code, reason in self._hits
         ]
 
+    def charges_within(self, rows: Rows, table: Rows) -> list[Charge]:
+        """The charges against some rows of the table, in their order, empty ones left out.
+
+        Looking at few rows is quicker than making all charges and cutting them.
+        """
+        found: list[Charge] = []
+        is_within: Mask | None = None
+        for plugin, own, mask, code, reason in self._hits:
+            if own is table:
+                charged = rows[mask[rows]]
+            else:
+                if is_within is None:
+                    is_within = np.zeros(len(table), np.bool_)
+                    is_within[rows] = True
+                charged = own[mask]
+                charged = charged[is_within[charged]]
+            if len(charged):
+                found.append(Charge(plugin, charged, code, reason))
+        return found
+
     def charge(self, plugin: str, rows: Rows, mask: Mask, code: Code, reason: str) -> None:
         """The marked ones of these rows did not pass."""
         if code.rejected:
@@ -89,6 +114,8 @@ class _Call(NamedTuple):
     per_node: bool
     # Judges each node by itself.
     local: bool
+    # Says in the log, for each node that the plugin rejected, what its reason leaves out.
+    log_rejected: Callable[[CycleState, PodInfo, Nodes], None] | None
 
 
 class Filtering:
@@ -103,6 +130,7 @@ class Filtering:
                 self._point.evaluations(plugin.name),
                 getattr(plugin, "per_node", False),
                 getattr(plugin, "local", False),
+                getattr(plugin, "log_rejected", None),
             )
             for plugin in plugins
         ]
@@ -133,6 +161,7 @@ class Filtering:
         left, size = _count(alive), len(nodes)
         result = Filtered(nodes.rows)
         skip, sampled = cycle.skip_filter, cycle.sampled
+        verbose = bool(log.v(REJECTED_NODES_FROM))
         for plugin in self._calls:
             if plugin.name in skip:
                 continue
@@ -160,6 +189,9 @@ class Filtering:
                 status = self._point.exception_status(plugin.name, error)
                 result.charge(plugin.name, nodes.rows, alive, Code.ERROR, status.message)
                 remaining, worst = np.zeros_like(alive), Code.ERROR
+            else:
+                if verbose and plugin.log_rejected is not None and remaining is not alive:
+                    plugin.log_rejected(cycle, pod, nodes.take(alive & ~remaining))
             if sampled:
                 self._point.observe_plugin(plugin.name, worst, started)
             if remaining is not alive:

@@ -111,8 +111,13 @@ class Framework:
 
     @property
     def caches(self) -> Iterator[Cache]:
-        """Caches of the plugins and of the runtime itself, which outlive a decision."""
+        """Caches of the plugins and of the runtime itself, which outlive a decision.
+
+        What plugins share is shared by profiles as well.
+        """
         yield from self._caches
+        for shared in self._handle.shared_objects.values():
+            yield from getattr(shared, "caches", ())
         for plugin in self.plugins:
             yield from getattr(plugin, "caches", ())
 

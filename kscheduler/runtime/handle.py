@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from kscheduler.api.resources import Resource
 from kscheduler.framework.handle import ApiCalls, Gates, Nominator, Recorder
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from kscheduler.runtime.framework import Framework
 
 
+S = TypeVar("S")
+
 # (resource, namespace, field selector, label selector)
 Follow = Callable[[Resource, str, str, str], Lister[Any]]
 
@@ -40,14 +43,13 @@ def _follow_nothing(resource: Resource, namespace: str, fields: str, labels: str
     return FixedLister({})
 
 
-@dataclass(slots=True)
-class OutOfTreeServices:
+class OutOfTreeServices(msgspec.Struct):
     """Services for out-of-tree plugins only; shared by all profiles."""
 
-    limits: Limits = field(default_factory=Limits)
-    watchdog: Watchdog = field(default_factory=Watchdog)
-    health: HealthBoard = field(default_factory=HealthBoard)
-    background: Background = field(default_factory=lambda: Background(MAX_OUT_OF_TREE_WORK))
+    limits: Limits = msgspec.field(default_factory=Limits)
+    watchdog: Watchdog = msgspec.field(default_factory=Watchdog)
+    health: HealthBoard = msgspec.field(default_factory=HealthBoard)
+    background: Background = msgspec.field(default_factory=lambda: Background(MAX_OUT_OF_TREE_WORK))
     # Starts to watch a collection, or finds the lister of one that is watched already.
     follow: Follow = _follow_nothing
 
@@ -56,12 +58,11 @@ def _no_framework() -> Framework:
     raise LookupError("the handle belongs to no profile")
 
 
-@dataclass(kw_only=True, slots=True)
-class RuntimeHandle:
+class RuntimeHandle(msgspec.Struct, kw_only=True):
     """Implements `framework.handle.Handle`.
 
     The provider gives what profiles share and the profile's recorder; `profile.build_framework`
-    makes a copy for the profile, with the last two fields.
+    makes a copy for the profile, with the last three fields.
     """
 
     gates: Gates
@@ -73,14 +74,22 @@ class RuntimeHandle:
     client: ApiCalls
     recorder: Recorder
     metrics: Metrics
-    waiting_pods: WaitingPods = field(default_factory=WaitingPods)
-    pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)
-    background: Background = field(default_factory=Background)
-    extenders: Extenders = field(default_factory=Extenders)
-    rng: Random = field(default_factory=Random)
+    waiting_pods: WaitingPods = msgspec.field(default_factory=WaitingPods)
+    pods_in_pre_bind: PodsInPreBind = msgspec.field(default_factory=PodsInPreBind)
+    background: Background = msgspec.field(default_factory=Background)
+    extenders: Extenders = msgspec.field(default_factory=Extenders)
+    rng: Random = msgspec.field(default_factory=Random)
     clock: Callable[[], float] = time.monotonic
     # For out-of-tree plugins; they get a `PluginHandle` made of this one.
-    out_of_tree: OutOfTreeServices = field(default_factory=OutOfTreeServices)
+    out_of_tree: OutOfTreeServices = msgspec.field(default_factory=OutOfTreeServices)
     profile_name: str = ""
     # The framework that the plugins will be part of. A function, because it is made of them.
     framework: Callable[[], Framework] = _no_framework
+    # Objects that in-tree plugins share, whatever their profile.
+    shared_objects: dict[type, Any] = msgspec.field(default_factory=dict)
+
+    def shared(self, kind: type[S], make: Callable[[], S]) -> S:
+        if kind not in self.shared_objects:
+            self.shared_objects[kind] = make()
+        found: S = self.shared_objects[kind]
+        return found

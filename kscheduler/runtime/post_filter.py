@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
+
+from msgspec.structs import replace
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.in_tree import PostFilterPlugin

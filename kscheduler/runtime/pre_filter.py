@@ -8,10 +8,12 @@ from a node, so that "what if" questions need no second PreFilter.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple
 
+import msgspec
+
+from kscheduler import logs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.in_tree import (
     PreFilterExtensions,
@@ -26,9 +28,10 @@ from kscheduler.runtime.plugin_calls import PluginCalls, calls_plugins
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
+log = logs.logger(__name__, "PreFilterExtension")
 
-@dataclass(slots=True)
-class PreFilterOutcome:
+
+class PreFilterOutcome(msgspec.Struct):
     """The combined answer of PreFilter: perhaps an end, perhaps only some nodes."""
 
     # A rejection or an error; None goes on to Filter.
@@ -49,6 +52,13 @@ class _Call(NamedTuple):
     name: str
     ask: _Ask
     evaluations: Counter
+
+
+class _ExtensionFailure(NamedTuple):
+    plugin: str
+    status: Status
+    # The plugin's own answer; None if it raised an exception, which is logged where it is caught.
+    returned: Status | None
 
 
 class PreFiltering:
@@ -141,17 +151,41 @@ class PreFiltering:
         self, cycle: CycleState, pod: PodInfo, added: PodInfo, row: int, nodes: Nodes
     ) -> Status | None:
         """As if `added` ran on the row; None, or the error of a plugin that cannot follow."""
-        return self._extend(
+        failed = self._extend(
             "AddPod", cycle, lambda plugin: plugin.add_pod(cycle, pod, added, row, nodes)
         )
+        if failed is None:
+            return None
+        if failed.returned is not None:
+            log.error(
+                failed.returned.message,
+                "Plugin failed",
+                pod=logs.ref(pod.pod),
+                node=logs.ObjectRef("", nodes.whole.name_of(row)),
+                operation="addPod",
+                plugin=failed.plugin,
+            )
+        return failed.status
 
     def run_remove_pod(
         self, cycle: CycleState, pod: PodInfo, removed: PodInfo, row: int, nodes: Nodes
     ) -> Status | None:
         """As if `removed` had left the row; None, or the error of a plugin that cannot follow."""
-        return self._extend(
+        failed = self._extend(
             "RemovePod", cycle, lambda plugin: plugin.remove_pod(cycle, pod, removed, row, nodes)
         )
+        if failed is None:
+            return None
+        if failed.returned is not None:
+            log.error(
+                failed.returned.message,
+                "Plugin failed",
+                node=logs.ObjectRef("", nodes.whole.name_of(row)),
+                operation="removePod",
+                plugin=failed.plugin,
+                pod=logs.ref(pod.pod),
+            )
+        return failed.status
 
     @calls_plugins("PreFilter", by="plugin")
     def _extend(
@@ -159,13 +193,14 @@ class PreFiltering:
         what: str,
         cycle: CycleState,
         ask: Callable[[PreFilterExtensions], Status | None],
-    ) -> Status | None:
+    ) -> _ExtensionFailure | None:
         for plugin in self._extensions:
             if plugin.name in cycle.skip_filter:
                 continue
             started = perf_counter() if cycle.sampled else 0.0
+            returned: Status | None = None
             try:
-                status = ask(plugin)
+                status = returned = ask(plugin)
             except Exception as error:
                 status = self._point.exception_status(plugin.name, error)
             code = Code.SUCCESS if status is None else status.code
@@ -174,5 +209,5 @@ class PreFiltering:
                 self._point.observe_plugin(plugin.name, code, started, part)
             if status is not None and code is not Code.SUCCESS:
                 text = f'running {what} on PreFilter plugin "{plugin.name}": {status.message}'
-                return Status(Code.ERROR, (text,))
+                return _ExtensionFailure(plugin.name, Status(Code.ERROR, (text,)), returned)
         return None

@@ -8,7 +8,9 @@ that the registry does not have is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from typing import Any
+
+from msgspec.structs import replace
 
 from kscheduler.config.model import KubeSchedulerProfile
 from kscheduler.config.profiles import Completed, EffectivePlugins
@@ -31,11 +33,15 @@ def build_frameworks(
     ConfigError if a plugin refuses its arguments or its constructor raises anything else.
     """
     frameworks = {}
+    shared_objects: dict[type, Any] = {}
     for profile in completed.config.profiles:
         name = profile.scheduler_name
         try:
             frameworks[name] = build_framework(
-                profile, completed.plugins[name], registry, handle_for(name)
+                profile,
+                completed.plugins[name],
+                registry,
+                replace(handle_for(name), shared_objects=shared_objects),
             )
         except ConfigError as error:
             raise ConfigError(
@@ -74,7 +80,7 @@ def build_framework(
     for point in JUDGING_POINTS:
         for name in effective[point]:
             evaluations.labels(name, point.label, handle.profile_name)
-    framework = Framework(
+    framework: Framework = Framework(
         handle,
         plugins_at,
         weights=effective.score_weights,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.framework.cycle_state import CycleState
@@ -19,13 +21,15 @@ from kscheduler.state.pod_info import PodInfo
 log = logs.logger(__name__)
 permit_log = logs.logger(__name__, "Permit")
 
+# Undoes in the API server what an attempt has written there.
+Undo = Callable[[], Awaitable[None]]
+
 MAX_WAIT_SECONDS = 15 * 60.0
 
 WAIT = Status(Code.WAIT, ("one or more plugins asked to wait and no plugin rejected pod",))
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(msgspec.Struct, frozen=True):
     """Permit's answer when some plugins want to wait: which, and for how many seconds at most."""
 
     timeouts: Mapping[str, float]
@@ -60,11 +64,28 @@ class Reserving:
         self._reserve_point.observe(status, started)
         return status
 
-    def run_unreserve(self, cycle: CycleState, pod: PodInfo, node: str) -> None:
-        """Of all plugins, the last first, whether they had reserved anything or not."""
+    def run_unreserve(self, cycle: CycleState, pod: PodInfo, node: str) -> Undo | None:
+        """Of all plugins, the last first, whether they had reserved anything or not.
+
+        Returns what is left to be undone in the API server, for the caller to wait for.
+        """
         started = perf_counter()
+        left: list[tuple[str, Undo]] = []
         for plugin in reversed(self._reserve):
-            self._unreserve_point.call(plugin.name, plugin.unreserve, cycle, pod, node)
+            undo = self._unreserve_point.call(plugin.name, plugin.unreserve, cycle, pod, node)
+            if undo is not None and not isinstance(undo, Status):
+                left.append((plugin.name, undo))
+        if not left:
+            self._unreserve_point.observe(None, started)
+            return None
+        return partial(self._undo, left, started)
+
+    async def _undo(self, left: Iterable[tuple[str, Undo]], started: float) -> None:
+        for plugin, undo in left:
+            try:
+                await undo()
+            except Exception as error:  # One plugin's trouble: the others have to undo theirs.
+                self._unreserve_point.exception_status(plugin, error)
         self._unreserve_point.observe(None, started)
 
     def run_permit(self, cycle: CycleState, pod: PodInfo, node: str) -> Status | Hold | None:

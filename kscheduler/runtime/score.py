@@ -7,21 +7,25 @@ node's total is the sum over plugins. A plugin that said Skip in PreScore contri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler import logs
+from kscheduler.api.meta import EMPTY
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.in_tree import NormalizeScore, PreScorePlugin, ScorePlugin
 from kscheduler.framework.status import (
+    ALL_ZERO,
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
     SKIP,
     Code,
+    Rows,
     Scores,
     Status,
 )
@@ -32,6 +36,11 @@ from kscheduler.state.pod_info import PodInfo
 
 ScoreMatrix = NDArray[np.int64]  # [plugins, nodes]
 _Normalize = Callable[[CycleState, PodInfo, Scores, Nodes], Scores]
+
+log = logs.logger(__name__)
+
+# The -v at which a plugin says how a node came to its score.
+SCORED_NODES_FROM = 10
 
 _INT64 = np.dtype(np.int64)
 _TOO_LARGE = 2.0**63
@@ -46,8 +55,7 @@ class PluginScores(NamedTuple):
     normalized: Scores
 
 
-@dataclass(slots=True)
-class ScoreBoard:
+class ScoreBoard(msgspec.Struct):
     """The scores of the feasible nodes, in the order of the view that was scored."""
 
     plugins: list[str]
@@ -55,6 +63,11 @@ class ScoreBoard:
     raw: list[Scores]
     normalized: ScoreMatrix
     total: Scores
+    # Rows of the nodes, and per plugin whether it normalizes, or its raw scores count as they are.
+    rows: Rows
+    normalizes: Sequence[bool]
+    # Weights of the plugins that gave zero to every node; the fields above leave them out.
+    all_zero: Mapping[str, int] = EMPTY
 
     def __iter__(self) -> Iterator[PluginScores]:
         weights = self.weights.tolist()
@@ -62,6 +75,9 @@ class ScoreBoard:
             self.plugins, weights, self.raw, self.normalized, strict=True
         ):
             yield PluginScores(name, weight, raw, normalized)
+        zeros = np.zeros(len(self.total), _INT64)
+        for name, weight in self.all_zero.items():
+            yield PluginScores(name, weight, zeros, zeros)
 
 
 class _PreScore(NamedTuple):
@@ -76,6 +92,8 @@ class _Score(NamedTuple):
     ask: Callable[[CycleState, PodInfo, Nodes], Scores]
     normalize: _Normalize | None
     evaluations: Counter
+    # Says in the log how each node came to its score.
+    log_scored: Callable[[CycleState, PodInfo, Nodes, Scores], None] | None
 
 
 class _Panel(NamedTuple):
@@ -84,6 +102,7 @@ class _Panel(NamedTuple):
     plugins: list[_Score]
     names: list[str]
     weights: NDArray[np.int64]
+    normalizes: tuple[bool, ...]
 
 
 class ScoringError(Exception):
@@ -118,6 +137,7 @@ class Scoring:
                 one.score,
                 one.normalize if isinstance(one, NormalizeScore) else None,
                 self._score_point.evaluations(one.name),
+                getattr(one, "log_scored", None),
             )
             for one in score
         ]
@@ -161,17 +181,37 @@ class Scoring:
 
     @calls_plugins("Score", by="plugin")
     def _board(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> ScoreBoard:
-        # Plugins that were not skipped; the few combinations that occur are kept.
-        key = (frozenset(cycle.skip_score), cycle.sampled)
-        plugins, names, weights = self._panels.get(key) or self._new_panel(cycle)
+        # Plugins that were not skipped.
+        skipped, sampled = frozenset(cycle.skip_score), cycle.sampled
+        panel = self._panels.get((skipped, sampled)) or self._new_panel(skipped, sampled=sampled)
         size = len(nodes)
+        shape = (size,)
+        verbose = bool(log.v(SCORED_NODES_FROM))
         raw = []
-        for plugin in plugins:
+        all_zero: dict[str, int] = {}
+        for plugin in panel.plugins:
             plugin.evaluations.value += size
             try:
-                raw.append(whole_numbers(plugin.ask(cycle, pod, nodes), size))
+                scores = plugin.ask(cycle, pod, nodes)
+                if type(scores) is np.ndarray and scores.dtype is _INT64 and scores.shape == shape:
+                    raw.append(scores)
+                elif scores is not ALL_ZERO:
+                    raw.append(whole_numbers(scores, size))
+                elif sampled:
+                    # Every call is timed then, normalize's too.
+                    raw.append(np.zeros(size, _INT64))
+                else:
+                    all_zero[plugin.name] = plugin.weight
             except Exception as error:
                 raise self._failed("running Score plugins", plugin, error) from error
+            if verbose and plugin.log_scored is not None and scores is not ALL_ZERO:
+                plugin.log_scored(cycle, pod, nodes, raw[-1])
+        if all_zero:
+            skipped = skipped.union(all_zero)
+            panel = self._panels.get((skipped, sampled)) or self._new_panel(
+                skipped, sampled=sampled
+            )
+        plugins, names, weights, normalizes = panel
         # One matrix, so that checking the range and weighing are one operation each.
         normalized = np.empty((len(plugins), size), _INT64)
         for index, plugin in enumerate(plugins):
@@ -194,17 +234,19 @@ class Scoring:
             if names[index] in self._out_of_range:
                 self._out_of_range[names[index]](pod, text)
             raise ScoringError(text)
-        return ScoreBoard(names, weights, raw, normalized, weights.dot(normalized))
+        total = weights.dot(normalized)
+        return ScoreBoard(names, weights, raw, normalized, total, nodes.rows, normalizes, all_zero)
 
     def _failed(self, what: str, plugin: _Score, error: Exception) -> ScoringError:
         status = self._score_point.exception_status(plugin.name, error)
         return ScoringError(f'{what}: plugin "{plugin.name}" failed with: {status.message}')
 
-    def _new_panel(self, cycle: CycleState) -> _Panel:
-        plugins = [one for one in self._scores if one.name not in cycle.skip_score]
+    def _new_panel(self, skipped: frozenset[str], *, sampled: bool) -> _Panel:
+        """All plugins but these; the few combinations that occur are kept."""
+        plugins = [one for one in self._scores if one.name not in skipped]
         names = [one.name for one in plugins]
         weights = np.array([one.weight for one in plugins], _INT64)
-        if cycle.sampled:
+        if sampled:
             timed = self._score_point.timed
             plugins = [
                 one._replace(
@@ -214,8 +256,9 @@ class Scoring:
                 )
                 for one in plugins
             ]
-        panel = _Panel(plugins, names, weights)
-        self._panels[frozenset(cycle.skip_score), cycle.sampled] = panel
+        panel = self._panels[skipped, sampled] = _Panel(
+            plugins, names, weights, tuple([one.normalize is not None for one in plugins])
+        )
         return panel
 
 

@@ -2,7 +2,8 @@
 
 A column has two faces: `cells` writes one cell at a time (a memoryview: three times cheaper than
 numpy's scalars, and with Python's exact integers), `view` is the read-only array that readers get.
-Growing replaces both, so nobody keeps them across a change of the number of rows.
+Growing replaces both, so nobody keeps them across a change of the number of rows. A view is made
+when it is asked for: while 5,000 nodes are added one by one, nobody does.
 """
 
 from __future__ import annotations
@@ -60,32 +61,42 @@ def _capacity(needed: int, capacity: int) -> int:
 class Column:
     """One value per row; a row that is not in use holds `fill`."""
 
-    __slots__ = ("_array", "_fill", "cells", "view")
+    __slots__ = ("_array", "_fill", "_length", "_view", "cells")
 
-    cells: memoryview
-    view: NDArray[Any]
+    _view: NDArray[Any] | None
 
     def __init__(self, dtype: DTypeLike, *, fill: int = 0, values: Sequence[int] = ()) -> None:
         self._fill = fill
-        self._array = np.full(max(SMALLEST_CAPACITY, len(values)), fill, dtype)
-        self._array[: len(values)] = values
-        self._show(len(values))
+        array = np.full(max(SMALLEST_CAPACITY, len(values)), fill, dtype)
+        array[: len(values)] = values
+        self._keep_in(array, len(values))
+
+    @property
+    def view(self) -> NDArray[Any]:
+        view = self._view
+        if view is None:
+            view = self._view = read_only(self._array[: self._length])
+        return view
 
     def resize(self, length: int) -> None:
         """Rows that are given up hold `fill` by now."""
-        capacity = _capacity(length, len(self._array))
-        if capacity != len(self._array):
+        self._length = length
+        self._view = None
+        held = len(self._array)
+        # Nearly always, and asked a dozen times for each of 5,000 nodes that are added.
+        if held // 4 <= length <= held:
+            return
+        capacity = _capacity(length, held)
+        if capacity != held:
             resized = np.full(capacity, self._fill, self._array.dtype)
-            common = min(capacity, len(self._array))
+            common = min(capacity, held)
             resized[:common] = self._array[:common]
-            self._array = resized
-        self._show(length)
+            self._keep_in(resized, length)
 
     def copy(self) -> Column:
         twin = Column.__new__(Column)
         twin._fill = self._fill
-        twin._array = self.view.copy()
-        twin._show(len(twin._array))
+        twin._keep_in(self.view.copy(), self._length)
         return twin
 
     def add_to_rows(self, rows: NDArray[np.intp], amounts: ArrayLike) -> None:
@@ -96,43 +107,52 @@ class Column:
         """One amount per row, for every row."""
         self._array[: len(amounts)] += amounts
 
-    def _show(self, length: int) -> None:
-        self.cells = memoryview(self._array)  # type: ignore[arg-type]
-        self.view = read_only(self._array[:length])
+    def _keep_in(self, array: NDArray[Any], length: int) -> None:
+        self._array = array
+        self._length = length
+        self._view = None
+        self.cells = memoryview(array)  # type: ignore[arg-type]
 
 
 class Matrix:
     """Several int64 columns side by side; `view` is [rows, columns], each column contiguous."""
 
-    __slots__ = ("_array", "cells", "view")
+    __slots__ = ("_array", "_length", "_view", "_width", "cells")
 
-    cells: memoryview
-    view: NDArray[np.int64]
+    _view: NDArray[np.int64] | None
 
     def __init__(self, width: int) -> None:
-        self._array = np.zeros((width, SMALLEST_CAPACITY), np.int64)
-        self.resize(0, width)
+        self._keep_in(np.zeros((width, SMALLEST_CAPACITY), np.int64), 0, width)
+
+    @property
+    def view(self) -> NDArray[np.int64]:
+        view = self._view
+        if view is None:
+            view = self._view = read_only(self._array[: self._width, : self._length].T)
+        return view
 
     def resize(self, length: int, width: int) -> None:
         """Rows that are given up are zero by now; columns are given up by `keep_columns` alone."""
+        self._length, self._width = length, width
+        self._view = None
         wide, long = self._array.shape
+        if width <= wide and long // 4 <= length <= long:
+            return
         columns, rows = max(wide, _capacity(width, wide)), _capacity(length, long)
         if (columns, rows) != (wide, long):
             common = min(rows, long)
             resized = np.zeros((columns, rows), np.int64)
             resized[:wide, :common] = self._array[:, :common]
-            self._array = resized
-        self._show(length, width)
+            self._keep_in(resized, length, width)
 
     def keep_columns(self, kept: Sequence[int]) -> None:
-        """These and no others, in this order; to be followed by `resize`."""
-        self._array = self._array[kept]
+        """These and no others, in this order."""
+        self._keep_in(self._array[kept], self._length, len(kept))
 
     def copy(self) -> Matrix:
-        length, width = self.view.shape
         twin = Matrix.__new__(Matrix)
-        twin._array = self._array[:width, :length].copy()
-        twin._show(length, width)
+        own = self._array[: self._width, : self._length]
+        twin._keep_in(own.copy(), self._length, self._width)
         return twin
 
     def add(self, column: int, row: int, amount: int) -> None:
@@ -152,9 +172,11 @@ class Matrix:
         """One amount per row, for every row, wrapping around like any other."""
         self._array[column, : len(amounts)] += amounts
 
-    def _show(self, length: int, width: int) -> None:
-        self.cells = memoryview(self._array)  # type: ignore[arg-type]
-        self.view = read_only(self._array[:width, :length].T)
+    def _keep_in(self, array: NDArray[np.int64], length: int, width: int) -> None:
+        self._array = array
+        self._length, self._width = length, width
+        self._view = None
+        self.cells = memoryview(array)  # type: ignore[arg-type]
 
 
 def wrap_int64(number: int) -> int:

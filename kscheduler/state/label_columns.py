@@ -34,7 +34,7 @@ Numbers = NDArray[np.int64]  # [rows]
 class LabelColumn:
     """The values of one key: a code per row, -1 where it is absent. Codes are reused."""
 
-    __slots__ = ("_column", "_free", "_names", "_numbers", "_users", "codes", "used_at", "values")
+    __slots__ = ("_column", "_free", "_names", "_numbers", "_users", "used_at", "values")
 
     def __init__(self, values: Sequence[str | None] = ()) -> None:
         distinct = [value for value in dict.fromkeys(values) if value is not None]
@@ -43,12 +43,15 @@ class LabelColumn:
         code_of.update(self.values.items())
         codes = [code_of[value] for value in values]
         self._column = Column(np.int32, fill=ABSENT, values=codes)
-        self.codes: Codes = self._column.view
         self._names = list(self.values)
         self._users = np.bincount(self.codes[self.codes != ABSENT]).tolist()
         self._free: list[int] = []
         self._numbers: tuple[Numbers, Mask] | None = None
         self.used_at = 0
+
+    @property
+    def codes(self) -> Codes:
+        return self._column.view
 
     @property
     def width(self) -> int:
@@ -61,7 +64,6 @@ class LabelColumn:
 
     def resize(self, length: int) -> None:
         self._column.resize(length)
-        self.codes = self._column.view
         self._numbers = None
 
     def put(self, row: int, value: str | None) -> None:

@@ -6,7 +6,8 @@ a row without a node looks like an empty node without labels, and `valid` tells 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,9 @@ SPARE_TAINT_LISTS = 1024
 
 
 class NodeTable:
-    def __init__(self) -> None:
+    def __init__(self, *, logged: bool = True) -> None:
+        """`logged`: whether nodes that come and go are news."""
+        self._logged = logged
         self._rows = Rows()
         self._row_by_name: dict[str, int] = {}
         self.nodes: list[Node] = []
@@ -93,6 +96,11 @@ class NodeTable:
             self._ordered = self._order.rows()
             self._order_is_stale = False
 
+    @property
+    def rows_by_zone(self) -> Iterator[int]:
+        """All rows with a node; a table filled in this order has the same `order` of nodes."""
+        return iter(self._order)
+
     def row_of(self, name: str) -> int | None:
         return self._row_by_name.get(name)
 
@@ -106,7 +114,8 @@ class NodeTable:
             self._resize()
             self.names[row] = node.name
             self.valid.cells[row] = True
-            log.v(2).info("Added node to NodeTree", node=node.name, zone=zone)
+            if self._logged:
+                log.v(2).info("Added node to NodeTree", node=node.name, zone=zone)
         before, self.nodes[row] = self.nodes[row], node
         self._write(row, before, node)
         self._order.put(row, zone)
@@ -117,7 +126,8 @@ class NodeTable:
         row = self._row_by_name.pop(name)
         before, self.nodes[row] = self.nodes[row], NO_NODE
         zone = zone_key(before.metadata.labels)
-        log.v(2).info("Removed node from NodeTree", node=name, zone=zone)
+        if self._logged:
+            log.v(2).info("Removed node from NodeTree", node=name, zone=zone)
         self._write(row, before, NO_NODE)
         self.names[row] = ""
         self.valid.cells[row] = False
@@ -277,6 +287,10 @@ class NodeOrder:
 
     def __len__(self) -> int:
         return len(self._zone_of)
+
+    def __iter__(self) -> Iterator[int]:
+        """Zone by zone."""
+        return chain.from_iterable(self._zones.values())
 
     def put(self, row: int, zone: str) -> None:
         """Adds the row, or moves it to the end of another zone; in its zone it stays in place."""

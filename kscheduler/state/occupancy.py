@@ -60,7 +60,8 @@ class LiveOccupancy(Occupancy):
     def resize(self, length: int) -> None:
         """Rows that go away are empty by now."""
         del self._pods[length:]
-        self._pods.extend([] for _ in range(length - len(self._pods)))
+        while len(self._pods) < length:
+            self._pods.append([])
         self.nonzero_requested.resize(length, 2)
         self.pod_count.resize(length)
         self.index.resize(length)

@@ -8,13 +8,13 @@ never lets such a pod in.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
 from msgspec import structs
+from msgspec.structs import replace
 
-from kscheduler.api.core import Pod
+from kscheduler.api.core import NodeAllocatableResourceClaimStatus, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.api.requests import ACCOUNTED, Counting
 from kscheduler.caches import BoundedCache
@@ -56,6 +56,7 @@ class PodInfo:
         "pod",
         "preferred_affinity",
         "preferred_anti_affinity",
+        "prefixed_requests",
         "priority",
         "requests",
         "required_affinity",
@@ -93,6 +94,7 @@ class PodInfo:
         taken = template.taken_by(pod)
         self.requests, self.nonzero_cpu, self.nonzero_memory, self.error = taken
         self.spec_requests = template.taken.requests
+        self.prefixed_requests = template.prefixed_requests
         if pod.status.node_allocatable_resource_claim_statuses and not self.error:
             # Claims count even here, and how much they add is found in the status.
             try:
@@ -115,10 +117,21 @@ class PodInfo:
         """Another version of the same pod, counted in the same way."""
         return PodInfo(pod, self._counting)
 
-    def assigned_to(self, node_name: str) -> PodInfo:
-        """This pod as if the API server had bound it already."""
+    def assigned_to(
+        self,
+        node_name: str,
+        added: tuple[NodeAllocatableResourceClaimStatus, ...] | None = None,
+    ) -> PodInfo:
+        """This pod as if the API server had bound it already.
+
+        `added`: what its devices add to its requests there; None leaves its status alone.
+        """
+        status = self.pod.status
+        if added is not None:
+            status = structs.replace(status, node_allocatable_resource_claim_statuses=added)
         spec = structs.replace(self.pod.spec, node_name=node_name)
-        return PodInfo(structs.replace(self.pod, spec=spec), self._counting, self.template)
+        pod = structs.replace(self.pod, spec=spec, status=status)
+        return PodInfo(pod, self._counting, self.template)
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key!r}, uid={self.uid!r}, node={self.node_name!r})"

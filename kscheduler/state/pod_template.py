@@ -79,6 +79,7 @@ class PodTemplate:
         "image_names",
         "preferred_affinity",
         "preferred_anti_affinity",
+        "prefixed_requests",
         "required_affinity",
         "required_anti_affinity",
         "required_node_affinity",
@@ -105,6 +106,8 @@ class PodTemplate:
         self._counting = counting
         self.bytes = TEMPLATE_BYTES + (EXPANSION + DERIVED) * len(_encode(pod.spec))
         self.taken = _taken(pod, counting)
+        # Names with a prefix, which nearly no pod asks for: only such resources devices may serve.
+        self.prefixed_requests = tuple([name for name in self.taken.requests if "/" in name])
         self.host_ports = _host_ports(spec)
         self.image_names = _image_names(spec)
         self.claims = _claims(namespace, spec)

@@ -34,15 +34,17 @@ import click
 
 from tests.adversary.comparison import Cluster, NotReadyError, Scheduler, sightings
 from tests.adversary.inputs import ROWS, SELECTION, Hostile
-from tests.adversary.outcomes import Outcomes, replaced, section
+from tests.adversary.outcomes import Outcomes, section
 from tests.bench.beside import prepare
 from tests.bench.contestants import OURS, THEIRS
 from tests.bench.images import SERVER_FLAGS, administration
 from tests.bench.results import this_run
 from tests.controlplane.plane import ControlPlane, ControlPlaneError
+from tests.kit.pages import replaced
 
 NODES = (100, 1000)
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+MARK = "adversary"
 
 
 @contextmanager
@@ -162,7 +164,7 @@ def main(
 def finish(outcomes: Outcomes, rows: Sequence[Hostile], sizes: Sequence[int], path: Path) -> None:
     names = [row.name for row in rows]
     if len(rows) == len(ROWS) and outcomes.complete(names, sizes):
-        PAGE.write_text(replaced(PAGE.read_text(), section(outcomes)))
+        PAGE.write_text(replaced(PAGE.read_text(), MARK, section(outcomes)))
         click.echo(f"{PAGE} has the table")
     click.echo(f"{path} has the outcomes")
     problems = outcomes.problems(names)

@@ -293,7 +293,7 @@ class Scheduler:
         """Started, in sync and past its first decisions."""
         if self._running is None:
             self._started += 1
-            one = contestant(self.who, self._cluster.plane, LIFTED)
+            one = contestant(self.who, self._cluster.plane, LIFTED, {})
             self._running = self._held.enter_context(one)
             names = [f"warm-{self.who}-{self._started}-{i}" for i in range(10)]
             for name in names:

@@ -88,13 +88,13 @@ def costs(row: Hostile, size: int, tag: str) -> Costs:
     try:
         # What is made once per process, or on first use, is not a matter of size.
         warm = row.build(Ask(NEXT_TO_NOTHING, f"w{tag[1:]}", rig.nodes))
-        rig.come(warm.before, warm.pods)
+        rig.come(warm.before, warm.pods, held_back=row.held_back)
         _innocent(rig, "warm")
         rig.go([*warm.before, *warm.pods])
         # Nothing that an input of another size, or another row, has left behind may help.
         rig.age_caches()
         scene = row.build(Ask(size, tag, rig.nodes))
-        coming = rig.count(lambda: rig.come(scene.before, scene.pods))
+        coming = rig.count(lambda: rig.come(scene.before, scene.pods, held_back=row.held_back))
         innocent, news = _innocent(rig, "first")
         # What runs goes first, so that those who wait are asked whether that helps them.
         going = rig.count(lambda: rig.go([*scene.before, *scene.pods]))

@@ -16,7 +16,6 @@ TIMES = 2.0
 # For an innocent pod, beyond what the hostile one may take.
 INNOCENT_SECONDS = 2.0
 MEGABYTES = 32.0
-BEGIN, END = "<!-- adversary: begin -->", "<!-- adversary: end -->"
 NOTHING = "-"
 
 
@@ -178,12 +177,3 @@ def _figure(one: Outcome | None, figure: str) -> str:
 
 def _seconds(value: float | None) -> str:
     return "never" if value is None else f"{value:.2f} s"
-
-
-def replaced(page: str, text: str) -> str:
-    """The page with this text between its marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"there must be {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kscheduler import logs
-from kscheduler.api.resources import PODS, RESOURCES
+from kscheduler.api.resources import PODS, RESOURCE_CLAIMS, RESOURCES
 from kscheduler.app.scheduler import new_scheduler
 from kscheduler.client.events.broadcaster import EventBroadcaster
 from kscheduler.client.informers.decoding import DELETED, Lines, decode_change
@@ -35,17 +35,25 @@ TROUBLE = ("failed unexpectedly", "Event handler failed", "Traceback", "Backgrou
 
 
 class AgreeingServer:
-    """In place of a transport: remembers who was bound where, and says yes."""
+    """In place of a transport: remembers who was bound where, and says yes.
+
+    `written` is told of each resource claim that the scheduler writes, and stores it.
+    """
 
     busy = False
 
-    def __init__(self) -> None:
+    def __init__(self, written: Callable[[Json], None]) -> None:
         self.bound: dict[str, str] = {}
+        self._written = written
 
     async def request(self, method: str, path: str, *, body: bytes = b"", **_: Any) -> bytes:
         if path.endswith("/binding"):
             *_, namespace, _, name, _ = path.split("/")
             self.bound[f"{namespace}/{name}"] = json.loads(body)["target"]["name"]
+        elif RESOURCE_CLAIMS.plural in path and method in ("POST", "PUT"):
+            item = json.loads(body)
+            self._written(item)
+            return json.dumps(item).encode()
         return b"{}"
 
 
@@ -56,7 +64,7 @@ class Rig:
         self.log = io.BytesIO()
         logs.configure(logs.Logging(), stderr=self.log)
         self._runner = asyncio.Runner()
-        self._server = AgreeingServer()
+        self._server = AgreeingServer(self._written)
         self._serial = 0
         self._work: Work | None = None
         self._objects: dict[tuple[str, str], Json] = {}
@@ -119,29 +127,43 @@ class Rig:
 
     def put(self, item: Json) -> None:
         """Creates or changes an object."""
-        key = _key(item)
+        if item["kind"] == "Pod":
+            item["spec"] = {**DEFAULTS, **item["spec"]}
+            item.setdefault("status", {"phase": "Pending", "qosClass": "Burstable"})
+        self._deliver(self._store(item), item)
+
+    def _store(self, item: Json) -> str:
+        """The kind of event that tells of it."""
         metadata = item["metadata"]
         self._serial += 1
-        kind = "MODIFIED" if key in self._objects else "ADDED"
+        metadata.setdefault("name", f"{metadata.get('generateName', '')}{self._serial}")
         metadata |= {
             "resourceVersion": str(self._serial),
             "uid": metadata.get("uid", f"00000000-0000-0000-0000-{self._serial:012d}"),
             "creationTimestamp": "2026-01-01T00:00:00Z",
         }
-        if item["kind"] == "Pod":
-            item["spec"] = {**DEFAULTS, **item["spec"]}
-            item.setdefault("status", {"phase": "Pending", "qosClass": "Burstable"})
+        key = _key(item)
+        kind = "MODIFIED" if key in self._objects else "ADDED"
         self._objects[key] = item
-        self._deliver(kind, item)
+        return kind
+
+    def _written(self, item: Json) -> None:
+        """The scheduler hears of its own writes while it goes on."""
+        informer, line = self._event(self._store(item), item)
+        _take(informer, line)
 
     def delete(self, item: Json) -> None:
         self._deliver(DELETED, self._objects.pop(_key(item)))
 
     def _deliver(self, kind: str, item: Json) -> None:
+        informer, line = self._event(kind, item)
+        self._do(lambda: _take(informer, line))
+
+    def _event(self, kind: str, item: Json) -> tuple[Any, bytes]:
+        """Who is told of it, and in which words."""
         informers, resource = self.scheduler.informers, RESOURCE_OF_KIND[item["kind"]]
         informer = informers.pods if resource is PODS else informers.lister(resource.struct)
-        line = b'{"type":"%s","object":%s}\n' % (kind.encode(), encoded(item))
-        self._do(lambda: _take(informer, line))
+        return informer, b'{"type":"%s","object":%s}\n' % (kind.encode(), encoded(item))
 
     def popped(self, name: str) -> QueuedPodInfo:
         """This pod, when its turn has come; others that come before are tried meanwhile."""
@@ -177,18 +199,23 @@ class Rig:
         known: Json = self._objects[kind, key]
         return self._server.bound.get(key) or known["spec"].get("nodeName", "")
 
-    def come(self, before: Iterable[Json], pods: Sequence[Json]) -> None:
+    def come(
+        self, before: Iterable[Json], pods: Sequence[Json], *, held_back: bool = False
+    ) -> None:
         """A scene from its first object to the last decision; gated pods are not decided."""
         for item in before:
             self.put(item)
         for item in pods:
             self.put(item)
-            if "schedulingGates" not in item["spec"]:
+            if not held_back and "schedulingGates" not in item["spec"]:
                 self.attempt(self.popped(item["metadata"]["name"]))
         self.confirm()
 
     def go(self, items: Iterable[Json]) -> None:
         for item in items:
+            self.delete(item)
+        # What a scheduler has made for a pod goes with it.
+        for item in [one for one in self._objects.values() if "generateName" in one["metadata"]]:
             self.delete(item)
 
     def innocent(self, name: str) -> Json:

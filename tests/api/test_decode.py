@@ -88,7 +88,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("where", ["managed", "parameters", "data"])
+@pytest.mark.parametrize("where", ["managed", "data"])
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
 @pytest.mark.parametrize("requests", [b"[]", b"null"], ids=["", "beside a null"])
 def test_what_is_not_read_may_be_as_odd_as_it_likes(where, odd, requests):
@@ -97,11 +97,29 @@ def test_what_is_not_read_may_be_as_odd_as_it_likes(where, odd, requests):
     assert decode(CLAIM % given) == decode(CLAIM % TIDY)
 
 
+def parameters_of(claim):
+    (config,) = claim.spec.devices.config
+    return bytes(config.opaque.parameters)
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize("requests", [b"[]", b"null"], ids=["", "beside a null"])
+def test_what_is_only_passed_on_stays_as_it_is(odd, requests):
+    given = {**TIDY, b"requests": requests, b"parameters": odd}
+    assert parameters_of(decoder_for(ResourceClaim)(CLAIM % given)) == odd
+
+
+def test_a_field_that_is_read_cannot_be_nested_deeply():
+    deep = b'{"metadata":{"name":%b},"spec":{}}' % ODD["5,000 objects"]
+    with pytest.raises(DecodeError, match="cannot decode ResourceClaim"):
+        decoder_for(ResourceClaim)(deep)
+
+
 def test_deep_nesting_is_no_matter_of_what_the_caller_has_on_its_stack():
     def deeper(levels):
         return deeper(levels - 1) if levels else decoder_for(ResourceClaim)(CLAIM % given)
 
-    given = {**TIDY, b"parameters": b"[" * 900 + b"]" * 900}
+    given = {**TIDY, b"data": b"[" * 900 + b"]" * 900}
     assert deeper(300) == decoder_for(ResourceClaim)(CLAIM % TIDY)
 
 

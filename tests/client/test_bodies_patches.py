@@ -5,6 +5,8 @@ import pytest
 
 from kscheduler.api.core import (
     ContainerExtendedResourceRequest,
+    NodeAllocatableMappedResources,
+    NodeAllocatableResourceClaimStatus,
     PodCondition,
     PodExtendedResourceClaimStatus,
     PodStatus,
@@ -32,6 +34,12 @@ CLAIM = PodExtendedResourceClaimStatus(
     (ContainerExtendedResourceRequest("c", "example.com/gpu", "container-0-request-1"),), "p1-abc"
 )
 
+ADDED = NodeAllocatableResourceClaimStatus(
+    resource_claim_name="x",
+    containers=("c",),
+    mapping=(NodeAllocatableMappedResources(name="cpu", quantity="2"),),
+)
+
 WHOLE = (
     '{"lastProbeTime":null,"lastTransitionTime":"2024-01-01T00:00:00Z",'
     '"message":"no nodes available to schedule pods","observedGeneration":1,'
@@ -48,6 +56,19 @@ WHOLE = (
             PodStatus(conditions=(UNSCHEDULABLE,)),
             None,
             id="the same condition again",
+        ),
+        pytest.param(
+            PodStatus(),
+            PodStatus(node_allocatable_resource_claim_statuses=(ADDED,)),
+            '{"status":{"nodeAllocatableResourceClaimStatuses":[{"containers":["c"],'
+            '"mapping":[{"name":"cpu","quantity":"2"}],"resourceClaimName":"x"}]}}',
+            id="what devices add",
+        ),
+        pytest.param(
+            PodStatus(node_allocatable_resource_claim_statuses=(ADDED,)),
+            PodStatus(node_allocatable_resource_claim_statuses=(ADDED,), nominated_node_name="n"),
+            '{"status":{"nominatedNodeName":"n"}}',
+            id="what devices add is known already",
         ),
         pytest.param(
             PodStatus(),

@@ -186,6 +186,15 @@ async def test_unchanged_status_sends_nothing(server, client):
     assert server.requests == []
 
 
+async def test_what_devices_add_is_cleared_by_an_explicit_empty_list(server, client):
+    server.on("PATCH", STATUS, Reply(200))
+    await client.clear_node_allocatable_claims(POD)
+    (sent,) = server.requests
+    nothing = {"nodeAllocatableResourceClaimStatuses": []}
+    assert json.loads(sent.body) == {"metadata": {"uid": POD.uid}, "status": nothing}
+    assert sent.headers["Content-Type"] == "application/merge-patch+json"
+
+
 async def test_pod_is_deleted_with_bare_options(server, client):
     path = "/api/v1/namespaces/default/pods/p1"
     server.on("DELETE", path, Reply())

@@ -40,6 +40,10 @@ GROUPS = {
     "csinodes": "apis/storage.k8s.io/v1",
     "volumeattachments": "apis/storage.k8s.io/v1",
     "roles": "apis/rbac.authorization.k8s.io/v1",
+    "deviceclasses": "apis/resource.k8s.io/v1",
+    "devicetaintrules": "apis/resource.k8s.io/v1",
+    "resourceclaims": "apis/resource.k8s.io/v1",
+    "resourceslices": "apis/resource.k8s.io/v1",
 }
 
 
@@ -85,15 +89,19 @@ class Api:
         body: Any = None,
         kind: str = JSON,
         query: dict[str, str] | None = None,
+        user: str = "",
     ) -> tuple[int, str]:
-        """Code and body of an answer, whatever it is; a body of bytes is sent as it is."""
+        """Code and body of an answer, whatever it is; a body of bytes is sent as it is.
+
+        With `user`, as that user, whom the kubeconfig's own may impersonate.
+        """
         data = body if body is None or isinstance(body, bytes) else json.dumps(body)
         async with self._session.request(
             method,
             f"{self.url}/{path}",
             params=query,
             data=data,
-            headers={"Content-Type": kind},
+            headers={"Content-Type": kind} | ({"Impersonate-User": user} if user else {}),
         ) as answer:
             return answer.status, await answer.text()
 

@@ -1,7 +1,6 @@
 """A cluster for tests: the sandbox's API server, schedulers beside it, and objects to put in."""
 
 import asyncio
-import gc
 import json
 import os
 import sys
@@ -16,7 +15,7 @@ from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
 from kscheduler.errors import KschedulerError
 from kscheduler.sandbox import ApiServer, Exchange, User
-from tests.integration.checker import Sent
+from tests.kit.checker import Sent
 from tests.kit.manifests import pod_manifest
 from tests.kit.polling import PATIENCE_SECONDS, until
 
@@ -174,9 +173,6 @@ class Running:
         self.task.cancel()
         await asyncio.wait({self.task}, timeout=PATIENCE_SECONDS)
         assert self.task.done(), self.task.get_stack()
-        # A daemon keeps what it has read at start out of the collector's way; it is gone now.
-        gc.unfreeze()
-        gc.set_threshold(700, 10, 10)
 
 
 @asynccontextmanager

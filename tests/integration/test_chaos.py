@@ -10,8 +10,8 @@ from aiohttp import web
 
 from kscheduler.client.throttle import Backoff
 from kscheduler.sandbox import ApiServer
-from tests.integration.checker import binding_violations, violations
 from tests.integration.workload import mixed_nodes, mixed_pods
+from tests.kit.checker import binding_violations, violations
 from tests.kit.polling import until
 
 pytestmark = pytest.mark.slow

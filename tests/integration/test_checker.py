@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.integration.checker import Sent, binding_violations, quantity, violations
 from tests.integration.cluster import pod
 from tests.integration.workload import DEDICATED, HOST, ZONE
+from tests.kit.checker import Sent, binding_violations, quantity, violations
 from tests.kit.manifests import node_manifest
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -45,12 +45,22 @@ def spread(key, **more):
     return {"labels": {"app": "web"}, "topologySpreadConstraints": [constraint]}
 
 
+def on_device(resource):
+    """A pod that runs where no node has its resource, but a device."""
+    made = on("a", cpu="100m")
+    made["spec"]["containers"][0]["resources"]["requests"][resource] = "1"
+    mapping = {"containerName": "c", "resourceName": resource, "requestName": "r"}
+    made["status"] = {"extendedResourceClaimStatus": {"requestMappings": [mapping]}}
+    return made
+
+
 TOLERANT = {"tolerations": [{"operator": "Exists"}]}
 PORT = {"ports": [{"containerPort": 1, "hostPort": 80}]}
 
 FINE = [
     pytest.param([on("a")], id="plain"),
     pytest.param([on("a", cpu="400m"), on("a", "q", cpu="600m")], id="exactly full"),
+    pytest.param([on_device("example.com/gpu")], id="an extended resource that is a device"),
     pytest.param([on("b", **TOLERANT), on("c", "q", **TOLERANT)], id="tolerated"),
     pytest.param(
         [on("a", **wanting({"key": "size", "operator": "Gt", "values": ["4"]}))], id="selected"

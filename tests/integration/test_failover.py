@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.integration.checker import binding_violations, violations
 from tests.integration.cluster import pod
 from tests.integration.replicas import (
     LEASE_SECONDS,
@@ -22,6 +21,7 @@ from tests.integration.replicas import (
     lease,
     replica,
 )
+from tests.kit.checker import binding_violations, violations
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 

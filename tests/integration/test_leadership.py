@@ -6,8 +6,8 @@ import weakref
 
 import pytest
 
-from tests.integration.checker import binding_violations
 from tests.integration.cluster import ELECTED, holder, pod, program
+from tests.kit.checker import binding_violations
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 

@@ -3,8 +3,8 @@
 import pytest
 from aiohttp import web
 
-from tests.integration.checker import violations
 from tests.integration.cluster import pod
+from tests.kit.checker import violations
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from tests.integration.checker import binding_violations, violations
 from tests.integration.cluster import pod
 from tests.integration.workload import mixed_nodes, mixed_pods
+from tests.kit.checker import binding_violations, violations
 from tests.kit.polling import until
 
 pytestmark = pytest.mark.slow

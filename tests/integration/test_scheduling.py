@@ -5,8 +5,8 @@ import asyncio
 from aiohttp import web
 
 from kscheduler.sandbox import ApiServer
-from tests.integration.checker import binding_violations, violations
 from tests.integration.cluster import Cluster, pod
+from tests.kit.checker import binding_violations, violations
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 

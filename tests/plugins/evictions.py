@@ -205,7 +205,7 @@ class Stage:
     def victims_of(self, pod):
         """The chosen node, its victims and the budgets they violate."""
         cycle, diagnosis = self.refused(pod)
-        chosen = self.plugin._evaluator.evaluate(cycle, PodInfo(pod), diagnosis).best
+        chosen = self.plugin.evaluator.evaluate(cycle, PodInfo(pod), diagnosis).best
         return chosen.node, [victim.name for victim in chosen.victims], chosen.num_pdb_violations
 
     async def settle(self, until=lambda: False):

@@ -357,7 +357,7 @@ class TestHowManyCandidates:
         stage = Stage(nodes, pods, budgets=[make_budget(app="x")], args=args)
         cycle, diagnosis = stage.refused(HIGH)
         seen = []
-        evaluator = stage.plugin._evaluator
+        evaluator = stage.plugin.evaluator
         stage.handle.rng.randrange = lambda size: 0
         dry_run = evaluator._dry_run
         evaluator._dry_run = lambda *asked: seen.append(dry_run(*asked)) or seen[-1]

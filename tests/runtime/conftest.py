@@ -1,11 +1,11 @@
 """Clusters of a few nodes, and frameworks of plugins that are whatever has the methods."""
 
 import json
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.metrics import Metrics

@@ -63,6 +63,26 @@ def test_a_plugin_that_raises_while_unreserving_does_not_keep_the_others_from_it
     assert log == ["unreserve A n1"]
 
 
+async def test_what_plugins_undo_in_the_api_server_is_left_to_the_caller(
+    make_framework, cycle, pod
+):
+    log = []
+
+    def writing(name, fails=None):
+        async def undo():
+            log.append(name)
+            if fails:
+                raise fails
+
+        return Plugin(name=name, reserve=lambda *_: None, unreserve=lambda *_: undo)
+
+    framework = make_framework(writing("A"), reserving("B", None), writing("C", ValueError("boom")))
+    undo = framework.run_unreserve(cycle, pod, "n1")
+    assert log == []
+    await undo()
+    assert log == ["C", "A"]
+
+
 def permitting(name, answer):
     return Plugin(name=name, permit=lambda cycle, pod, node: answer)
 

@@ -5,7 +5,8 @@ from types import SimpleNamespace as Plugin
 import numpy as np
 import pytest
 
-from kscheduler.framework.status import SKIP, Code, Status, failed, rejected
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.status import ALL_ZERO, SKIP, Code, Status, failed, rejected
 from kscheduler.runtime.score import PluginScores
 
 
@@ -40,6 +41,19 @@ def test_normalizing_sees_the_raw_scores_and_leaves_them(make_framework, cycle, 
     (one,) = make_framework(halved).run_score(cycle, pod, nodes)
     assert isinstance(one, PluginScores)
     assert (one.raw.tolist(), one.normalized.tolist()) == ([100, 150, 200], [50, 75, 100])
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_plugin_that_gives_zero_to_all_is_shown_with_zeros(make_framework, pod, nodes, sampled):
+    def normalize(cycle, pod, scores, nodes):
+        assert sampled, "normalize is only called to be timed"
+        return scores
+
+    indifferent = Plugin(name="A", score=lambda cycle, pod, nodes: ALL_ZERO, normalize=normalize)
+    framework = make_framework(indifferent, scoring("B", 100, 0, 50), weights={"A": 2, "B": 3})
+    board = framework.run_score(CycleState(sampled=sampled), pod, nodes)
+    assert scored(board) == {"A": (2, [0, 0, 0], [0, 0, 0]), "B": (3, [100, 0, 50], [100, 0, 50])}
+    assert board.total.tolist() == [300, 0, 150]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from kscheduler.api.meta import EMPTY
 from kscheduler.framework.in_tree import UpdatePods
@@ -31,8 +32,7 @@ REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
-@dataclass(slots=True)
-class PreFilterState:
+class PreFilterState(msgspec.Struct):
     """The rules of one attempt, kept up to date with pods that are added or removed in a what-if.
 
     The pod's own terms name their namespaces. Terms over labels that no node has are not among

@@ -1,7 +1,7 @@
 """NodeResourcesBalancedAllocation: prefers nodes whose resources a pod brings into balance.
 
-Mirrors pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go. Differs: resources
-that devices stand behind are not counted.
+Mirrors pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go. Differs: selectors of
+device classes are evaluated, where upstream panics.
 """
 
 from __future__ import annotations
@@ -12,23 +12,38 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler import logs
 from kscheduler.api.resource_names import CPU, MEMORY, is_scalar
+from kscheduler.api.resources import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.status import MAX_NODE_SCORE, SKIP, Scores, Status
+from kscheduler.framework.status import MAX_NODE_SCORE, SKIP, Scores, Status, rejected
 from kscheduler.plugins.helper import signers
 from kscheduler.plugins.helper.row_memo import RowMemo
 from kscheduler.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs
+from kscheduler.plugins.node_resources.devices import NOT_SIGNABLE, DeviceBackedResources
 from kscheduler.plugins.node_resources.resource_allocation import (
     Amounts,
     Matrix,
     all_exist,
+    amounts_of_nodes,
     is_exact,
+    log_scores,
     truncated,
 )
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__, "Score.NodeResourcesBalancedAllocation")
+
+# The score of a node whose balance the pod does not change.
+BALANCE_KEPT = 75
 
 Fractions = NDArray[np.float64]
 
@@ -39,13 +54,18 @@ class PreScoreState(NamedTuple):
     amounts: tuple[int, ...]
 
 
-@plugin(args=NodeResourcesBalancedAllocationArgs, weight=1)
+@plugin(
+    args=NodeResourcesBalancedAllocationArgs,
+    reads=(RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES),
+    weight=1,
+)
 class NodeResourcesBalancedAllocation:
     name = "NodeResourcesBalancedAllocation"
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._resources = tuple(spec.name for spec in args.resources)
         self._cpu_and_memory = self._resources == (CPU, MEMORY)
+        self._devices = DeviceBackedResources(handle)
         self._scores = RowMemo(self._score_nodes, self._score_row, "balanced_allocation_scores")
         self.caches = (self._scores.cache,)
 
@@ -57,7 +77,19 @@ class NodeResourcesBalancedAllocation:
         return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        return self._scores(cycle.get(PreScoreState) or self._request(pod), nodes)
+        request = cycle.get(PreScoreState) or self._request(pod)
+        if not self._cpu_and_memory and self._devices.among(self._resources):
+            # Devices come and go without a change of their node.
+            return self._score_nodes(request, nodes)
+        return self._scores(request, nodes)
+
+    def log_scored(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> None:
+        if v := log.v(10):
+            request = cycle.get(PreScoreState) or self._request(pod)
+            amounts = amounts_of_nodes(
+                self._resources, request.amounts, nodes, self._devices.columns
+            )
+            log_scores(v, pod, nodes, self.name, amounts, scores)
 
     def _score_nodes(self, request: PreScoreState, nodes: Nodes) -> Scores:
         amounts = request.amounts
@@ -67,13 +99,16 @@ class NodeResourcesBalancedAllocation:
             asked = np.array(amounts, np.int64)[:, None]
             return balance_gain(nodes.requested.T[:2], asked, nodes.allocatable.T[:2])
         counted = [
-            (nodes.resources[name], amount)
+            (*columns, amount)
             for name, amount in zip(self._resources, amounts, strict=True)
-            if name in nodes.resources and (amount or not is_scalar(name))
+            if (amount or not is_scalar(name))
+            and (columns := self._devices.columns(name, nodes)) is not None
         ]
-        columns = [column for column, _ in counted]
-        asked = np.array([amount for _, amount in counted], np.int64)[:, None]
-        return balance_gain(nodes.requested.T[columns], asked, nodes.allocatable.T[columns])
+        if not counted:
+            return np.full(len(nodes), BALANCE_KEPT)
+        allocatable, used, requested = zip(*counted, strict=True)
+        asked = np.array(requested, np.int64)[:, None]
+        return balance_gain(np.stack(used), asked, np.stack(allocatable))
 
     def _score_row(self, request: PreScoreState, nodes: Nodes, row: int) -> int | None:
         amounts = request.amounts
@@ -83,7 +118,11 @@ class NodeResourcesBalancedAllocation:
             nodes.requested[row].tolist(), amounts, nodes.allocatable[row].tolist()
         )
 
-    def sign(self, pod: PodInfo) -> Mapping[str, object]:
+    def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
+        if self._devices.among(
+            name for name in pod.prefixed_requests if pod.spec_requests.get(name)
+        ):
+            return rejected(NOT_SIGNABLE)
         return signers.requests(pod)
 
     def _request(self, pod: PodInfo) -> PreScoreState:

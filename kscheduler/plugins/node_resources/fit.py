@@ -1,8 +1,8 @@
 """NodeResourcesFit: a pod goes where what it asks for is left, and scores nodes by how full they
 would be.
 
-Mirrors pkg/scheduler/framework/plugins/noderesources/fit.go. Differs: resources that devices stand
-behind are taken for what the node says of them.
+Mirrors pkg/scheduler/framework/plugins/noderesources/fit.go. Resources that devices serve are left
+to DynamicResources on nodes that have none of them, and counted in devices where they are scored.
 """
 
 from __future__ import annotations
@@ -13,13 +13,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler import logs
 from kscheduler.api.core import Node
 from kscheduler.api.quantity import MAX_INT64, MIN_INT64, nano_value
 from kscheduler.api.requests import NON_ZERO_DEFAULTS, Counting, in_units, pod_requests
+from kscheduler.api.resource import DeviceClass
 from kscheduler.api.resource_names import CPU, MEMORY, PODS, is_extended, is_scalar
+from kscheduler.api.resources import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
+from kscheduler.dra.device_classes import CLASS_PREFIX
 from kscheduler.extension_points import Point
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
+    DEVICE_CLASS,
     NODE,
     TARGET_POD,
     Action,
@@ -35,24 +45,30 @@ from kscheduler.framework.status import (
     Rejection,
     Scores,
     Status,
+    rejected,
     unresolvable,
     unschedulable,
 )
 from kscheduler.plugins.helper import signers
 from kscheduler.plugins.helper.row_memo import RowMemo
 from kscheduler.plugins.node_resources.args import NodeResourcesFitArgs
+from kscheduler.plugins.node_resources.devices import NOT_SIGNABLE, Column, DeviceBackedResources
 from kscheduler.plugins.node_resources.resource_allocation import (
     Matrix,
     Strategy,
     StrategyOfOne,
+    amounts_of_nodes,
     least_allocated,
     least_allocated_of_one,
+    log_scores,
     most_allocated,
     most_allocated_of_one,
     requested_to_capacity_ratio,
 )
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__, "Score.NodeResourcesFit")
 
 NOT_PREPARED = 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'
 TOO_MANY_PODS = "Too many pods"
@@ -75,9 +91,10 @@ MAX_RESOURCES = 31
 
 
 class PreFilterState(NamedTuple):
-    """The pod's requests that Filter looks for."""
+    """The pod's requests that Filter looks for, and those of them that devices may serve."""
 
     requests: Requests
+    by_devices: tuple[str, ...] = ()
 
 
 class PreScoreState(NamedTuple):
@@ -86,7 +103,12 @@ class PreScoreState(NamedTuple):
     amounts: tuple[int, ...]
 
 
-@plugin(args=NodeResourcesFitArgs, weight=1, also_at=(Point.PLACEMENT_SCORE,))
+@plugin(
+    args=NodeResourcesFitArgs,
+    reads=(RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES),
+    weight=1,
+    also_at=(Point.PLACEMENT_SCORE,),
+)
 class NodeResourcesFit:
     name = "NodeResourcesFit"
     local = True
@@ -99,6 +121,7 @@ class NodeResourcesFit:
         self._resources = tuple(spec.name for spec in strategy.resources)
         self._cpu_and_memory = self._resources == (CPU, MEMORY)
         self._weights = tuple(spec.weight for spec in strategy.resources)
+        self._strategy_name = strategy.type
         self._strategy: Strategy = least_allocated
         self._strategy_of_one: StrategyOfOne | None = least_allocated_of_one
         ratio = strategy.requested_to_capacity_ratio
@@ -112,6 +135,7 @@ class NodeResourcesFit:
                 self._strategy = requested_to_capacity_ratio(shape)
         if not self._cpu_and_memory:
             self._strategy_of_one = None
+        self._devices = DeviceBackedResources(handle)
         self._shortages = RowMemo(shortages, shortages_of_row, "resource_shortages")
         self._scores = RowMemo(self._score_nodes, self._score_row, "resource_fit_scores")
         self.caches = (self._shortages.cache, self._scores.cache)
@@ -125,7 +149,9 @@ class NodeResourcesFit:
                 if not is_extended(name)
                 or (name not in self._ignored and name.split("/", 1)[0] not in self._ignored_groups)
             ]
-        cycle.put(PreFilterState(tuple(requests)))
+        prefixed = pod.prefixed_requests
+        by_devices = self._devices.among(prefixed) if prefixed else prefixed
+        cycle.put(PreFilterState(tuple(requests), by_devices))
         return None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterator[Rejection]:
@@ -133,14 +159,31 @@ class NodeResourcesFit:
         if state is None:
             yield Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)
             return
-        yield from rejections(state.requests, lambda some: self._shortages.look(some, nodes))
+        look, by_devices = self._shortages.look, state.by_devices
+        if not by_devices:
+            yield from rejections(state.requests, lambda some: look(some, nodes))
+            return
+        yield from rejections(
+            state.requests,
+            lambda some: left_to_devices(look(some, nodes), some, by_devices, nodes),
+        )
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         cycle.put(self._score_request(pod))
         return None
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
-        return self._scores(cycle.get(PreScoreState) or self._score_request(pod), nodes)
+        request = cycle.get(PreScoreState) or self._score_request(pod)
+        if not self._cpu_and_memory and self._devices.among(self._resources):
+            # Devices come and go without a change of their node.
+            return self._score_nodes(request, nodes)
+        return self._scores(request, nodes)
+
+    def log_scored(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, scores: Scores) -> None:
+        if v := log.v(10):
+            request = cycle.get(PreScoreState) or self._score_request(pod)
+            amounts = amounts_of_nodes(self._resources, request.amounts, nodes, self._columns)
+            log_scores(v, pod, nodes, self._strategy_name, amounts, scores)
 
     def _score_nodes(self, request: PreScoreState, nodes: Nodes) -> Scores:
         if self._cpu_and_memory:
@@ -149,16 +192,18 @@ class NodeResourcesFit:
             return self._strategy(requested, nodes.allocatable.T[:2], self._weights)
         # Extended resources that the pod does not request, or no node has, do not count.
         counted = [
-            (nodes.resources[name], name, amount, weight)
+            (columns, name, amount, weight)
             for name, amount, weight in zip(
                 self._resources, request.amounts, self._weights, strict=True
             )
-            if name in nodes.resources and (amount or not is_scalar(name))
+            if (amount or not is_scalar(name))
+            and (columns := self._devices.columns(name, nodes)) is not None
         ]
         if not counted:
             return np.zeros(len(nodes), np.int64)
         columns, names, amounts, weights = zip(*counted, strict=True)
-        used: Matrix = nodes.requested.T[list(columns)]
+        allocatable: Matrix = np.stack([one for one, _ in columns])
+        used: Matrix = np.stack([one for _, one in columns])
         # Pods that request no cpu or memory count as requesting some.
         for row, name in zip(used, names, strict=True):
             if name == CPU:
@@ -166,7 +211,14 @@ class NodeResourcesFit:
             elif name == MEMORY:
                 row[:] = nodes.nonzero_requested[:, 1]
         requested = used + np.array(amounts, np.int64)[:, None]
-        return self._strategy(requested, nodes.allocatable.T[list(columns)], weights)
+        return self._strategy(requested, allocatable, weights)
+
+    def _columns(self, resource: str, nodes: Nodes) -> tuple[Column, Column] | None:
+        """What nodes have of a resource, in all and taken, as scoring counts it."""
+        columns = self._devices.columns(resource, nodes)
+        if columns is not None and resource in (CPU, MEMORY):
+            return columns[0], nodes.nonzero_requested[:, 0 if resource == CPU else 1]
+        return columns
 
     def _score_row(self, request: PreScoreState, nodes: Nodes, row: int) -> int | None:
         if self._strategy_of_one is None:
@@ -176,18 +228,27 @@ class NodeResourcesFit:
         return self._strategy_of_one(requested, nodes.allocatable[row].tolist(), self._weights)
 
     def events_to_register(self) -> Sequence[EventWithHint]:
+        classes = []
+        if self._devices.enabled:
+            changed = ClusterEvent(DEVICE_CLASS, Action.ADD | Action.UPDATE)
+            classes = [EventWithHint(changed, self._class_changed)]
         return [
             EventWithHint(ClusterEvent(ASSIGNED_POD, Action.DELETE), self._pod_deleted),
             EventWithHint(
                 ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), self._node_changed
             ),
+            *classes,
             EventWithHint(
                 ClusterEvent(ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN), self._pod_scaled_down
             ),
             EventWithHint(ClusterEvent(TARGET_POD, Action.UPDATE_POD_SCALE_DOWN)),
         ]
 
-    def sign(self, pod: PodInfo) -> Mapping[str, object]:
+    def sign(self, pod: PodInfo) -> Mapping[str, object] | Status:
+        if self._devices.among(
+            name for name in pod.prefixed_requests if pod.spec_requests.get(name)
+        ):
+            return rejected(NOT_SIGNABLE)
         return signers.requests(pod)
 
     def _score_request(self, pod: PodInfo) -> PreScoreState:
@@ -211,13 +272,24 @@ class NodeResourcesFit:
         """An empty node must have room; what this profile ignores is asked for all the same."""
         after = _allocatable(new)
         wanted = {name: amount for name, amount in pod.spec_requests.items() if amount > 0}
-        if after.get(PODS, 0) < 1 or any(after.get(n, 0) < a for n, a in wanted.items()):
+        by_devices = [name for name in self._devices.among(wanted) if after.get(name, 0) <= 0]
+        needed = {name: amount for name, amount in wanted.items() if name not in by_devices}
+        if after.get(PODS, 0) < 1 or any(after.get(n, 0) < a for n, a in needed.items()):
             return Hint.SKIP
-        if old is None:
+        if old is None or by_devices:
             return Hint.QUEUE
         before = _allocatable(old)
         grew = any(after.get(name, 0) > before.get(name, 0) for name in (PODS, *wanted))
         return Hint.QUEUE if grew else Hint.SKIP
+
+    def _class_changed(self, pod: PodInfo, old: DeviceClass | None, new: DeviceClass) -> Hint:
+        """A class helps if its name for pods is new, and this pod asks for it."""
+        names = {new.spec.extended_resource_name}
+        if old is None:
+            names.add(CLASS_PREFIX + new.name)
+        elif old.spec.extended_resource_name == new.spec.extended_resource_name:
+            return Hint.SKIP
+        return Hint.QUEUE if names & pod.spec_requests.keys() else Hint.SKIP
 
     def _pod_scaled_down(self, pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:
         if not new.node_name:
@@ -266,6 +338,21 @@ def shortages_of_row(requests: Requests, nodes: Nodes, row: int) -> int | None:
             bit = _NEVER if capacity < amount else _NOT_LEFT
             found |= bit << (index * _BITS_PER_RESOURCE)
     return found
+
+
+def left_to_devices(
+    lacking: Shortages, requests: Requests, by_devices: tuple[str, ...], nodes: Nodes
+) -> Shortages:
+    """The shortages but for those resources that devices serve where nodes have none of them."""
+    for index, (resource, _) in enumerate(requests):
+        if resource in by_devices:
+            bits = (_NOT_LEFT | _NEVER) << (index * _BITS_PER_RESOURCE)
+            column = nodes.resources.get(resource)
+            if column is None:
+                lacking = lacking & ~bits
+            else:
+                lacking = np.where(nodes.allocatable[:, column] > 0, lacking, lacking & ~bits)
+    return lacking
 
 
 def rejections(

@@ -21,8 +21,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.api.resource_names import is_scalar
 from kscheduler.framework.status import MAX_NODE_SCORE, Scores
+from kscheduler.logs import ObjectRef, Verbose, ref
 from kscheduler.plugins.helper.shape_score import broken_linear_function
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
 
 Matrix = NDArray[np.int64]  # [resources, nodes]
 Weights = Sequence[int]  # [resources]
@@ -33,6 +37,51 @@ StrategyOfOne = Callable[[Amounts, Amounts, Weights], int | None]
 
 # Beyond, a float64 is no longer exact and a percentage may not fit into an int64.
 LARGEST = 1 << 53
+
+
+def amounts_of_nodes(
+    resources: Sequence[str],
+    asked: Amounts,
+    nodes: Nodes,
+    columns_of: Callable[[str, Nodes], tuple[NDArray[np.int64], NDArray[np.int64]] | None],
+) -> tuple[Matrix, Matrix]:
+    """Allocatable, and requested with the pod: 0 for resources that do not count.
+
+    `columns_of` gives what nodes have of a resource, in all and taken.
+    """
+    allocatable = np.zeros((len(resources), len(nodes)), np.int64)
+    requested = np.zeros_like(allocatable)
+    for index, (name, amount) in enumerate(zip(resources, asked, strict=True)):
+        if not amount and is_scalar(name):
+            continue
+        columns = columns_of(name, nodes)
+        if columns is not None:
+            allocatable[index], used = columns
+            requested[index] = np.where(allocatable[index] != 0, used + amount, 0)
+    return allocatable, requested
+
+
+def log_scores(
+    v: Verbose,
+    pod: PodInfo,
+    nodes: Nodes,
+    scorer: str,
+    amounts: tuple[Matrix, Matrix],
+    scores: Scores,
+) -> None:
+    """One line per node: `amounts` are allocatable and requested with the pod."""
+    what = "Listed internal info for allocatable resources, requested resources and score"
+    allocatable, requested = (matrix.T.tolist() for matrix in amounts)
+    for position, (name, score) in enumerate(zip(nodes.names, scores.tolist(), strict=True)):
+        v.info(
+            what,
+            pod=ref(pod.pod),
+            node=ObjectRef("", name),
+            resourceAllocationScorer=scorer,
+            allocatableResource=allocatable[position],
+            requestedResource=requested[position],
+            resourceScore=score,
+        )
 
 
 def least_allocated(requested: Matrix, allocatable: Matrix, weights: Weights) -> Scores:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,8 +32,7 @@ Numbers = NDArray[np.int64]  # [rows]
 _K = TypeVar("_K")
 
 
-@dataclass(slots=True)
-class PodUse:
+class PodUse(msgspec.Struct):
     """Volumes of one pod on a node, and the objects that were read to find out."""
 
     pod: PodInfo
@@ -42,23 +41,22 @@ class PodUse:
     objects_read: tuple[tuple[type, str], ...]
 
 
-@dataclass(slots=True)
-class RowVolumes:
+class RowVolumes(msgspec.Struct):
     """Volumes attached to one node, as far as drivers count them."""
 
     node: str = ""
     has_csi_node: bool = False
     # By driver; one without an entry has no limit.
-    limits: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, int] = msgspec.field(default_factory=dict)
     installed: frozenset[str] = frozenset()
     # Volumes of pods, each with its driver; and the number by driver, attachments included.
-    used: dict[str, str] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    used: dict[str, str] = msgspec.field(default_factory=dict)
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
     problem: str = ""
     # By uid, pods with volumes.
-    uses: dict[str, PodUse] = field(default_factory=dict)
+    uses: dict[str, PodUse] = msgspec.field(default_factory=dict)
     # Kind and key of each object that was read.
-    objects_read: set[tuple[type, str]] = field(default_factory=set)
+    objects_read: set[tuple[type, str]] = msgspec.field(default_factory=set)
 
     def is_used_by(self, pods: Iterable[PodInfo]) -> bool:
         """Whether the pods with volumes among these are the very ones that were counted."""

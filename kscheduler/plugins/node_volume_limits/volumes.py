@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from kscheduler.api.csi_translation import (
@@ -29,14 +30,13 @@ NO_NAME = "PersistentVolumeClaim had no name"
 Attachable = Mapping[str, str]
 
 
-@dataclass(slots=True)
-class PodVolumes:
+class PodVolumes(msgspec.Struct):
     """Volumes of one pod that drivers attach, up to the first problem.
 
     Claims of a pod that is on a node already may be gone; a new pod needs them all.
     """
 
-    attachable: dict[str, str] = field(default_factory=dict)
+    attachable: dict[str, str] = msgspec.field(default_factory=dict)
     problem: Status | None = None
 
 

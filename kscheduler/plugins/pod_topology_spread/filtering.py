@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kscheduler import logs
 from kscheduler.api.labels import NOTHING, Selector
 from kscheduler.framework.in_tree import UpdatePods
 from kscheduler.framework.status import Mask, Rejection, Rows, unresolvable, unschedulable
@@ -32,13 +33,13 @@ class PreFilterState:
     what-if.
 
     A constraint over a label that no node has rejects every node that those before it let pass, so
-    that those after it need not be evaluated; `_label_missing` says that there is one.
+    that those after it need not be evaluated; `_label_missing` is that label, if there is one.
     """
 
     __slots__ = ("_counts", "_label_missing", "_namespace")
 
     def __init__(
-        self, namespace: str, counts: list[_ConstraintCounts], *, label_missing: bool
+        self, namespace: str, counts: list[_ConstraintCounts], *, label_missing: str | None
     ) -> None:
         self._namespace = namespace
         self._counts = counts
@@ -57,12 +58,12 @@ class PreFilterState:
         counts: list[_ConstraintCounts] = []
         for constraint in constraints:
             if constraint.topology_key not in nodes.label_keys:
-                return cls(pod.namespace, counts, label_missing=True)
+                return cls(pod.namespace, counts, label_missing=constraint.topology_key)
             domains = spread.domains(constraint)
             totals = domains.totals(matching(constraint.selector, pod.namespace, nodes))
             self_match = constraint.selector.matches(pod.labels)
             counts.append(_ConstraintCounts(constraint, domains, totals, self_match=self_match))
-        return cls(pod.namespace, counts, label_missing=False)
+        return cls(pod.namespace, counts, label_missing=None)
 
     def clone(self) -> PreFilterState:
         counts = [one.clone() for one in self._counts]
@@ -111,12 +112,34 @@ class PreFilterState:
                 unlabelled | also_unlabelled & ~skewed,
                 skewed | also_skewed & ~unlabelled,
             )
-        if self._label_missing:
+        if self._label_missing is not None:
             unlabelled = np.ones(len(nodes), np.bool_) if skewed is None else ~skewed
         assert unlabelled is not None
         yield unresolvable(unlabelled, REASON_MISSING_LABEL)
         if skewed is not None:
             yield unschedulable(skewed, REASON)
+
+    def log_rejected(self, v: logs.Verbose, pod: logs.ObjectRef, nodes: Nodes) -> None:
+        """For each of these nodes, all rejected, the first constraint it fails."""
+        failures = [(counts, *counts.failures(nodes)) for counts in self._counts]
+        for position, name in enumerate(nodes.names):
+            node = logs.ObjectRef("", name)
+            unlabelled = self._label_missing
+            for counts, lacks_label, is_skewed in failures:
+                if lacks_label[position]:
+                    unlabelled = counts.constraint.topology_key
+                    break
+                if is_skewed[position]:
+                    what = (
+                        "Node failed spreadConstraint: "
+                        "matchNum + selfMatchNum - minMatchNum > maxSkew"
+                    )
+                    v.info(what, pod=pod, node=node, **counts.skew(nodes, position))
+                    unlabelled = None
+                    break
+            if unlabelled is not None:
+                what = "Node doesn't have required topology label for spread constraint"
+                v.info(what, pod=pod, node=node, topologyKey=unlabelled)
 
 
 class _ConstraintCounts:
@@ -180,6 +203,25 @@ class _ConstraintCounts:
         changes = self._by_row.take(nodes.rows)
         there = self._totals.take(here) + np.where(counted == here, changes, 0)
         return unlabelled, there > self._allowed_by_row(here, there)
+
+    def skew(self, nodes: Nodes, position: int) -> dict[str, object]:
+        """The numbers that a node is judged by, under upstream's names."""
+        one = nodes.take([nodes.rows[position]])
+        here = self._domains.domains.at(one)
+        there = self._totals.take(here)
+        allowed: Totals | float = self._allowed()
+        if self._by_row is not None:
+            counted = self._domains.counted_in.take(one.rows)
+            there = there + np.where(counted == here, self._by_row.take(one.rows), 0)
+            allowed = self._allowed_by_row(here, there)
+        max_skew, self_match = self.constraint.max_skew, int(self._self_match)
+        return {
+            "topologyKey": self.constraint.topology_key,
+            "matchNum": int(there[0]),
+            "selfMatchNum": self_match,
+            "minMatchNum": int(np.ravel(allowed)[0]) - max_skew + self_match,
+            "maxSkew": max_skew,
+        }
 
     def _allowed(self) -> float:
         """The most matching pods that a domain may have before this one is added to it."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from kscheduler import logs
 from kscheduler.api import core
 from kscheduler.api.core import Node
 from kscheduler.api.labels import SelectorError
@@ -51,6 +52,8 @@ from kscheduler.plugins.pod_topology_spread.filtering import PreFilterState
 from kscheduler.plugins.pod_topology_spread.scoring import PreScoreState
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+
+log = logs.logger(__name__, "FilterWithNominatedPods.Filter.PodTopologySpread")
 
 NO_PRE_FILTER = 'reading "PreFilterPodTopologySpread" from cycleState: not found'
 NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not found'
@@ -123,6 +126,11 @@ class PodTopologySpread:
             yield Rejection(np.ones(len(nodes), np.bool_), Code.ERROR, NO_PRE_FILTER)
             return
         yield from state.rejections(nodes)
+
+    def log_rejected(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
+        state, v = cycle.get(PreFilterState), log.v(5)
+        if v and state is not None:
+            state.log_rejected(v, logs.ref(pod.pod), nodes)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         try:

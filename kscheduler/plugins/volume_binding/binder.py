@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from kscheduler import logs
@@ -74,8 +74,7 @@ class _TranslationError(BindingLostError):
     pass
 
 
-@dataclass(slots=True)
-class StaticBinding:
+class StaticBinding(msgspec.Struct):
     """A claim and the volume for it, as assumed or, once that is done, as written."""
 
     claim: PersistentVolumeClaim
@@ -83,16 +82,14 @@ class StaticBinding:
     is_written: bool = False
 
 
-@dataclass(slots=True)
-class DynamicProvision:
+class DynamicProvision(msgspec.Struct):
     """A claim with the selected node, as assumed or as written."""
 
     claim: PersistentVolumeClaim
     is_written: bool = False
 
 
-@dataclass(slots=True)
-class AssumedPodVolumes:
+class AssumedPodVolumes(msgspec.Struct):
     static_bindings: list[StaticBinding]
     dynamic_provisions: list[DynamicProvision]
 
@@ -191,8 +188,17 @@ class VolumeBinder:
 
     async def bind_pod_volumes(self, pod: PodInfo, node: str, assumed: AssumedPodVolumes) -> None:
         """Write, and wait until everything is bound; raises KschedulerError."""
+        where, ref = {"node": logs.ObjectRef("", node)}, logs.ref(pod.pod)
+        log.v(4).info("BindPodVolumes", pod=ref, **where)
         for binding in assumed.static_bindings:
-            binding.volume = await self._client.update_volume(binding.volume)
+            both = {"PV": logs.ref(binding.volume), "PVC": logs.ref(binding.claim)}
+            what = "Updating PersistentVolume: binding to claim"
+            log.v(5).info(what, **where, pod=ref, **both)
+            try:
+                binding.volume = await self._client.update_volume(binding.volume)
+            except KschedulerError as error:
+                log.v(4).info(f"{what} failed", **where, pod=ref, **both, err=str(error))
+                raise
             binding.is_written = True
             log.v(2).info(
                 "Updated PersistentVolume with claim. Waiting for binding to complete",
@@ -201,7 +207,15 @@ class VolumeBinder:
                 PVC=logs.ref(binding.claim),
             )
         for provision in assumed.dynamic_provisions:
-            provision.claim = await self._client.update_claim(provision.claim)
+            claim = logs.ref(provision.claim)
+            what = "Updating claims objects to trigger volume provisioning"
+            log.v(5).info(what, **where, pod=ref, PVC=claim)
+            try:
+                provision.claim = await self._client.update_claim(provision.claim)
+            except KschedulerError as error:
+                what = "Updating PersistentVolumeClaim: binding to volume failed"
+                log.v(4).info(what, pod=ref, **where, PVC=claim, err=str(error))
+                raise
             provision.is_written = True
         try:
             deadline = self._clock() + self._bind_timeout_seconds

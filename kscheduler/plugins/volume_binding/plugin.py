@@ -8,11 +8,12 @@ assumed until the API server reports them, even when the attempt fails.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Self
 
+import msgspec
 import numpy as np
 
+from kscheduler import logs
 from kscheduler.api import quantity
 from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.field_errors import FieldError, Path, invalid
@@ -56,6 +57,7 @@ from kscheduler.plugins.volume_binding.binder import AssumedPodVolumes, VolumeBi
 from kscheduler.plugins.volume_binding.capacity import Capacities, limit_of
 from kscheduler.plugins.volume_binding.find_volumes import (
     PodVolumeClaims,
+    PodVolumes,
     PodVolumesByRow,
     VolumeFinder,
 )
@@ -64,12 +66,14 @@ from kscheduler.plugins.volume_binding.volume_traits import MigratedNodes
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
+reserve_log = logs.logger(__name__, "Reserve.VolumeBinding")
+pre_bind_log = logs.logger(__name__, "PreBind.VolumeBinding")
+
 NOT_PREPARED = "not found"
 NO_CLAIMS = PodVolumeClaims((), ())
 
 
-@dataclass(slots=True)
-class VolumeBindingState:
+class VolumeBindingState(msgspec.Struct):
     """State of one attempt. What-ifs share it: pods that are added or removed change nothing."""
 
     claims: PodVolumeClaims
@@ -190,7 +194,13 @@ class VolumeBinding:
         if state is None:
             return failed(NOT_PREPARED)
         # Where Filter is switched off nothing was found, and nothing is reserved.
-        if state.found is None or self._binder.is_all_bound(pod.pod):
+        if state.found is None:
+            return None
+        refs = {"pod": logs.ref(pod.pod), "node": logs.ObjectRef("", node)}
+        reserve_log.v(4).info("AssumePodVolumes", **refs)
+        if self._binder.is_all_bound(pod.pod):
+            what = "AssumePodVolumes: all PVCs bound and nothing to do"
+            reserve_log.v(4).info(what, **refs)
             return None
         nodes = self._handle.snapshot()
         row = nodes.row_of(node)
@@ -199,6 +209,8 @@ class VolumeBinding:
         try:
             volumes = self._found(state, nodes).on(row)
             state.assumed = self._binder.assume_pod_volumes(volumes, node)
+            if v := reserve_log.v(5):
+                _log_assumed(v, pod, node, volumes, state.assumed)
         except KschedulerError as error:
             self._errors.labels("assume").inc()
             return failed(error)
@@ -220,11 +232,15 @@ class VolumeBinding:
         state = cycle.get(VolumeBindingState)
         if state is None or state.assumed is None:
             return None
+        refs = {"node": logs.ObjectRef("", node), "pod": logs.ref(pod.pod)}
+        pre_bind_log.v(5).info("Trying to bind volumes for pod", **refs)
         try:
             await self._binder.bind_pod_volumes(pod, node, state.assumed)
         except KschedulerError as error:
             self._errors.labels("bind").inc()
+            pre_bind_log.v(5).info("Failed to bind volumes for pod", **refs, err=str(error))
             return failed(error)
+        pre_bind_log.v(5).info("Success binding volumes for pod", **refs)
         return None
 
     def events_to_register(self) -> Sequence[EventWithHint]:
@@ -249,6 +265,23 @@ class VolumeBinding:
         if found is None or found.as_of != nodes.label_generation:
             found = state.found = self._finder.find_pod_volumes(state.claims, nodes)
         return found
+
+
+def _log_assumed(
+    v: logs.Verbose, pod: PodInfo, node: str, volumes: PodVolumes, assumed: AssumedPodVolumes
+) -> None:
+    for (claim, volume), binding in zip(
+        volumes.static_bindings, assumed.static_bindings, strict=True
+    ):
+        v.info(
+            "AssumePodVolumes: GetBindVolumeToClaim",
+            node=logs.ObjectRef("", node),
+            pod=logs.ref(pod.pod),
+            PV=logs.ref(volume),
+            PVC=logs.ref(claim),
+            newPV=logs.ref(binding.volume),
+            dirty=binding.volume is not volume,
+        )
 
 
 def class_changed(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> Hint:

@@ -8,10 +8,10 @@ have migrated to the CSI driver.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from kscheduler.api import quantity
 from kscheduler.api.core import NodeSelector, PersistentVolume, PersistentVolumeClaim

@@ -137,6 +137,16 @@ class Extenders:
                 extender=extender.name,
             )
             return scores
+        if v := log.v(10):
+            ref = logs.ref(pod.pod)
+            for host, score in given:
+                v.info(
+                    "Extender scored node for pod",
+                    pod=ref,
+                    extender=extender.name,
+                    node=host,
+                    score=score,
+                )
         position = {name: number for number, name in enumerate(nodes.names)}
         times = extender.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
         for host, score in given:

@@ -11,11 +11,11 @@ import asyncio
 import inspect
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from kscheduler import logs
 from kscheduler.errors import ConfigError

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from enum import StrEnum
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.errors import KschedulerError
@@ -33,8 +35,7 @@ class PluginFault(KschedulerError):  # noqa: N818 - its text is shown as it is
         self.fault = fault
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Limits on what out-of-tree plugins may cost.
 
     `call_seconds` bounds a call that cannot wait (0: no bound), `wait_seconds` one that may. After
@@ -53,6 +54,8 @@ class PluginHealth:
         self.plugin = plugin
         self.profile = profile
         self.taken_out = False
+        # Of all kinds, ever.
+        self.fault_count = 0
         self._max_failures = limits.max_failures
         self._faults = metrics.kscheduler_plugin_faults_total
         self._out = metrics.kscheduler_plugin_taken_out.labels(plugin, profile)
@@ -62,6 +65,7 @@ class PluginHealth:
 
     def failed(self, point: str, fault: Fault, text: str) -> bool:
         """True if that was the one failure too many."""
+        self.fault_count += 1
         self._faults.labels(self.plugin, point, self.profile, fault.value).inc()
         count = self._in_a_row[point] = self._in_a_row.get(point, 0) + 1
         if self.taken_out or not self._max_failures or count < self._max_failures:
@@ -73,6 +77,7 @@ class PluginHealth:
 
     def was_not_called(self, point: str, fault: Fault) -> None:
         """A pod that failed for what the plugin did before; that was one failure and no other."""
+        self.fault_count += 1
         self._faults.labels(self.plugin, point, self.profile, fault.value).inc()
 
     @property
@@ -106,6 +111,9 @@ class HealthBoard:
 
     def __len__(self) -> int:
         return len(self._plugins)
+
+    def __iter__(self) -> Iterator[PluginHealth]:
+        return iter(self._plugins)
 
     def troubles(self) -> str:
         """Plugins that keep failing, one sentence each; the reasons are in the log."""

@@ -19,11 +19,12 @@ import inspect
 import sys
 import traceback
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.api.field_errors import Path as FieldPath
@@ -49,8 +50,7 @@ GROUP = "kscheduler.plugins"
 EXISTS = "a plugin named {} already exists"
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredPlugin:
+class RegisteredPlugin(msgspec.Struct, frozen=True):
     """A class that keeps the contract; called with arguments and a handle it makes a plugin."""
 
     name: str

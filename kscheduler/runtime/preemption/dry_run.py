@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
+from kscheduler import logs
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.in_tree import UpdatePods
@@ -37,6 +38,8 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.state.what_if import PodsByRow, WhatIf
 
+log = logs.logger(__name__, "PostFilter.DefaultPreemption")
+
 NO_VICTIMS = "No preemption victims found for incoming pod"
 SMALLEST_BATCH = 16
 
@@ -48,20 +51,19 @@ NO_POTENTIAL_VICTIMS: NodeStatus = (("", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NO
 NodeOutcome = Candidate | NodeStatus
 
 
-@dataclass(slots=True)
-class DryRunResult:
+class DryRunResult(msgspec.Struct):
     """Candidates found so far, and why other nodes are none.
 
     `num_candidates` are enough if one of them violates no budget.
     """
 
     num_candidates: int
-    non_violating: list[Candidate] = field(default_factory=list)
-    violating: list[Candidate] = field(default_factory=list)
+    non_violating: list[Candidate] = msgspec.field(default_factory=list)
+    violating: list[Candidate] = msgspec.field(default_factory=list)
     # By row.
-    node_statuses: dict[int, NodeStatus] = field(default_factory=dict)
+    node_statuses: dict[int, NodeStatus] = msgspec.field(default_factory=dict)
     # Of nodes that could not be judged.
-    errors: list[str] = field(default_factory=list)
+    errors: list[str] = msgspec.field(default_factory=list)
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -130,11 +132,14 @@ class DryRun:
         """
         result = DryRunResult(num_candidates, errors=self._errors)
         start, size = 0, max(num_candidates, SMALLEST_BATCH)
+        v = log.v(5)
         while start < len(rows) and not result.is_enough:
             batch = rows[start : start + size].tolist()
             fresh = self._try_rows([row for row in batch if row not in self._known])
             for row in batch:
                 outcome = fresh.get(row) or self._known.get(row)
+                if v:
+                    self._log_outcome(v, row, outcome)
                 # None where something went wrong.
                 if outcome is not None:
                     result.add(row, outcome)
@@ -142,6 +147,18 @@ class DryRun:
                         break
             start, size = start + size, size * 2
         return result
+
+    def _log_outcome(self, v: logs.Verbose, row: int, outcome: NodeOutcome | None) -> None:
+        preemptor, node = logs.ref(self._pod.pod), self._nodes.name_of(row)
+        v.info("Check the potential node for preemption", pod=preemptor, node=node)
+        if isinstance(outcome, Candidate):
+            for victim in outcome.victims:
+                v.info(
+                    "Pods are potential preemption victims on node",
+                    pod=preemptor,
+                    pods=[{"name": victim.name, "namespace": victim.namespace}],
+                    node=node,
+                )
 
     def _try_rows(self, rows: Sequence[int]) -> dict[int, NodeOutcome]:
         outcomes: dict[int, NodeOutcome] = dict.fromkeys(rows, NO_POTENTIAL_VICTIMS)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from kscheduler import logs
@@ -47,8 +47,7 @@ NOT_HELPFUL = Status(
 NO_CANDIDATE_LEFT = rejected("no candidate node for preemption")
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(msgspec.Struct, frozen=True):
     """Nodes where preemption helps the pod, at least one."""
 
     pod: PodInfo  # as it is now
@@ -60,8 +59,7 @@ class Candidates:
         return pick_nodes_for_preemption(self.candidates, self.now_ns)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class NoCandidate:
+class NoCandidate(msgspec.Struct, frozen=True):
     """Why no pod is evicted; `nominated_node` as in PostFilterResult."""
 
     status: Status

@@ -180,14 +180,25 @@ class Executor:
         # A victim that still waits in Permit, or is in PreBind, needs no API call.
         waiting = self._handle.waiting_pods.get(victim.uid)
         in_pre_bind = self._handle.pods_in_pre_bind.get(victim.uid)
+        in_memory, by = False, {"preemptorType": "pod", "preemptor": logs.ref(preemptor.pod)}
         if waiting is not None:
             in_memory = waiting.preempt(self._plugin, "preempted")
-        else:
-            in_memory = in_pre_bind is not None and in_pre_bind.cancel(
-                f"preempted by {self._plugin}"
-            )
+            if in_memory:
+                what = "Preemptor preempted a waiting pod"
+                log.v(2).info(what, **by, waitingPod=logs.ref(victim.pod), node=node)
+        elif in_pre_bind is not None:
+            in_memory = in_pre_bind.cancel(f"preempted by {self._plugin}")
+            if in_memory:
+                what = "Preemptor rejected a pod in preBind"
+                log.v(2).info(what, **by, podInPreBind=logs.ref(victim.pod), node=node)
+            else:
+                log.v(5).info(
+                    "Failed to reject a pod in preBind, falling back to deletion via api call",
+                    preemptor=logs.ref(preemptor.pod),
+                    podInPreBind=logs.ref(victim.pod),
+                    node=node,
+                )
         if in_memory:
-            log.v(2).info("Preemptor called off a pod that was not bound yet", **fields)
             note += " (in kube-scheduler memory)."
         elif await self._delete_once(preemptor, victim):
             log.v(2).info("Preemptor Pod preempted victim Pod", **fields)

@@ -1,10 +1,11 @@
 """Hostile inputs: objects that a tenant may create and a real kube-apiserver admits.
 
 One builder per row, by what it attacks: `placement` has where pods want to be, `consumption` what
-they ask for, `contents` what they are full of. `table` says what a row consists of.
+they ask for, `devices` which devices, `contents` what they are full of. `table` says what a row
+consists of.
 """
 
-from tests.adversary.inputs import consumption, contents, placement  # noqa: F401
+from tests.adversary.inputs import consumption, contents, devices, placement  # noqa: F401
 from tests.adversary.inputs.table import (
     INNOCENT,
     NAMESPACE,

@@ -210,7 +210,9 @@ def quantity(text: str) -> Fraction:
 
 
 def requests(pod: Json) -> Counter[str]:
-    """The sum over containers, or one init container's more; plus overhead."""
+    """The sum over containers, or one init container's more; plus overhead. What the pod has got as
+    devices of a claim is not asked of the node.
+    """
     spec = pod["spec"]
     total: Counter[str] = Counter()
     for container in spec["containers"]:
@@ -221,6 +223,9 @@ def requests(pod: Json) -> Counter[str]:
             total[resource] = max(total[resource], quantity(amount))
     for resource, amount in (spec.get("overhead") or {}).items():
         total[resource] += quantity(amount)
+    extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    for mapping in extended.get("requestMappings") or ():
+        total.pop(mapping["resourceName"], None)
     return total
 
 
@@ -267,14 +272,16 @@ def selected(pod: Json, node: Json) -> bool:
     if any(labels.get(key) != value for key, value in plain.items()):
         return False
     required = _affinity(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
-        return True
-    fields = {"metadata.name": node["metadata"]["name"]}
+    return required is None or admits(required, node)
+
+
+def admits(node_selector: Json, node: Json) -> bool:
+    labels, fields = labels_of(node), {"metadata.name": node["metadata"]["name"]}
     return any(
         (term.get("matchExpressions") or term.get("matchFields"))
         and all(holds(one, labels) for one in term.get("matchExpressions") or ())
         and all(holds(one, fields) for one in term.get("matchFields") or ())
-        for term in required["nodeSelectorTerms"]
+        for term in node_selector["nodeSelectorTerms"]
     )
 
 
