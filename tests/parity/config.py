@@ -86,6 +86,7 @@ def replay(cases: list[dict]) -> Iterator[tuple[dict, list[str]]]:
     """Each case with the differences found, in order."""
     gc.freeze()
     workers = multiprocessing.get_context("fork").Pool(os.cpu_count())
+    gc.unfreeze()
     with api_server() as kubeconfig, held_port() as busy_port, workers:
         work = [(case, kubeconfig, busy_port) for case in cases]
         yield from zip(cases, workers.imap(differences, work, chunksize=4), strict=True)

@@ -26,7 +26,6 @@ from kscheduler import logs
 from kscheduler.app.daemon import Daemon
 from kscheduler.app.startup import setup
 from kscheduler.cli.command_line import parse
-from kscheduler.plugins import not_built
 from kscheduler.sandbox import ApiServer, User
 from tests.kit.polling import until
 from tests.kit.ports import free_port
@@ -39,8 +38,6 @@ POLL_SECONDS = 0.2
 HELP, TYPE = "# HELP ", "# TYPE "
 SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-# By family, the plugin without which nothing of it can be seen.
-NEEDS = {"dynamic_resource_allocation_resourceclaim_creates_total": "DynamicResources"}
 # What only gates bring about that change nothing here: calls are always sent beside the loop, and
 # events always ask as few pods as can be.
 OTHERWISE = {
@@ -94,7 +91,7 @@ def _add_sample(family: Family, line: str) -> None:
 def differences(recorded: list[dict[str, Any]], seen: Mapping[str, Family]) -> Iterator[str]:
     for want in recorded:
         name = want["name"]
-        if name in OTHERWISE or NEEDS.get(name) in not_built():
+        if name in OTHERWISE:
             continue
         family = seen.get(name)
         if family is None:
@@ -113,9 +110,7 @@ def values_at_start(recorded: Mapping[str, Any], seen: Mapping[str, Family]) -> 
     for name, series in recorded.items():
         shown = seen.get(name, Family()).series
         for labels, value in series:
-            if labels.get("plugin") in not_built() or "binary" in labels:
-                continue
-            if (labels, value) not in shown:
+            if "binary" not in labels and (labels, value) not in shown:
                 yield f"{name}{labels}: want {value} at the start"
 
 

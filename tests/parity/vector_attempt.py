@@ -13,8 +13,8 @@ from kscheduler.config.profiles import EffectivePlugins
 from kscheduler.cycle import attempt
 from kscheduler.cycle.attempt import Failed, Feasible, Unschedulable, at_once
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.status import Charge, Code, Status
-from kscheduler.plugins import not_built
+from kscheduler.framework.plugin import PostFilterResult
+from kscheduler.framework.status import Charge, Code, Diagnosis, Status
 from kscheduler.plugins.volume_binding.plugin import VolumeBindingState
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.runtime.framework import Framework
@@ -22,6 +22,7 @@ from kscheduler.runtime.pre_filter import PreFilterOutcome
 from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+from tests.parity.vector_api import at_end
 from tests.parity.vector_cluster import Cluster
 
 
@@ -64,12 +65,6 @@ class Attempt:
     def effective(self) -> EffectivePlugins:
         """What the pod's profile runs by its configuration, built or not."""
         return self.cluster.completed.plugins[self.pod.pod.spec.scheduler_name]
-
-    @property
-    def left_out(self) -> bool:
-        """NodeResourcesFit leaves resources that devices stand behind to DynamicResources."""
-        backed = self.cluster.device_backed & self.pod.requests.keys()
-        return "DynamicResources" in not_built() and bool(backed)
 
     def gated_by(self) -> list[dict]:
         """The PreEnqueue plugins that hold the pod back, each asked by itself."""
@@ -148,6 +143,34 @@ class Attempt:
         assert isinstance(scores, ScoreBoard)
         picked = view.name_of(algorithm.select_host(scores.total))
         return Scored(set(cycle.skip_score), _scores(board), board.total.tolist(), picked)
+
+    def post_filter(self, diagnosis: Diagnosis) -> PostFilterResult:
+        """PostFilter's answer, after what it waits for."""
+        result = self.framework.run_post_filter(self.cycle, self.pod, diagnosis)
+        while result.preparation is not None:
+            result = at_end(result.preparation())
+        return result
+
+    def reserve(self, node: str) -> Status | None:
+        """Assume the pod on the node and reserve what it needs there.
+
+        What DynamicResources has reserved is written at once, as in the recording: the plugin does
+        it in PreBind, of which the plugins for volumes take no part here.
+        """
+        placed = self.cluster.place(self.pod, node)
+        status = self.framework.run_reserve(self.cycle, placed, node)
+        if status is not None:
+            self.framework.run_unreserve(self.cycle, placed, node)
+            self.cluster.take_back(self.pod)
+            return status
+        for plugin in self.framework.plugins_at["preBind"]:
+            if plugin.name == "DynamicResources":
+                status = at_end(plugin.pre_bind(self.cycle, placed, node))
+        return status
+
+    def reserved_claims(self) -> dict[str, str]:
+        """Allocations of the claims that are reserved for the pod, as JSON by name."""
+        return self.cluster.api.claims_of(self.pod.pod)
 
     def reserved_volumes(self) -> dict[str, list]:
         """What VolumeBinding has reserved: existing volumes, and claims to make volumes for."""

@@ -1,20 +1,18 @@
 """A recorded cluster brought to life: real configuration, state, queue and plugins around it."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from random import Random
 
 from msgspec.structs import replace
 
-from kscheduler.api import RESOURCES
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import convert
 from kscheduler.api.field_errors import aggregate
-from kscheduler.api.meta import ApiObject
 from kscheduler.api.requests import Counting
-from kscheduler.api.resource import DeviceClass
-from kscheduler.app.scheduler import without
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.config.defaults import default_config
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.load import load_config
@@ -22,17 +20,17 @@ from kscheduler.config.profiles import Completed, complete
 from kscheduler.config.validation import validate
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.errors import ConfigError
-from kscheduler.framework.listers import FixedListers
+from kscheduler.framework.listers import FixedLister
 from kscheduler.metrics import Metrics
-from kscheduler.plugins import catalog, factories, not_built
+from kscheduler.plugins import catalog, factories
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
+from tests.parity.vector_api import RecordedApi, RecordedObjects
 
-STRUCT_OF_KIND = {resource.kind: resource.struct for resource in RESOURCES}
 # Preemption decides the same with it, but the recorder had to see it evict.
 RECORDED_WITH = {"SchedulerAsyncPreemption": False}
 FINISHED = ("Succeeded", "Failed")
@@ -40,28 +38,37 @@ FINISHED = ("Succeeded", "Failed")
 FIRST_START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-class Listers(FixedListers):
-    """Objects are what they were; pods are what has become of them."""
+class Listers:
+    """Objects as informers hold them; pods are what has become of them."""
 
-    def __init__(self, objects: Iterable[ApiObject], cluster: "Cluster") -> None:
-        super().__init__(objects)
-        self._cluster = cluster
+    def __init__(self, objects: RecordedObjects, cluster: "Cluster") -> None:
+        self._objects = objects
+        self._pods = FixedLister(Pods(cluster))
 
     def lister(self, kind):
-        return Pods(self._cluster) if kind is Pod else super().lister(kind)
+        return self._pods if kind is Pod else self._objects.lister(kind)
 
 
-class Pods:
+class Pods(Mapping[str, Pod]):
+    """Pods as they are, by key."""
+
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
 
-    def get(self, key: str) -> Pod | None:
-        known = self._cluster.pending.get(key) or self._cluster.bound.get(key)
-        return known and known.pod
+    def __getitem__(self, key: str) -> Pod:
+        known = self._cluster.pending.get(key) or self._cluster.bound[key]
+        return known.pod
 
-    def items(self) -> list[Pod]:
-        cluster = self._cluster
-        return [known.pod for known in (*cluster.pending.values(), *cluster.bound.values())]
+    def __iter__(self) -> Iterator[str]:
+        return chain(self._cluster.pending, self._cluster.bound)
+
+    def __len__(self) -> int:
+        return len(self._cluster.pending) + len(self._cluster.bound)
+
+
+class SilentRecorder:
+    def event(self, *_: object) -> None:
+        pass
 
 
 class Cluster:
@@ -71,7 +78,8 @@ class Cluster:
         self.gates = FeatureGates.defaults().apply(RECORDED_WITH | (scenario.get("features") or {}))
         self.completed = _completed(scenario.get("config"), self.gates)
         self._counting = _counting(self.gates)
-        objects = [convert(one, STRUCT_OF_KIND[one["kind"]]) for one in scenario["objects"]]
+        objects = RecordedObjects(scenario["objects"])
+        self.api = RecordedApi(scenario["objects"], objects)
         self.cache = Cache()
         self.bound: dict[str, PodInfo] = {}
         self._fill(objects)
@@ -85,19 +93,12 @@ class Cluster:
         self._metrics = Metrics()
         self.listers = Listers(objects, self)
         self.frameworks = build_frameworks(
-            without(self.completed, not_built()), factories(), lambda _name: self._handle()
+            self.completed, factories(), lambda _name: self._handle()
         )
         self.algorithm = SchedulingAlgorithm(
             self._metrics, rng=Random(0), percentage_of_nodes_to_score=100
         )
         self._placed = 0
-
-    @property
-    def device_backed(self) -> set[str]:
-        """Resources whose amounts device classes provide, by the names pods ask for."""
-        classes = list(self.listers.lister(DeviceClass).items())
-        named = {one.spec.extended_resource_name for one in classes}
-        return named | {f"deviceclass.resource.kubernetes.io/{one.name}" for one in classes}
 
     def compiled(self, pod: Pod) -> PodInfo:
         return PodInfo(pod, self._counting)
@@ -150,10 +151,10 @@ class Cluster:
             if other.priority < priority:
                 self.nominate(other, "")
 
-    def _fill(self, objects: Sequence[object]) -> None:
-        for node in (one for one in objects if isinstance(one, Node)):
+    def _fill(self, objects: RecordedObjects) -> None:
+        for node in objects.lister(Node).items():
             self.cache.add_node(node)
-        for pod in (one for one in objects if isinstance(one, Pod)):
+        for pod in objects.lister(Pod).items():
             if pod.status.phase not in FINISHED:
                 bound = self.bound[pod.key] = self.compiled(pod)
                 self.cache.add_pod(bound)
@@ -165,8 +166,8 @@ class Cluster:
             snapshot=self.cache.snapshot,
             nominator=self.nominator,
             activate=lambda pods: None,
-            client=None,
-            recorder=None,
+            client=KubeClient(self.api),
+            recorder=SilentRecorder(),
             metrics=self._metrics,
             rng=Random(0),
         )

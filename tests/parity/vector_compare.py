@@ -1,8 +1,4 @@
-"""What must equal what: an observed attempt against the recorded one.
-
-What plugins that are not built said is left out, and so is what follows from it; see the runner for
-the rule.
-"""
+"""What must equal what: an observed attempt against the recorded one."""
 
 from collections.abc import Iterator
 
@@ -10,9 +6,9 @@ from kscheduler.config.profiles import Completed, EffectivePlugins
 from kscheduler.cycle.attempt import Failed, Feasible, Unschedulable
 from kscheduler.extension_points import Point
 from kscheduler.framework.status import Status
-from kscheduler.plugins import not_built
+from tests.parity.vector_api import stable_text
 from tests.parity.vector_attempt import Attempt, Filtered, as_recorded
-from tests.parity.vector_difference import Difference, Mismatch, differ, is_ours, says_ours
+from tests.parity.vector_difference import Difference, Mismatch, differ
 from tests.parity.vector_preemption import compare_post_filter
 
 POINTS = (
@@ -44,33 +40,25 @@ def _as_recorded(plugins: EffectivePlugins) -> dict:
 
 
 def compare_queue_order(result: dict, got: list[str]) -> Iterator[Mismatch]:
-    gated_by_others = {
-        record["pod"]
-        for record in result["pods"]
-        if record["outcome"] == "gated" and not any(map(is_ours, record["preEnqueue"]))
-    }
-    order = [pod for pod in got if pod not in gated_by_others]
     wanted = result["queueOrder"] or []
-    if wanted != order:
-        yield Mismatch("", "", "", "queueOrder", wanted, order)
+    if wanted != got:
+        yield Mismatch("", "", "", "queueOrder", wanted, got)
 
 
-def compare_reserve(record: dict, status: Status | None) -> Iterator[Mismatch]:
-    wanted = record.get("reserve", {}).get("status")
-    got = None if status is None else as_recorded(status)
-    if wanted != got and (wanted is None or is_ours(wanted)):
-        yield Mismatch(record["pod"], record["chosen"], "", "reserve", wanted, got)
-
-
-def compare_volumes(record: dict, attempt: Attempt) -> Iterator[Mismatch]:
-    """Which volumes the pod was given, and for which claims there will be new ones."""
-    if attempt.left_out or "VolumeBinding" not in attempt.effective[Point.RESERVE]:
-        return
-    reserve = record.get("reserve", {})
-    for what, got in attempt.reserved_volumes().items():
-        wanted = reserve.get(what, [])
-        if wanted != got:
-            yield Mismatch(record["pod"], record["chosen"], "VolumeBinding", what, wanted, got)
+def compare_reserve(record: dict, attempt: Attempt, status: Status | None) -> Iterator[Mismatch]:
+    """Whether Reserve agreed, and which volumes and devices the pod was given."""
+    reserved = record.get("reserve", {})
+    claims = {name: stable_text(one) for name, one in reserved.get("claims", {}).items()}
+    wanted = {"status": None, "staticBindings": [], "provision": []} | reserved | {"claims": claims}
+    seen = {
+        "status": None if status is None else as_recorded(status),
+        **attempt.reserved_volumes(),
+        "claims": attempt.reserved_claims(),
+    }
+    for what in wanted.keys() | seen.keys():
+        one, other = wanted.get(what), seen.get(what)
+        if one != other:
+            yield Mismatch(record["pod"], record["chosen"], "", f"reserve.{what}", one, other)
 
 
 def compare_attempt(record: dict, attempt: Attempt) -> Iterator[Mismatch]:
@@ -90,7 +78,7 @@ class _Comparison:
             yield from differ("outcome", self.outcome, "noProfile")
             return
         gated = self.attempt.gated_by()
-        wanted = [status for status in self.record.get("preEnqueue", []) if is_ours(status)]
+        wanted = self.record.get("preEnqueue", [])
         yield from differ("preEnqueue", _unordered(wanted), _unordered(gated))
         if self.outcome == "gated":
             return
@@ -98,8 +86,7 @@ class _Comparison:
             got = "skipped" if self.attempt.pod.terminating else "tried"
             yield from differ("outcome", self.outcome, got)
             return
-        if not self.attempt.left_out:
-            yield from self._tried()
+        yield from self._tried()
 
     def _tried(self) -> Iterator[Difference]:
         found = self.attempt.find()
@@ -107,101 +94,51 @@ class _Comparison:
         yield from self._pre_filter(seen)
         if self.record.get("nominatedOnly"):
             yield from differ("nominated", self.record["feasible"], self._found_names(found))
-        elif not self._ended():
+        elif "status" not in self.record["preFilter"]:
             yield from self._filter(seen)
-        if not self._depends_on_others():
-            yield from self._found(found, seen)
+        yield from self._found(found, seen)
         if "feasible" in self.record:
             yield from self._scores()
 
-    def _ended(self) -> dict | None:
-        return self.record.get("preFilter", {}).get("status")
-
     def _pre_filter(self, seen: Filtered) -> Iterator[Difference]:
-        recorded = self.record.get("preFilter", {})
+        recorded = self.record["preFilter"]
         ended = recorded.get("status")
-        asked = [plugin.name for plugin in self.attempt.framework.plugins_at["preFilter"]]
-        if ended is not None and not is_ours(ended):
-            asked = self._asked_before(ended.get("plugin", ""))
-        else:
-            yield from differ("preFilter.status", ended, seen.ended)
-        wanted = set(recorded.get("skip", ()))
-        for plugin in asked:
-            one, other = plugin in wanted, plugin in seen.skip
-            yield from differ("preFilter.skip", one, other, plugin=plugin)
-        restricting = set(recorded.get("nodeNamesPlugins") or ())
-        if ended is None and not restricting & not_built().keys():
+        yield from differ("preFilter.status", ended, seen.ended)
+        yield from differ("preFilter.skip", sorted(recorded.get("skip", ())), sorted(seen.skip))
+        if ended is None:
             names = set(recorded["nodeNames"]) if "nodeNames" in recorded else None
+            restricting = recorded.get("nodeNamesPlugins") or ()
             yield from differ("preFilter.nodeNames", _ordered(names), _ordered(seen.names))
+            # Upstream adds to this very set what rejects the node that is tried first.
+            promised = self.attempt.pod.pod.status.nominated_node_name
+            if seen.names is not None and promised in seen.first:
+                seen.names_plugins.add(seen.first[promised]["plugin"])
             yield from differ(
-                "preFilter.nodeNamesPlugins", _ordered(restricting), _ordered(seen.names_plugins)
+                "preFilter.nodeNamesPlugins", sorted(restricting), sorted(seen.names_plugins)
             )
-
-    def _asked_before(self, plugin: str) -> list[str]:
-        order = self.attempt.effective[Point.PRE_FILTER]
-        before = order[: order.index(plugin)] if plugin in order else ()
-        return [name for name in before if name not in not_built()]
 
     def _filter(self, seen: Filtered) -> Iterator[Difference]:
         """Node by node: who rejects it first, and who would have rejected it as well."""
         errors = self.record.get("nodeErrors", {})
-        for node in self._judged(seen):
+        rejected, also = self.record.get("rejected", {}), self.record.get("also", {})
+        passed = self.record.get("feasible", ())
+        recorded = {*rejected, *passed, *errors}
+        tried = seen.first.keys() | seen.errors.keys() | seen.feasible
+        for node in sorted(recorded | tried):
+            yield from differ("error", errors.get(node), seen.errors.get(node), node=node)
             if node in errors:
-                if says_ours(errors[node]):
-                    yield from differ("error", errors[node], seen.errors.get(node), node=node)
                 continue
-            listed = self._rejections(node)
-            if listed is None:
-                continue
-            first = listed[0] if listed else None
-            got = seen.first.get(node)
-            yield from differ("rejected", first, got, node=node, plugin=_plugin(first, got))
-            if node in seen.errors and self._passed_or_ours(node):
-                yield from differ("error", None, seen.errors[node], node=node)
+            first, got = rejected.get(node), seen.first.get(node)
+            plugin = (first or got or {}).get("plugin", "")
+            yield from differ("rejected", first, got, node=node, plugin=plugin)
             if node not in self._promised() and self.outcome != "error":
-                others = seen.alone.get(node, [])
-                yield from differ("also", listed, others, node=node, plugin=_plugin(first, got))
-
-    def _judged(self, seen: Filtered) -> list[str]:
-        """The nodes that were tried in the recording, and those that only we have tried."""
-        recorded = {
-            *self.record.get("rejected", {}),
-            *self.record.get("feasible", ()),
-            *self.record.get("nodeErrors", {}),
-        }
-        restricting = set(self.record["preFilter"].get("nodeNamesPlugins") or ())
-        if restricting & not_built().keys():
-            return sorted(recorded)
-        return sorted(recorded | seen.first.keys() | seen.errors.keys() | seen.feasible)
-
-    def _rejections(self, node: str) -> list[dict] | None:
-        """Our plugins that reject the node, first to last; None if the recording does not tell."""
-        rejected = self.record.get("rejected", {}).get(node)
-        if rejected is None:
-            return []
-        if not is_ours(rejected) and node in self._promised():
-            return None
-        also = self.record.get("also", {}).get(node, [])
-        return [status for status in (rejected, *also) if is_ours(status)]
-
-    def _passed_or_ours(self, node: str) -> bool:
-        rejected = self.record.get("rejected", {}).get(node)
-        return rejected is None or is_ours(rejected)
+                listed = [*([first] if first else ()), *also.get(node, ())]
+                yield from differ(
+                    "also", listed, seen.alone.get(node, []), node=node, plugin=plugin
+                )
 
     def _promised(self) -> set[str]:
         return set(self.attempt.cluster.nominator.nodes)
-
-    def _depends_on_others(self) -> bool:
-        """Whether the outcome of Filter owes anything to a plugin that is not built."""
-        record = self.record
-        statuses = [*record.get("rejected", {}).values(), self._ended() or {}]
-        errors = record.get("nodeErrors", {}).values()
-        narrowed = set(record.get("preFilter", {}).get("nodeNamesPlugins") or ())
-        return (
-            not all(map(is_ours, statuses))
-            or not all(map(says_ours, errors))
-            or bool(narrowed & not_built().keys())
-        )
 
     def _found(self, found: object, seen: Filtered) -> Iterator[Difference]:
         """What `find` made of it: the same nodes, or the same reasons in the same words."""
@@ -250,21 +187,18 @@ class _Comparison:
         yield from differ("error", record.get("error", ""), scored.error)
         if scored.error:
             return
-        skipped = {name for name in record.get("skipScore", ()) if name not in not_built()}
-        yield from differ("skipScore", _ordered(skipped), _ordered(scored.skip))
+        yield from differ("skipScore", sorted(record.get("skipScore", ())), sorted(scored.skip))
         recorded = record.get("scores") or {}
-        others = {name: one for name, one in recorded.items() if name in not_built()}
-        for plugin in (recorded.keys() | scored.scores.keys()) - others.keys():
+        for plugin in recorded.keys() | scored.scores.keys():
             yield from self._plugin_scores(
                 plugin, recorded.get(plugin, {}), scored.scores.get(plugin, {})
             )
-        total = _with_others(scored.total or [0] * len(names), others)
+        total = scored.total or [0] * len(names)
         yield from differ("total", record["total"], total)
         best = [name for name, points in zip(names, total, strict=True) if points == max(total)]
         yield from differ("ties", record["ties"], best)
         yield from differ("chosen", record["chosen"], min(best))
-        if not others:
-            yield from differ("picked one of the best", True, scored.picked in best)
+        yield from differ("picked one of the best", True, scored.picked in best)
 
     def _plugin_scores(self, plugin: str, wanted: dict, got: dict) -> Iterator[Difference]:
         yield from differ("weight", wanted.get("weight"), got.get("weight"), plugin=plugin)
@@ -275,20 +209,6 @@ class _Comparison:
                 continue
             for node, points, others in zip(self.record["feasible"], one, other, strict=True):
                 yield from differ(kind, points, others, node=node, plugin=plugin)
-
-
-def _plugin(first: dict | None, got: dict | None) -> str:
-    return (first or got or {}).get("plugin", "")
-
-
-def _with_others(total: list[int], others: dict[str, dict]) -> list[int]:
-    """Our totals, plus what plugins that are not built were recorded to have contributed."""
-    for one in others.values():
-        total = [
-            points + one["weight"] * more
-            for points, more in zip(total, one["normalized"], strict=True)
-        ]
-    return total
 
 
 def _ordered(names: set[str] | None) -> list[str] | None:

@@ -20,13 +20,19 @@ SHAPES = {
     "@HEXNANOS@": "[0-9a-f]{16}",
     "@HOSTNAME@": HOST,
     "@RV@": r"\d+",
+    "@UUID@": UUID,
     "@300-599@": "[345][0-9][0-9]",
     "@SAME_AS_TIMEOUTSECONDS@": "[0-9hms]+",
 }
 # Present or not as the server pleases; the content was not recorded.
 SERVERS_OWN = "@MANAGED_FIELDS@"
 
-_PLACEHOLDER = re.compile("|".join([*map(re.escape, SHAPES), "@UID:[^@]+@", "@IDENTITY[0-9]@"]))
+_NAMED_SHAPES = {
+    "@UID:": UUID,
+    "@IDENTITY": f"{HOST}_{UUID}",
+    "@RANDOM": "[a-z0-9]{5}",
+}
+_PLACEHOLDER = re.compile("|".join([*map(re.escape, SHAPES), "(@UID:|@IDENTITY|@RANDOM)[^@]+@"]))
 _VERSION = re.compile(r"@RV#(\d+)@")
 
 
@@ -130,7 +136,7 @@ class Matcher:
                 pattern += SHAPES[found[0]]
             else:
                 names.append(found[0])
-                pattern += f"({UUID if 'UID' in found[0] else f'{HOST}_{UUID}'})"
+                pattern += f"({_NAMED_SHAPES[found[1]]})"
         return pattern + re.escape(recorded[end:]), names
 
     def _filled(self, recorded: str) -> str:

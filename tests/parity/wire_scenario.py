@@ -1,12 +1,11 @@
 """A recorded scenario: what was done to the cluster, and every request the scheduler sent.
 
 Requests whose order is no matter of timing form a thread: those that bind a pod or write its
-status or its volumes, those that tell of it in events, those for the lease, those that follow one
-collection.
+status, its volumes or its claims, those that tell of it in events, those for the lease, those that
+follow one collection.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +18,10 @@ EXTENDER = "extender"
 EXTENDER_PATH = "/ext/"
 Thread = tuple[str, str, str]  # kind, scheduler, name
 
-VOLUMES = {"persistentvolumes", "persistentvolumeclaims"}
-# In every recording with volumes, they are this pod's.
-POD_WITH_VOLUMES = "p1"
+# What is written for a pod before it is bound.
+WRITTEN_IN_PRE_BIND = {"persistentvolumes", "persistentvolumeclaims", "resourceclaims"}
+# In every recording with volumes or devices, they are this pod's, at least at first.
+POD_WITH_CLAIMS = "p1"
 
 # The recorded lease takes 15 s to expire; ours is shorter by this, and otherwise the same. Requests
 # for it are given up after 5 s, and ours must not be when the machine is busy for a while.
@@ -66,8 +66,8 @@ class Request:
             return (EVENTS, self.scheduler, self._subject)
         if "pods" in parts and "namespaces" in parts:
             return (POD, self.scheduler, parts[parts.index("pods") + 1])
-        if self.method == "PUT" and VOLUMES.intersection(parts):
-            return (POD, self.scheduler, POD_WITH_VOLUMES)
+        if self.method != "GET" and WRITTEN_IN_PRE_BIND.intersection(parts):
+            return (POD, self.scheduler, POD_WITH_CLAIMS)
         if self.method == "GET" and len(parts) > 4 - ("api" in parts):
             return (FOLLOW, self.scheduler, self.path)
         return (OTHER, self.scheduler, self.path)
@@ -113,14 +113,9 @@ class Scenario:
         return next(i for i, step in enumerate(self.steps) if step.get("marker") == "ready")
 
 
-def load(name: str, *, without_preemption: bool = False) -> Scenario:
-    """The scenario as it is to be reproduced here: with shorter leases, and, as long as nothing
-    preempts, without the sentence that preemption adds to every failure.
-    """
-    text = (CASES / f"{name}.json").read_text()
-    if without_preemption:
-        text = re.sub(r' preemption: [^"]*"', '"', text)
-    recorded = json.loads(text)
+def load(name: str) -> Scenario:
+    """The scenario as it is to be reproduced here, with shorter leases."""
+    recorded = json.loads((CASES / f"{name}.json").read_text())
     return Scenario(
         name=name,
         description=recorded["description"],

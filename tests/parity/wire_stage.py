@@ -19,11 +19,14 @@ from aiohttp import web
 from kscheduler.api.resources import (
     CSI_DRIVERS,
     CSI_NODES,
+    DEVICE_CLASSES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
 )
 from kscheduler.app.daemon import Daemon
@@ -42,6 +45,8 @@ PATIENCE_SECONDS = 60.0
 # Nobody listens there.
 DEAD_ADDRESS = "127.0.0.1:1"
 
+# What a recorder said in its own words; where nothing is repeated of it, any text will do.
+MESSAGES = {404: 'pods "p1" not found'}
 REASONS = {
     403: "Forbidden",
     404: "NotFound",
@@ -68,6 +73,7 @@ PLURALS = {
     "CSINode": "csinodes.storage.k8s.io",
     "Lease": "leases.coordination.k8s.io",
     "PodDisruptionBudget": "poddisruptionbudgets.policy",
+    "ResourceClaim": "resourceclaims.resource.k8s.io",
 }
 NAMESPACES = {"Lease": "kube-system"}
 # Of what steps are about, all that schedulers follow; changes of two collections reach them in
@@ -81,6 +87,9 @@ FOLLOWED = (
     CSI_NODES,
     CSI_DRIVERS,
     POD_DISRUPTION_BUDGETS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    DEVICE_CLASSES,
 )
 # What admission adds on a server that keeps volumes from being deleted while in use.
 PROTECTED = {
@@ -216,8 +225,9 @@ class Stage:
 
     def _filled(self, value: Any) -> Any:
         """With the time it is, and the identities that objects have got here."""
-        now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
-        text = json.dumps(value).replace("@MICROTIME@", now)
+        now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+        text = json.dumps(value).replace("@MICROTIME@", f"{now}.000000Z")
+        text = text.replace("@TIME@", f"{now}Z")
         return json.loads(re.sub("@UID:([a-z]+)/([^@]+)@", self._uid, text))
 
     def _uid(self, found: re.Match[str]) -> str:
@@ -383,7 +393,7 @@ def _fabricated(code: int) -> web.Response:
         "kind": "Status",
         "apiVersion": "v1",
         "status": "Failure",
-        "message": "fabricated",
+        "message": MESSAGES.get(code, "fabricated"),
         "reason": REASONS[code],
         "code": code,
     }
