@@ -8,12 +8,12 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+import msgspec
 
 from kscheduler import logs
 from kscheduler.cli.manifests import Manifest, parts_of, read_manifests, title
@@ -26,18 +26,19 @@ if TYPE_CHECKING:
 
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 MAX_NODES = 20_000
+MAX_GPUS = 8  # of a node
 # Between two pods of the demo, so that one can follow.
 DEMO_PAUSE_SECONDS = 0.15
 # make passes a signal on to a process that has got it already.
 ECHO_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxOptions:
+class SandboxOptions(msgspec.Struct, frozen=True):
     """The flags of the command, with the files they name read."""
 
     nodes: int
     node_manifests: Sequence[Manifest]
+    gpus: int
     manifests: Sequence[Manifest]
     demo: bool
     config: str
@@ -65,6 +66,13 @@ class SandboxOptions:
     multiple=True,
     metavar="FILE",
     help="Node manifests to use instead of --nodes; repeatable.",
+)
+@click.option(
+    "--gpus",
+    type=click.IntRange(0, MAX_GPUS),
+    default=0,
+    show_default=True,
+    help="Example GPUs of each node: two models in turn, the second one partitionable.",
 )
 @click.option(
     "-f",
@@ -132,6 +140,7 @@ def sandbox(
     *,
     nodes: int,
     nodes_files: Sequence[str],
+    gpus: int,
     filenames: Sequence[str],
     demo: bool | None,
     config: str,
@@ -159,6 +168,7 @@ def sandbox(
         options = SandboxOptions(
             nodes=nodes,
             node_manifests=node_manifests,
+            gpus=gpus,
             manifests=manifests,
             demo=demo if demo is not None else not (filenames or server_only),
             config=config,
@@ -254,11 +264,16 @@ def run(options: SandboxOptions) -> int:
 
 
 async def run_cluster(options: SandboxOptions) -> int:
-    """API server, kubelets and storage; and on them the workload and the scheduler."""
+    """API server, kubelets and controllers; and on them the workload and the scheduler."""
     from kscheduler.app.signals import stop_on_signals
     from kscheduler.cli.sandbox_view import introduce
-    from kscheduler.sandbox import ApiServer, VolumeControllers, default_storage_class
-    from kscheduler.sandbox.kubelets import Kubelets
+    from kscheduler.sandbox import (
+        ApiServer,
+        Kubelets,
+        ResourceClaimController,
+        VolumeControllers,
+        default_storage_class,
+    )
 
     stop = asyncio.Event()
     stop_on_signals(
@@ -281,10 +296,17 @@ async def run_cluster(options: SandboxOptions) -> int:
             kubelets.add_nodes(options.nodes)
         for node in options.node_manifests:
             _create(api, node)
+        if options.gpus:
+            _add_gpus(api, options)
         if not any(manifest["kind"] == "StorageClass" for manifest in options.manifests):
             api.objects.create(default_storage_class())
         volumes = VolumeControllers(api.registry)
-        async with _running(kubelets.run(), "kubelets"), _running(volumes.run(), "storage"):
+        claims = ResourceClaimController(api.registry)
+        async with (
+            _running(kubelets.run(), "kubelets"),
+            _running(volumes.run(), "storage"),
+            _running(claims.run(), "claims"),
+        ):
             introduce(api.url, options.kubeconfig, server_only=options.server_only)
             async with _running(apply_manifests(api, options), "workload") as applying:
                 if not options.server_only:
@@ -293,6 +315,19 @@ async def run_cluster(options: SandboxOptions) -> int:
                 return 0
     finally:
         await api.stop()
+
+
+def _add_gpus(api: ApiServer, options: SandboxOptions) -> None:
+    """Classes and slices of example GPUs; classes that the manifests bring are theirs."""
+    from kscheduler.sandbox import example_device_classes, example_resource_slices
+
+    brought = {title(manifest) for manifest in options.manifests}
+    for device_class in example_device_classes():
+        if title(device_class) not in brought:
+            _create(api, device_class)
+    for index, node in enumerate(api.objects.list("nodes")):
+        for slice_ in example_resource_slices(node["metadata"]["name"], index, options.gpus):
+            _create(api, slice_)
 
 
 def _create(api: ApiServer, manifest: Manifest) -> None:
@@ -314,14 +349,15 @@ def _create(api: ApiServer, manifest: Manifest) -> None:
 
 async def apply_manifests(api: ApiServer, options: SandboxOptions) -> None:
     """Creates the given objects, or the demo's slowly enough to watch."""
-    from kscheduler.cli.demo import workload
+    from kscheduler.cli.demo import gpu_workload, workload
 
     for manifest in options.manifests:
         _create(api, manifest)
         await asyncio.sleep(0)
     if options.demo:
         nodes = [node["metadata"]["name"] for node in api.objects.list("nodes")]
-        for manifest in workload(nodes):
+        pods = [*workload(nodes), *(gpu_workload() if options.gpus else ())]
+        for manifest in pods:
             _create(api, manifest)
             await asyncio.sleep(0 if options.once else DEMO_PAUSE_SECONDS)
 

@@ -7,16 +7,18 @@ import contextlib
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from kscheduler.api.core import Pod
+from kscheduler.api.resource import ResourceClaim, ResourceSlice
 from kscheduler.app.scheduler import Scheduler
 from kscheduler.state.nodes_view import Nodes
 
@@ -30,6 +32,8 @@ QUIET_CHECKS = 5
 BAR_WIDTH = 12
 # Beyond this many nodes, sorting their names costs more than it helps.
 SORTED_NODES = 2000
+# Beyond this many slices and claims, looking at all of them for each picture costs too much.
+COUNTED_OBJECTS = 2000
 
 console = Console(highlight=False, markup=False)
 
@@ -45,6 +49,17 @@ def introduce(url: str, kubeconfig: Path, *, server_only: bool) -> None:
     for name, text in lines.items():
         console.print(Text(f"{name + ':':<12}").append(text, style="bold"), soft_wrap=True)
     console.print("Ctrl-C ends it; nothing is kept.\n")
+
+
+@dataclass(slots=True)
+class NodeDevices:
+    """The devices of one node; partitions of a device count as devices."""
+
+    total: int = 0
+    allocated: set[str] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        return f"{len(self.allocated)}/{self.total} {' '.join(sorted(self.allocated))}".rstrip()
 
 
 class View:
@@ -122,6 +137,10 @@ class View:
         placed = sum(1 for pod in self._pods() if pod.spec.node_name)
         waiting = [pod for pod in self._pods() if not pod.spec.node_name]
         console.print(f"{placed} pods placed, {len(waiting)} waiting")
+        if devices := self.devices_by_node().values():
+            allocated = sum(len(one.allocated) for one in devices)
+            total = sum(one.total for one in devices)
+            console.print(f"{allocated} of {total} devices allocated")
         for pod in waiting if once else ():
             console.print(f"  {pod.key}: {self._reason(pod)}", soft_wrap=True)
         return 1 if once and waiting else 0
@@ -154,18 +173,42 @@ class View:
     def _nodes_table(self, most: int) -> Table:
         nodes = self._scheduler.cache.snapshot()
         rows = _by_name(nodes)[:most]
+        devices = self.devices_by_node()
         table = Table(box=None, pad_edge=False, expand=False)
-        for column in ("NODE", "ZONE", "PODS", "CPU", "MEMORY"):
-            table.add_column(column, justify="right" if column == "PODS" else "left")
+        for column in ("NODE", "ZONE", "PODS", "CPU", "MEMORY", *(("DEVICES",) if devices else ())):
+            justify: JustifyMethod = "right" if column == "PODS" else "left"
+            table.add_column(column, justify=justify, no_wrap=True)
         # Columns 0 and 1 are CPU and memory: [nodes, 2], a part of 1 each.
         shares = nodes.requested[:, :2] / np.maximum(nodes.allocatable[:, :2], 1)
         for row in rows:
             zone = nodes.node(row).metadata.labels.get("topology.kubernetes.io/zone", "")
             bars = [_bar(float(share)) for share in shares[row]]
+            if (there := devices.get(nodes.name_of(row))) is not None:
+                bars.append(Text(str(there), overflow="ellipsis"))
             table.add_row(nodes.name_of(row), zone, str(nodes.pod_count[row]), *bars)
         if nodes.total > len(rows):
-            table.add_row(f"… {nodes.total - len(rows)} more nodes", "", "", "", "")
+            table.add_row(f"… {nodes.total - len(rows)} more nodes")
         return table
+
+    def devices_by_node(self) -> dict[str, NodeDevices]:
+        """Devices that belong to one node each; none when there are too many to look at."""
+        informers = self._scheduler.informers
+        slices = list(informers.lister(ResourceSlice).items())
+        claims = list(informers.lister(ResourceClaim).items())
+        if len(slices) + len(claims) > COUNTED_OBJECTS:
+            return {}
+        found: dict[str, NodeDevices] = {}
+        node_of: dict[tuple[str, str], str] = {}  # by driver and pool
+        for one in slices:
+            if node := one.spec.node_name:
+                node_of[one.spec.driver, one.spec.pool.name] = node
+                found.setdefault(node, NodeDevices()).total += len(one.spec.devices)
+        for claim in claims:
+            allocation = claim.status.allocation
+            for result in allocation.devices.results if allocation is not None else ():
+                if node := node_of.get((result.driver, result.pool), ""):
+                    found[node].allocated.add(result.device)
+        return found
 
     def _queue_line(self) -> Text:
         pending = self._scheduler.queue.pending()

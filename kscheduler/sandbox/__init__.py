@@ -12,8 +12,9 @@ know about it. A new controller is a module in `controllers` with a class whose 
 
 Invariants. A request is one synchronous step over the store, so no client sees half of it. An
 object is encoded once per change for all watchers. Nothing is unbounded: history, watch queues,
-request bodies and events all have a stated cap. The sandbox knows only `api`: it is a server, not a
-back door, and real clients (kubectl, the official Python client) must work against it.
+request bodies and events all have a stated cap. The sandbox knows only `api` and, for the
+selectors in claims, `cel`: it is a server, not a back door, and real clients (kubectl, the official
+Python client) must work against it.
 
 Left out: controllers for workloads, budgets and garbage collection, and persistence. A stub that
 fakes the few calls a scheduler makes was the alternative; it would have agreed with our own
@@ -21,8 +22,15 @@ misunderstandings.
 """
 
 from kscheduler.sandbox.access.users import ADMIN, ANONYMOUS, User, read_token_file
+from kscheduler.sandbox.controllers.resource_claims import ResourceClaimController
 from kscheduler.sandbox.controllers.volumes import VolumeControllers, default_storage_class
-from kscheduler.sandbox.kubelets import Kubelets, NodeShape, node_manifest
+from kscheduler.sandbox.kubelets import (
+    Kubelets,
+    NodeShape,
+    example_device_classes,
+    example_resource_slices,
+    node_manifest,
+)
 from kscheduler.sandbox.objects import Objects
 from kscheduler.sandbox.rest.request import Exchange
 from kscheduler.sandbox.server import ApiServer
@@ -36,10 +44,13 @@ __all__ = [
     "Kubelets",
     "NodeShape",
     "Objects",
+    "ResourceClaimController",
     "StatusError",
     "User",
     "VolumeControllers",
     "default_storage_class",
+    "example_device_classes",
+    "example_resource_slices",
     "node_manifest",
     "read_token_file",
 ]

@@ -74,6 +74,11 @@ def too_long(path: str, limit: int) -> FieldError:
     return FieldError("FieldValueTooLong", path, detail=f"may not be more than {limit} bytes")
 
 
+def too_many(path: str, count: int, limit: int) -> FieldError:
+    items = "item" if limit == 1 else "items"
+    return FieldError("FieldValueTooMany", path, count, f"must have at most {limit} {items}")
+
+
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> FieldError:
     listed = ", ".join(shown(one) for one in sorted(supported))
     return FieldError("FieldValueNotSupported", path, value, f"supported values: {listed}")

@@ -13,8 +13,8 @@ from kscheduler.api.decode import DecodeError, convert, without_nulls
 from kscheduler.api.meta import ApiObject
 from kscheduler.sandbox import fields, metadata, status
 from kscheduler.sandbox.admission import Admission
-from kscheduler.sandbox.kinds.resource import Resource
-from kscheduler.sandbox.resources import RESOURCES
+from kscheduler.sandbox.kinds.resource import Caller, Resource, Scope
+from kscheduler.sandbox.resources import NAMESPACES, RESOURCES
 from kscheduler.sandbox.store import Collection, Key, Object, Store, Stored
 
 Edit = Callable[[Object], Object]
@@ -65,8 +65,12 @@ class Registry:
         subresource: str = "",
         dry_run: bool = False,
         may_create: bool = False,
+        caller: Caller | None = None,
     ) -> tuple[Stored, bool]:
-        """Change an object by `edit`, which gets a copy of it; says whether it was created."""
+        """Change an object by `edit`, which gets a copy of it; says whether it was created.
+
+        `caller` is the user whose rights count where a kind asks for more than the verb.
+        """
         key = key_of(resource, namespace, name)
         stored = self.collection(resource).get(key)
         if stored is None:
@@ -79,8 +83,10 @@ class Registry:
             return self._create(resource, namespace, item, dry_run=dry_run), True
         old = typed(resource, stored)
         item = self._checked(resource, namespace, edit(typed(resource, stored)))
-        _check_preconditions(resource, item, old)
-        self._prepare_update(resource, item, old, subresource)
+        # The uid in a patch is no precondition, but a change that validation refuses.
+        is_patch = caller is not None and caller.verb == "patch"
+        _check_preconditions(resource, item, old, ignore_uid=is_patch)
+        self._prepare_update(resource, item, old, subresource, self._scope(namespace, caller))
         # The last finalizer of an object that is being deleted has just gone: so does the object.
         finished = (
             "deletionTimestamp" in old["metadata"]
@@ -114,7 +120,8 @@ class Registry:
         if resource.counts_generation:
             item["metadata"]["generation"] = 1
         strategy.prepare_for_create(item)
-        errors = metadata.metadata_errors(item, resource) + strategy.validate(item)
+        errors = strategy.authorize(item, self._scope(namespace))
+        errors += metadata.metadata_errors(item, resource) + strategy.validate(item)
         name = item["metadata"].get("name", "")
         if errors:
             raise status.invalid(resource.kind, name, errors, group=resource.group)
@@ -150,7 +157,7 @@ class Registry:
         return item
 
     def _prepare_update(
-        self, resource: Resource, item: Object, old: Object, subresource: str
+        self, resource: Resource, item: Object, old: Object, subresource: str, scope: Scope
     ) -> None:
         """Reduce an update to what its subresource may change, default it and check it."""
         strategy = resource.strategy
@@ -163,7 +170,8 @@ class Registry:
                 for part in _METADATA_OF_STATUS:
                     _copy_part(item["metadata"], old["metadata"], part)
             strategy.prepare_for_status_update(item, old)
-            errors = metadata.metadata_update_errors(item, old)
+            errors = strategy.authorize_status_update(item, old, scope)
+            errors += metadata.metadata_update_errors(item, old)
             errors += strategy.validate_status_update(item, old)
         else:
             if resource.has_status:
@@ -176,12 +184,18 @@ class Registry:
             if resource.counts_generation and item.get("spec") != old.get("spec"):
                 item["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
             errors = metadata.metadata_update_errors(item, old)
-            errors += metadata.metadata_errors(item, resource) + strategy.validate(item)
+            errors += metadata.metadata_errors(item, resource)
+            if strategy.revalidates_updates:
+                errors += strategy.validate(item)
             if reduce is None:
                 errors += strategy.validate_update(item, old)
         if errors:
             name = old["metadata"]["name"]
             raise status.invalid(resource.kind, name, errors, group=resource.group)
+
+    def _scope(self, namespace: str, caller: Caller | None = None) -> Scope:
+        stored = self.store[NAMESPACES.stored_as].get(("", namespace))
+        return Scope(namespace, stored.labels if stored is not None else {}, caller)
 
     def _commit(self, resource: Resource, key: Key, item: Object, *, dry_run: bool) -> Stored:
         collection = self.collection(resource)
@@ -200,11 +214,13 @@ def typed(resource: Resource, stored: Stored) -> Object:
     return {"kind": resource.kind, "apiVersion": resource.group_version, **stored.decode()}
 
 
-def _check_preconditions(resource: Resource, item: Object, old: Object) -> None:
+def _check_preconditions(
+    resource: Resource, item: Object, old: Object, *, ignore_uid: bool
+) -> None:
     """Optimistic concurrency: a write that names another uid or version is refused."""
     wanted, found = item["metadata"], old["metadata"]
     name = found["name"]
-    if wanted.get("uid", found["uid"]) != found["uid"]:
+    if wanted.get("uid", found["uid"]) != found["uid"] and not ignore_uid:
         why = f"UID in precondition: {wanted['uid']}, UID in object meta: {found['uid']}"
         raise status.conflict(resource, name, f"Precondition failed: {why}")
     version = wanted.get("resourceVersion")

@@ -97,6 +97,7 @@ class ApiServer:
             self.registry,
             self._watches,
             Reviews(self.users, self._filter.decide),
+            self._filter.refusal,
             streams_lists=streams_lists,
             copies_topology="PodTopologyLabels" in admission.plugins,
         )

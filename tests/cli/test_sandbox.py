@@ -20,9 +20,11 @@ from click.testing import CliRunner
 from kscheduler import logs
 from kscheduler.cli import sandbox_view
 from kscheduler.cli.sandbox import _running, sandbox
+from tests.kit.devices import claim_manifest, class_manifest, request
 
 pytestmark = pytest.mark.slow
 
+EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples"
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -156,6 +158,36 @@ class TestVolumes:
         code, output = run("--once", "-f", manifest(own, claim, named("p", volumes=volumes)))
         assert code == 1
         assert "default/p: 0/6 nodes are available: pod has unbound immediate" in output
+
+
+class TestDevices:
+    def test_the_example_workload_gets_its_gpus(self, run):
+        code, output = run("--once", "--gpus=2", "-f", str(EXAMPLES / "gpus.yaml"))
+        assert code == 0, output
+        # Two of the six nodes' twelve GPUs are not asked for; one is in quarters.
+        assert output.endswith("12 pods placed, 0 waiting\n12 of 48 devices allocated\n")
+
+    def test_the_demo_has_pods_with_gpus(self, run):
+        code, output = run("--once", "--gpus=1")
+        assert code == 0, output
+        for name in ("train-0", "infer-1", "notebook-1", "render"):
+            assert f"default/{name} -> node-" in output
+        assert output.endswith("31 pods placed, 0 waiting\n6 of 24 devices allocated\n")
+
+    def test_without_devices_nobody_waits_for_nothing(self, run, manifest):
+        claim = claim_manifest("c")
+        file = manifest(claim, named("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        code, output = run("--once", "--nodes=1", "-f", file)
+        assert code == 1
+        assert "default/p: 0/1 nodes are available: " in output
+
+    def test_a_class_of_one_s_own_takes_the_place_of_the_example(self, run, manifest):
+        nothing = class_manifest("gpu.example.com", "false")
+        claim = claim_manifest("c", request(of="gpu.example.com"))
+        pod = named("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}])
+        code, output = run("--once", "--nodes=1", "--gpus=1", "-f", manifest(nothing, claim, pod))
+        assert code == 1
+        assert "default/p: 0/1 nodes are available: 1 cannot allocate all claims." in output
 
 
 class TestManifests:
@@ -322,6 +354,7 @@ cli.main()
 """
 
 
+@pytest.mark.usefixtures("hang_up_counts")
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_before_the_cluster_is_up_leaves_nothing(tmp_path, monkeypatch, number):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -343,6 +376,7 @@ def started(process):
     return path
 
 
+@pytest.mark.usefixtures("hang_up_counts")
 def test_sandboxes_side_by_side_have_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with spawn("--server-only", "--nodes=1") as one, spawn("--server-only", "--nodes=1") as other:

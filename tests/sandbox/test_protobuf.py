@@ -72,6 +72,22 @@ def test_maps_lists_numbers_and_bytes():
     assert decode(priority)["value"] == -7
 
 
+def test_embedded_messages_are_part_of_their_holder():
+    """As in the configuration of an allocation, which the scheduler copies from the claim."""
+    parameters = field(1, b'{"a":[1]}')
+    opaque = field(1, "d.example") + field(2, parameters)
+    config = field(1, "FromClaim") + field(2, "r") + field(3, field(1, opaque))
+    status = field(1, field(1, field(2, config)))
+    body = envelope("resource.k8s.io/v1", "ResourceClaim", field(3, status))
+    assert decode(body)["status"]["allocation"]["devices"]["config"] == [
+        {
+            "source": "FromClaim",
+            "requests": ["r"],
+            "opaque": {"driver": "d.example", "parameters": {"a": [1]}},
+        }
+    ]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -27,12 +27,7 @@ def affinity_errors(affinity: Spec, path: str) -> Iterator[FieldError]:
     if node := affinity.get("nodeAffinity"):
         required = node.get(_REQUIRED)
         if required is not None:
-            where = f"{path}.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
-            terms = required.get("nodeSelectorTerms") or ()
-            if not terms:
-                yield fields.required(where, "must have at least one node selector term")
-            for position, term in enumerate(terms):
-                yield from node_term_errors(term, f"{where}[{position}]", checks_values=True)
+            yield from node_selector_errors(required, f"{path}.nodeAffinity.{_REQUIRED}")
         for position, preferred in enumerate(node.get(_PREFERRED) or ()):
             where = f"{path}.nodeAffinity.{_PREFERRED}[{position}]"
             yield from _weight_errors(preferred, where)
@@ -49,6 +44,14 @@ def affinity_errors(affinity: Spec, path: str) -> Iterator[FieldError]:
             yield from _term_errors(
                 weighted.get("podAffinityTerm") or {}, f"{where}.podAffinityTerm"
             )
+
+
+def node_selector_errors(selector: Spec, path: str) -> Iterator[FieldError]:
+    where, terms = f"{path}.nodeSelectorTerms", selector.get("nodeSelectorTerms") or ()
+    if not terms:
+        yield fields.required(where, "must have at least one node selector term")
+    for position, term in enumerate(terms):
+        yield from node_term_errors(term, f"{where}[{position}]", checks_values=True)
 
 
 def node_term_errors(term: Spec, path: str, *, checks_values: bool) -> Iterator[FieldError]:

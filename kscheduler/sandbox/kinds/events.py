@@ -7,6 +7,7 @@ from kscheduler.sandbox import fields
 from kscheduler.sandbox.fields import FieldError
 from kscheduler.sandbox.kinds.printers import Column, at, event_object, last_seen
 from kscheduler.sandbox.kinds.resource import Resource, Strategy
+from kscheduler.sandbox.metadata import now
 from kscheduler.sandbox.store import Object
 
 # events.k8s.io/v1 name -> core/v1 name; fields not listed are called the same in both.
@@ -53,6 +54,33 @@ def to_events_group(event: Object) -> Object:
 
 def _renamed(event: Object, names: dict[str, str]) -> Object:
     return {names.get(name, name): value for name, value in event.items()}
+
+
+def pod_warning(
+    pod: Object, reason: str, message: str, component: str, *, host: str = ""
+) -> Object:
+    """A new event of the core group: what a part of the cluster has to say about a pod."""
+    about, moment = pod["metadata"], now()
+    return {
+        "metadata": {"generateName": f"{about['name']}.", "namespace": about["namespace"]},
+        "involvedObject": {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "namespace": about["namespace"],
+            "name": about["name"],
+            "uid": about["uid"],
+            "resourceVersion": about["resourceVersion"],
+        },
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "source": {"component": component} | ({"host": host} if host else {}),
+        "reportingComponent": component,
+        "reportingInstance": host,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
 
 
 def strict_errors(event: Object) -> list[FieldError]:

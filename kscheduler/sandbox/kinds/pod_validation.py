@@ -20,6 +20,12 @@ from kscheduler.api.validation import (
 from kscheduler.sandbox import fields
 from kscheduler.sandbox.fields import FieldError
 from kscheduler.sandbox.kinds.affinity_validation import affinity_errors, spread_errors
+from kscheduler.sandbox.kinds.pod_claim_validation import (
+    claim_errors,
+    claim_status_errors,
+    claim_use_errors,
+    extended_claim_status_errors,
+)
 from kscheduler.sandbox.kinds.quantities import over_limit_errors, resource_list_errors
 from kscheduler.sandbox.metadata import IMMUTABLE, label_errors
 from kscheduler.sandbox.store import Object
@@ -41,7 +47,7 @@ def pod_errors(pod: Object) -> list[FieldError]:
     spec = pod["spec"]
     return [
         *_volume_errors(spec),
-        *_claim_errors(spec),
+        *claim_errors(spec),
         *_container_list_errors(spec),
         *_policy_errors(spec),
         *label_errors(spec.get("nodeSelector") or {}, "spec.nodeSelector"),
@@ -112,29 +118,6 @@ def _volume_errors(spec: Spec) -> Iterator[FieldError]:
             yield fields.required(f"{path}.persistentVolumeClaim.claimName")
 
 
-def _claim_errors(spec: Spec) -> Iterator[FieldError]:
-    seen: set[str] = set()
-    for position, claim in enumerate(spec.get("resourceClaims") or ()):
-        path = f"spec.resourceClaims[{position}]"
-        name = claim.get("name", "")
-        if name in seen:
-            yield fields.duplicate(f"{path}.name", name)
-        else:
-            yield from _label_name_errors(f"{path}.name", name)
-        seen.add(name)
-        sources = [
-            one for one in ("resourceClaimName", "resourceClaimTemplateName") if one in claim
-        ]
-        if len(sources) > 1:
-            detail = (
-                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            )
-            yield fields.invalid(path, claim, detail)
-        elif not sources:
-            detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            yield fields.invalid(path, claim, detail)
-
-
 def _container_list_errors(spec: Spec) -> Iterator[FieldError]:
     if not spec.get("containers"):
         yield fields.required("spec.containers")
@@ -182,9 +165,9 @@ def _container_errors(
         if mount.get("name") not in volumes:
             yield fields.not_found(f"{path}.volumeMounts[{position}].name", mount.get("name"))
     yield from resource_errors(container["resources"], f"{path}.resources")
-    for position, claim in enumerate(container["resources"].get("claims") or ()):
-        if claim.get("name") not in claims:
-            yield fields.not_found(f"{path}.resources.claims[{position}].name", claim.get("name"))
+    yield from claim_use_errors(
+        container["resources"].get("claims") or (), f"{path}.resources.claims", claims
+    )
 
 
 def resource_errors(resources: Spec, path: str) -> Iterator[FieldError]:
@@ -289,6 +272,10 @@ def pod_status_errors(pod: Object, old: Object) -> list[FieldError]:
             errors.append(fields.forbidden(path, detail))
     if state.get("qosClass") != before.get("qosClass"):
         errors.append(fields.invalid("status.qosClass", state.get("qosClass"), IMMUTABLE))
+    errors += claim_status_errors(state.get("resourceClaimStatuses") or (), pod["spec"])
+    extended = state.get("extendedResourceClaimStatus")
+    if extended is not None:
+        errors += extended_claim_status_errors(extended, pod["spec"])
     return errors
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kscheduler.api.validation import dns_subdomain_errors
 from kscheduler.sandbox.fields import FieldError
 from kscheduler.sandbox.kinds.merging import Shapes
 from kscheduler.sandbox.kinds.printers import AGE, NAME, Column
 from kscheduler.sandbox.store import Object
+
+if TYPE_CHECKING:
+    from kscheduler.sandbox.access.authorization import Attributes
 
 STORED_VERBS = (
     "create",
@@ -30,16 +33,39 @@ STORED_VERBS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The user of a write over HTTP: the verb of the request, and what else the user may do.
+
+    `refusal` is the text of a refused access, empty for one that is allowed.
+    """
+
+    verb: str
+    refusal: Callable[[Attributes], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The surroundings of a write that rules of a kind may depend on."""
+
+    namespace: str
+    namespace_labels: Mapping[str, str]
+    caller: Caller | None = None  # None: written by the cluster itself, which may do everything
+
+
 class Strategy:
     """Hooks of writing one kind; these do nothing, so a plain kind keeps every field it is given.
 
     Named after upstream's RESTCreateStrategy and RESTUpdateStrategy. The registry calls them in the
-    API server's order: default, admission, prepare, validate. Hooks change `item` in place.
+    API server's order: default, admission, prepare, authorize, validate. Hooks change `item` in
+    place.
     """
 
     keeps_status_on_create: ClassVar[bool] = False
     # A status write leaves labels, annotations, finalizers and owners alone.
     status_keeps_metadata: ClassVar[bool] = False
+    # An update is checked like a new object, besides the change itself.
+    revalidates_updates: ClassVar[bool] = True
     # Subresources that write one part of the object: reduce a new state to that part.
     parts: ClassVar[Mapping[str, Callable[[Object, Object], None]]] = {}
 
@@ -54,6 +80,14 @@ class Strategy:
 
     def prepare_for_status_update(self, item: Object, old: Object) -> None:
         """Put back what a status update may not change."""
+
+    def authorize(self, item: Object, scope: Scope) -> list[FieldError]:
+        """Fields of a new object that may not be set in its surroundings."""
+        return []
+
+    def authorize_status_update(self, item: Object, old: Object, scope: Scope) -> list[FieldError]:
+        """Parts of the status that may not be changed in the object's surroundings."""
+        return []
 
     def validate(self, item: Object) -> list[FieldError]:
         """Everything wrong with the object itself."""

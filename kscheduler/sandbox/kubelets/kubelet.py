@@ -18,7 +18,9 @@ from typing import Any
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.sandbox.deletion import DeleteOptions, delete
+from kscheduler.sandbox.kinds.events import pod_warning
 from kscheduler.sandbox.kubelets.admission import NodeLoad, Refusal
+from kscheduler.sandbox.kubelets.dynamic_resources import PrepareError, check_claims
 from kscheduler.sandbox.kubelets.nodes import RENEW_SECONDS, NodeLeases, NodeShape, node_manifest
 from kscheduler.sandbox.metadata import now, set_condition
 from kscheduler.sandbox.registry import Registry
@@ -27,6 +29,7 @@ from kscheduler.sandbox.store import Change, Key, Object, Stored
 
 START_SECONDS = 0.2
 STOP_SECONDS = 0.1
+PREPARE_SECONDS = 1.0  # between two looks at claims that a pod may not use yet
 _TICK_SECONDS = 0.5
 _BATCH = 200  # pods handled before other tasks run
 _decode_node = decoder_for(Node)
@@ -42,9 +45,11 @@ class Kubelets:
         *,
         start_seconds: float = START_SECONDS,
         stop_seconds: float = STOP_SECONDS,
+        prepare_seconds: float = PREPARE_SECONDS,
         renew_seconds: float = RENEW_SECONDS,
     ) -> None:
         self._registry = registry
+        self._prepare_seconds = prepare_seconds
         self._start_seconds = start_seconds
         self._stop_seconds = stop_seconds
         self._leases = NodeLeases(registry, renew_seconds)
@@ -52,6 +57,7 @@ class Kubelets:
         self._loads: dict[str, NodeLoad] = {}
         self._changed: dict[Key, None] = {}  # pods to handle, in order, each once
         self._nodeless: dict[str, set[Key]] = {}  # pods bound to nodes that do not exist
+        self._unprepared: dict[str, str] = {}  # why pods cannot start yet, by uid
         self._delayed = _DelayingQueue()
         self._addresses = itertools.count(1)
         self._wake = asyncio.Event()
@@ -146,8 +152,11 @@ class Kubelets:
             return
         if change.type != "DELETED":
             self._mark_changed(change.stored.key)
-        elif load := self._loads.get(node):
-            load.remove(_decode_pod(change.stored.body).metadata.uid)
+            return
+        uid = _decode_pod(change.stored.body).metadata.uid
+        self._unprepared.pop(uid, None)
+        if load := self._loads.get(node):
+            load.remove(uid)
 
     async def _handle_changes(self) -> None:
         handled = 0
@@ -180,7 +189,7 @@ class Kubelets:
             verdict = load.measure(pod) if running else load.check(pod)
             if isinstance(verdict, Refusal):
                 item = stored.decode()
-                event = rejection_event(item, verdict)
+                event = pod_warning(item, verdict.reason, verdict.message, "kubelet", host=node)
                 mark_rejected(item, verdict)
                 self._registry.replace(PODS, stored.key, item)
                 self._registry.create(EVENTS, stored.key[0], event)
@@ -202,11 +211,29 @@ class Kubelets:
             delete(self._registry, PODS, *action.key, options)
         elif stored.fields["status.phase"] == "Pending":
             load = self._loads.get(pod["spec"]["nodeName"])
-            if load is not None and "deletionTimestamp" not in pod["metadata"]:
+            if load is None or "deletionTimestamp" in pod["metadata"]:
+                return
+            if self._can_start(stored, action):
                 number = next(self._addresses)
                 address = f"10.{number // 65536 % 256}.{number // 256 % 256}.{number % 256}"
                 mark_running(pod, load.address, address)
                 self._registry.replace(PODS, action.key, pod)
+
+    def _can_start(self, stored: Stored, action: _PodAction) -> bool:
+        """Whether the pod's claims are there for it; if not, says why once and tries again."""
+        try:
+            check_claims(self._registry, _decode_pod(stored.body))
+        except PrepareError as error:
+            if self._unprepared.get(action.uid) != str(error):
+                self._unprepared[action.uid] = str(error)
+                message = f"Failed to prepare dynamic resources: prepare dynamic resources: {error}"
+                reason, node = "FailedPrepareDynamicResources", stored.fields["spec.nodeName"]
+                event = pod_warning(stored.decode(), reason, message, "kubelet", host=node)
+                self._registry.create(EVENTS, stored.key[0], event)
+            self._delayed.add_at(action, time.monotonic() + self._prepare_seconds)
+            return False
+        self._unprepared.pop(action.uid, None)
+        return True
 
 
 _RUNNING_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
@@ -247,32 +274,6 @@ def mark_rejected(pod: Object, refusal: Refusal) -> None:
         "reason": refusal.reason,
         "message": f"Pod was rejected: {refusal.message}",
         "startTime": now(),
-    }
-
-
-def rejection_event(pod: Object, refusal: Refusal) -> Object:
-    about = pod["metadata"]
-    node = pod["spec"]["nodeName"]
-    moment = now()
-    return {
-        "metadata": {"generateName": f"{about['name']}.", "namespace": about["namespace"]},
-        "involvedObject": {
-            "kind": "Pod",
-            "apiVersion": "v1",
-            "namespace": about["namespace"],
-            "name": about["name"],
-            "uid": about["uid"],
-            "resourceVersion": about["resourceVersion"],
-        },
-        "type": "Warning",
-        "reason": refusal.reason,
-        "message": refusal.message,
-        "source": {"component": "kubelet", "host": node},
-        "reportingComponent": "kubelet",
-        "reportingInstance": node,
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
     }
 
 

@@ -67,6 +67,14 @@ class AccessFilter:
             raise status.unauthorized()
         return self._anonymous
 
+    def refusal(self, user: User, wanted: Attributes) -> str:
+        """The text `user` is refused an access with; empty when they may."""
+        try:
+            self._check(user, wanted)
+        except StatusError as error:
+            return str(error)
+        return ""
+
     def _check(self, user: User, wanted: Attributes) -> None:
         if self.decide(user, wanted) is not None:
             return

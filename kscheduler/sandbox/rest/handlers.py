@@ -8,15 +8,17 @@ of reading a body.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
 from kscheduler.sandbox import fields, status
-from kscheduler.sandbox.access.authorization import Reviews
+from kscheduler.sandbox.access.authorization import Attributes, Reviews
+from kscheduler.sandbox.access.users import User
 from kscheduler.sandbox.deletion import DeleteOptions, delete, parse_delete_options
 from kscheduler.sandbox.kinds import events
-from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.kinds.resource import Caller, Resource
 from kscheduler.sandbox.lists import ListOptions, list_page, parse_list_options, parse_selection
 from kscheduler.sandbox.metadata import now
 from kscheduler.sandbox.patching.apply import apply_configuration
@@ -35,6 +37,7 @@ from kscheduler.sandbox.store import Object, Stored
 from kscheduler.sandbox.subresources import bind, evict, scale_of, with_scale
 
 Answer = web.Response | Watch
+Refusal = Callable[[User, Attributes], str]  # the text of a refused access; empty: it is allowed
 _POD_ACTIONS = ("binding", "eviction")
 _NEEDS_NAME = ("update", "patch")
 
@@ -47,6 +50,7 @@ class ResourceHandlers:
         registry: Registry,
         watches: Watches,
         reviews: Reviews,
+        refusal: Refusal,
         *,
         streams_lists: bool,
         copies_topology: bool,
@@ -54,6 +58,7 @@ class ResourceHandlers:
         self._registry = registry
         self._watches = watches
         self._reviews = reviews
+        self._refusal = refusal
         self.streams_lists = streams_lists
         self._copies_topology = copies_topology
 
@@ -186,6 +191,10 @@ class ResourceHandlers:
             subresource=info.subresource,
             dry_run=exchange.dry_run,
             may_create=may_create and not info.subresource,
+            caller=Caller(
+                info.verb(exchange.method, exchange.query),
+                lambda wanted: self._refusal(exchange.user, wanted),
+            ),
         )
         return self._shown(exchange, resource, stored, 201 if created else 200)
 

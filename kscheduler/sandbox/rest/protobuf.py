@@ -21,6 +21,7 @@ MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\0"
 _NANO = 10**9
 _TWO_64 = 2**64
+_EMBEDDED = "_"  # in place of a name: a message whose fields are its holder's in JSON
 
 
 class ProtobufError(ValueError):
@@ -56,7 +57,9 @@ def _message(body: bytes, name: str) -> dict[str, Any]:
             item.setdefault(field.name, {})[_text(entry.get(1, b""))] = value
         else:
             value = _value(raw, field.type)
-            if value or field.is_pointer:
+            if field.name == _EMBEDDED:
+                item |= value
+            elif value or field.is_pointer:
                 item[field.name] = value
     return item
 
@@ -214,6 +217,8 @@ _TABLE = {
     "EnvVar": "1 name, 2 value",
     "Resources": "1 limits: {qty}, 2 requests: {qty}",
     "Toleration": "1 key, 2 operator, 3 value, 4 effect, 5 tolerationSeconds: i?",
+    "NodeSelector": "1 nodeSelectorTerms: [NodeSelectorTerm]",
+    "NodeSelectorTerm": "1 matchExpressions: [Requirement], 2 matchFields: [Requirement]",
     "Nothing": "",
     # apps
     "Deployment": "1 metadata: ObjectMeta, 2 spec: DeploymentSpec, 3 status: DeploymentStatus",
@@ -233,6 +238,39 @@ _TABLE = {
     "4 currentHealthy: i, 5 desiredHealthy: i, 6 expectedPods: i, 7 conditions: [Condition]",
     "PriorityClass": "1 metadata: ObjectMeta, 2 value: i, 3 globalDefault: b, 4 description, "
     "5 preemptionPolicy",
+    # resource
+    "ResourceClaim": "1 metadata: ObjectMeta, 2 spec: ClaimSpec, 3 status: ClaimStatus",
+    "ClaimSpec": "1 devices: DeviceClaim",
+    "DeviceClaim": "1 requests: [DeviceRequest], 2 constraints: [DeviceConstraint], "
+    "3 config: [ClaimConfiguration]",
+    "DeviceRequest": "1 name, 2 exactly: ExactRequest, 3 firstAvailable: [SubRequest]",
+    "ExactRequest": "1 deviceClassName, 2 selectors: [DeviceSelector], 3 allocationMode, "
+    "4 count: i, 5 adminAccess: b?, 6 tolerations: [Toleration], 7 capacity: Capacity, "
+    "8 derivedAttributes: [DerivedAttribute]",
+    "SubRequest": "1 name, 2 deviceClassName, 3 selectors: [DeviceSelector], 4 allocationMode, "
+    "5 count: i, 6 tolerations: [Toleration], 7 capacity: Capacity, "
+    "8 derivedAttributes: [DerivedAttribute]",
+    "DeviceSelector": "1 cel: CELSelector",
+    "CELSelector": "1 expression",
+    "Capacity": "1 requests: {qty}",
+    "DerivedAttribute": "1 name, 2 expression",
+    "DeviceConstraint": "1 requests: [], 2 matchAttribute, 3 distinctAttribute",
+    "ClaimConfiguration": "1 requests: [], 2 _: DeviceConfiguration",
+    "DeviceConfiguration": "1 opaque: OpaqueConfiguration",
+    "OpaqueConfiguration": "1 driver, 2 parameters: json",
+    "ClaimStatus": "1 allocation: Allocation?, 2 reservedFor: [Consumer], "
+    "4 devices: [DeviceStatus]",
+    "Allocation": "1 devices: AllocatedDevices, 3 nodeSelector: NodeSelector?, "
+    "5 allocationTimestamp: time",
+    "AllocatedDevices": "1 results: [AllocatedDevice], 2 config: [AllocatedConfiguration]",
+    "AllocatedDevice": "1 request, 2 driver, 3 pool, 4 device, 5 adminAccess: b?, "
+    "6 tolerations: [Toleration], 7 bindingConditions: [], 8 bindingFailureConditions: [], "
+    "9 shareID, 10 consumedCapacity: {qty}, 11 skipNodeOperations: []",
+    "AllocatedConfiguration": "1 source, 2 requests: [], 3 _: DeviceConfiguration",
+    "Consumer": "1 apiGroup, 3 resource, 4 name, 5 uid",
+    "DeviceStatus": "1 driver, 2 pool, 3 device, 4 conditions: [Condition], 5 data: json, "
+    "6 networkData: NetworkData, 7 shareID",
+    "NetworkData": "1 interfaceName, 2 ips: [], 3 hardwareAddress",
     # coordination and events
     "Lease": "1 metadata: ObjectMeta, 2 spec: LeaseSpec",
     "LeaseSpec": "1 holderIdentity: ?, 2 leaseDurationSeconds: i?, 3 acquireTime: microtime, "
@@ -283,6 +321,7 @@ KINDS: dict[tuple[str, str], str] = {
     ("policy/v1", "Eviction"): "Eviction",
     ("policy/v1", "PodDisruptionBudget"): "PodDisruptionBudget",
     ("scheduling.k8s.io/v1", "PriorityClass"): "PriorityClass",
+    ("resource.k8s.io/v1", "ResourceClaim"): "ResourceClaim",
     ("coordination.k8s.io/v1", "Lease"): "Lease",
     ("events.k8s.io/v1", "Event"): "NewEvent",
     (_RBAC, "Role"): "Role",
