@@ -81,7 +81,7 @@ class Runner:
 
 
 def chosen_cases(
-    workloads: Sequence[str], nodes: Sequence[int], pods: int, rates: Sequence[str]
+    workloads: Sequence[str], nodes: Sequence[int], pods: int | None, rates: Sequence[str]
 ) -> Iterator[Case]:
     """Backlogs first, since rates may depend on them."""
     for workload in workloads:
@@ -134,7 +134,7 @@ def show(results: Results, targets: Sequence[Target], console: Console) -> None:
     help="May be repeated.",
 )
 @click.option("--nodes", multiple=True, type=int, help="May be repeated. [default: 5000]")
-@click.option("--pods", default=plan.PODS, show_default=True, help="At most; all find a place.")
+@click.option("--pods", type=int, help="At most; all find a place. [default: as upstream, or 3000]")
 @click.option("--rounds", default=3, show_default=True, help="Of both schedulers, in turn.")
 @click.option(
     "--targets",
@@ -144,7 +144,11 @@ def show(results: Results, targets: Sequence[Target], console: Console) -> None:
     type=click.Choice([*plan.TARGETS, "all"]),
     help="Measure what there are targets for, and tell which are reached. [default: pods]",
 )
-@click.option("--small", is_flag=True, help="100 nodes, 500 pods, one round: fails if pods do.")
+@click.option(
+    "--small",
+    is_flag=True,
+    help="100 nodes, 500 pods, one round, of what is chosen or of two shapes: fails if pods do.",
+)
 @click.option("--steady", "rates", multiple=True, help="Also create pods at this rate, or `half`.")
 @click.option("--stock", is_flag=True, help="Also measure at stock client limits.")
 @click.option("--results", "path", type=click.Path(dir_okay=False, path_type=Path))
@@ -152,7 +156,7 @@ def show(results: Results, targets: Sequence[Target], console: Console) -> None:
 def main(
     workloads: tuple[str, ...],
     nodes: tuple[int, ...],
-    pods: int,
+    pods: int | None,
     rounds: int,
     aim: str | None,
     small: bool,
@@ -163,9 +167,12 @@ def main(
 ) -> None:
     targets = [one for key, some in plan.TARGETS.items() if aim in (key, "all") for one in some]
     if small:
-        workloads, nodes, pods, rounds = SMALL_WORKLOADS, (SMALL_NODES,), SMALL_PODS, 1
+        chosen = workloads or tuple(dict.fromkeys(one.scenario for one in targets))
+        workloads, targets = chosen or SMALL_WORKLOADS, []
+        nodes, pods, rounds = (SMALL_NODES,), SMALL_PODS, 1
     if targets:
-        cases = [*plan.of_targets(targets, pods), plan.stock()]
+        cases = [*plan.of_targets(targets, pods)]
+        stock = stock or aim in ("pods", "all")
     elif workloads or nodes or rates:
         cases = [*chosen_cases(workloads or (plan.PLAIN,), nodes or (5000,), pods, rates)]
     else:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from tests.bench.contestants import FLOOR, OURS, THEIRS
-from tests.bench.results import BACKLOG
-from tests.bench.summary import Standing, floor_rate
+from tests.bench.summary import AS_FAST_AS_CAN_BE, Standing, floor_rate
 
 LABEL, BARS, MARGIN, VALUE = 260, 520, 20, 130
 BAR, GAP, HEAD = 14, 16, 56
@@ -17,8 +16,8 @@ MOST_STEPS = 6
 
 
 def chart(found: Sequence[Standing]) -> str:
-    cases = [one for one in found if one.case.mode == BACKLOG]
-    floors = [floor_rate(found, one.case.nodes) for one in cases]
+    cases = [one for one in found if one.case.mode in AS_FAST_AS_CAN_BE]
+    floors = [floor_rate(found, one.case.scenario, one.case.nodes) for one in cases]
     rates = [figures.pods_per_second for one in cases for figures in one.medians.values()]
     most = max([*rates, *(floor for floor in floors if floor), 1.0])
     row = 2 * BAR + GAP

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -46,13 +46,17 @@ class Contestant(NamedTuple):
 
 
 @contextmanager
-def contestant(who: str, plane: ControlPlane, limits: Limits) -> Iterator[Contestant]:
-    """One that has just been started."""
+def contestant(
+    who: str, plane: ControlPlane, limits: Limits, told: Mapping[str, object]
+) -> Iterator[Contestant]:
+    """One that has just been started, and told this beside its connection."""
     log = plane.folder / "contestant.log"
     options = {"env": {**os.environ, **compiled()}} if who == OURS else {}
     with (
         log.open("wb") as output,
-        running(command(who, plane, limits), stdout=output, stderr=output, **options) as process,
+        running(
+            command(who, plane, limits, told), stdout=output, stderr=output, **options
+        ) as process,
     ):
         yield Contestant(process, log)
 
@@ -63,39 +67,43 @@ def compiled() -> dict[str, str]:
     folder = tempfile.mkdtemp(prefix="bench-byte-code-")
     atexit.register(shutil.rmtree, folder)
     settings = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
-    code = "import kscheduler.app, kscheduler.cli.daemon, kscheduler.serving.endpoints"
+    code = (
+        "import kscheduler.app, kscheduler.cli.daemon, kscheduler.serving.endpoints\n"
+        # Plugins are imported when somebody asks for them.
+        "from kscheduler.plugins import catalog\n"
+        "catalog()\n"
+    )
     subprocess.run([sys.executable, "-c", code], env={**os.environ, **settings}, check=True)
     return settings
 
 
-def command(who: str, plane: ControlPlane, limits: Limits) -> list[str]:
+def command(who: str, plane: ControlPlane, limits: Limits, told: Mapping[str, object]) -> list[str]:
     if who == FLOOR:
         authority = f"--authority={plane.folder / 'ca.crt'}"
         token = f"--token={plane.tokens[USER]}"
         return [sys.executable, "-m", "tests.bench.floor", f"--port={plane.port}", authority, token]
     config = plane.folder / "scheduler.yaml"
-    config.write_text(configuration(who, plane.folder / f"{USER}.kubeconfig", limits))
+    document = configuration(who, plane.folder / f"{USER}.kubeconfig", limits)
+    config.write_text(json.dumps(document | told))
     ours = Path(sysconfig.get_path("scripts")) / OURS
     path = program(THEIRS) if who == THEIRS else ours
     port = f"--secure-port={free_port()}"
     return [str(path), f"--config={config}", "--bind-address=127.0.0.1", port]
 
 
-def configuration(who: str, kubeconfig: Path, limits: Limits) -> str:
+def configuration(who: str, kubeconfig: Path, limits: Limits) -> dict[str, object]:
     connection = {
         "kubeconfig": str(kubeconfig),
         "contentType": CONTENT_TYPES[who],
         "qps": limits.qps,
         "burst": limits.burst,
     }
-    return json.dumps(
-        {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "clientConnection": connection,
-            "leaderElection": {"leaderElect": False},
-        }
-    )
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": connection,
+        "leaderElection": {"leaderElect": False},
+    }
 
 
 def version(who: str) -> str:

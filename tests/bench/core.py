@@ -4,7 +4,7 @@ The framework, the plugins and the cache are the real ones in the default config
 anything is measured each node has two plain pods, and some pods of the workload are placed as well;
 after each round the pods of that round are taken out again, so that every round sees the same
 cluster. A pod is decoded from JSON before the clock runs; compiling it, deciding and assuming are
-what is measured, in CPU time of this process.
+what is measured, in CPU time of this process, and with devices Reserve, where they are allocated.
 
     make bench-core ARGS="--nodes 100,5000 --workloads plain,affinity"
 """
@@ -17,11 +17,11 @@ import pstats
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from random import Random
 from statistics import median
 from time import process_time
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import click
 from rich.console import Console
@@ -48,7 +48,8 @@ from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
-from tests.bench import volumes, workloads
+from tests.bench import claims, volumes, workloads
+from tests.bench.stock import Stock
 
 SIZES = (100, 1000, 5000, 15000)
 PODS_PER_NODE = 2
@@ -58,7 +59,8 @@ SAMPLED = 0.1
 TARGETS = {100: 150, 1000: 500, 5000: 500}
 # Pods with volumes are like no others: nothing that was worked out for one serves the next.
 TARGETS_WITH_VOLUMES = {5000: 600}
-WORKLOADS = (*workloads.WORKLOADS, volumes.CSI)
+TARGETS_WITH_DEVICES = {500: 500, 5000: 1000}
+WORKLOADS = (*workloads.WORKLOADS, volumes.CSI, *claims.KINDS)
 
 KIND = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -69,6 +71,13 @@ _decode_node = decoder_for(Node)
 _decode_pod = decoder_for(Pod)
 
 
+class Assumed(NamedTuple):
+    """A pod on its node, and what plugins keep about it."""
+
+    pod: PodInfo
+    cycle: CycleState
+
+
 class Cluster:
     """A scheduler's core around nodes that have some pods already."""
 
@@ -76,7 +85,7 @@ class Cluster:
         self, size: int, workload: str, more_plugins: Mapping[str, Factory] | None = None
     ) -> None:
         self.cache = Cache()
-        self._stock = volumes.Stock()
+        self._stock = stock_of(workload)
         metrics = Metrics()
         self.framework = make_framework(self.cache, metrics, more_plugins or {}, self._stock)
         self.algorithm = SchedulingAlgorithm(metrics, rng=Random(1), batching=True)
@@ -86,18 +95,15 @@ class Cluster:
         nodes = [workloads.node(number) for number in range(size)]
         for node in nodes:
             self.cache.add_node(_decode_node(json.dumps(node)))
-            if workload == volumes.CSI:
-                self._stock.add_driver(node["metadata"]["name"])
+            self._stock.add_node(node["metadata"]["name"])
         names = [node["metadata"]["name"] for node in nodes] * PODS_PER_NODE
         for number, name in enumerate(names):
             self.cache.add_pod(PodInfo(self._decoded(workloads.placed(number, name))))
-        for pod in self.decoded(workload, max(size // 5, 20)):
+        for pod in self.decoded(max(size // 5, 20)):
             self.place(pod)
 
-    def decoded(self, workload: str, count: int) -> list[Pod]:
-        if workload == volumes.CSI:
-            return [self._decoded(self._stock.pod()) for _ in range(count)]
-        return [self._decoded(one) for one in islice(workloads.pods(workload, "pod"), count)]
+    def decoded(self, count: int) -> list[Pod]:
+        return [self._decoded(one) for one in self._stock.pods(count)]
 
     def _decoded(self, pod: workloads.Json) -> Pod:
         self._serial += 1
@@ -108,7 +114,7 @@ class Cluster:
         """Made when a pod enters the queue, which is not measured; it gets its pod later."""
         return QueuedPodInfo(self._no_pod, timestamp=0.0)
 
-    def place(self, pod: Pod, queued: QueuedPodInfo | None = None) -> PodInfo:
+    def place(self, pod: Pod, queued: QueuedPodInfo | None = None) -> Assumed:
         """What is measured: one pod from its struct to its node."""
         queued = queued or self._queue_entry()
         info = queued.pod = PodInfo(pod)
@@ -118,7 +124,16 @@ class Cluster:
         assert isinstance(outcome, Placement), outcome
         assumed = info.assigned_to(outcome.node)
         self.cache.assume(assumed)
-        return assumed
+        if self._stock.reserves:
+            status = self.framework.run_reserve(cycle, assumed, outcome.node)
+            assert status is None, status
+        return Assumed(assumed, cycle)
+
+    def forget(self, one: Assumed) -> None:
+        """As if the pod had never come."""
+        if self._stock.reserves:
+            self.framework.run_unreserve(one.cycle, one.pod, one.pod.pod.spec.node_name)
+        self.cache.forget(one.pod)
 
     def round(self, pods: Sequence[Pod]) -> float:
         """Seconds of CPU to place these pods; they are gone afterwards."""
@@ -126,9 +141,22 @@ class Cluster:
         started = process_time()
         assumed = [self.place(pod, queued) for pod, queued in zip(pods, entries, strict=True)]
         taken = process_time() - started
-        for pod in assumed:
-            self.cache.forget(pod)
+        for one in assumed:
+            self.forget(one)
         return taken
+
+
+def stock_of(workload: str) -> Stock:
+    if workload == volumes.CSI:
+        return volumes.VolumeStock(workload)
+    return (claims.DeviceStock if workload in claims.KINDS else Stock)(workload)
+
+
+def at_most(workload: str, pods: int, size: int) -> int:
+    """As many of these pods as surely find a place beside those that are there."""
+    if kind := claims.KINDS.get(workload):
+        return min(pods, size * kind.pods_per_node // 2)
+    return workloads.at_most(workload, pods, size)
 
 
 def make_framework(
@@ -175,18 +203,18 @@ class Cost:
 
 
 def measure(size: int, workload: str, pods: int, rounds: int) -> Cost:
-    pods = workloads.at_most(workload, pods, size)
+    pods = at_most(workload, pods, size)
     cluster = Cluster(size, workload)
     gc.collect()
     gc.freeze()
-    costs = [cluster.round(cluster.decoded(workload, pods)) / pods * 1e6 for _ in range(rounds)]
+    costs = [cluster.round(cluster.decoded(pods)) / pods * 1e6 for _ in range(rounds)]
     gc.unfreeze()
     return Cost(size, workload, pods, rounds, median(costs), min(costs))
 
 
 def profile(size: int, workload: str, pods: int) -> None:
     cluster = Cluster(size, workload)
-    batch = cluster.decoded(workload, workloads.at_most(workload, pods, size))
+    batch = cluster.decoded(at_most(workload, pods, size))
     profiler = cProfile.Profile()
     profiler.runcall(cluster.round, batch)
     stats = pstats.Stats(profiler, stream=sys.stdout).strip_dirs()
@@ -207,7 +235,11 @@ def table(costs: Sequence[Cost]) -> Table:
 
 def _cell(cost: Cost) -> str:
     text = f"{cost.median_us:.0f} ({cost.least_us:.0f})"
-    targets = TARGETS_WITH_VOLUMES if cost.workload == volumes.CSI else TARGETS
+    targets = TARGETS
+    if cost.workload == volumes.CSI:
+        targets = TARGETS_WITH_VOLUMES
+    elif cost.workload in claims.KINDS:
+        targets = TARGETS_WITH_DEVICES
     return f"[red]{text}[/]" if cost.least_us > targets.get(cost.nodes, cost.least_us) else text
 
 

@@ -6,16 +6,18 @@ sees the same objects, in the same order, on a server that has done nothing else
 """
 
 import asyncio
+import json
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain, starmap
 from pathlib import Path
 
 from tests.bench.processes import Usage
-from tests.bench.quick_client import Server
-from tests.bench.scenarios import Scenario, Size, create
+from tests.bench.quick_client import METADATA_LIST, Request, Server
+from tests.bench.scenario import MEASURED, PODS, Scenario, Size, create
 from tests.bench.workloads import NAMESPACE
 from tests.controlplane.plane import ADMIN, ControlPlane
 
@@ -51,6 +53,18 @@ async def _fill(plane: ControlPlane, scenario: Scenario, size: Size) -> None:
     namespace = create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     await server.send_all([namespace], 1)
     await server.send_all(scenario.objects(size), CREATORS)
+    await server.send_all(scenario.statuses(size), CREATORS)
+    if scenario.controller:
+        pods = await _listed(server)
+        await server.send_all(chain.from_iterable(starmap(scenario.controller, pods)), CREATORS)
+
+
+async def _listed(server: Server) -> list[tuple[str, str]]:
+    """Names and UIDs of the measured pods."""
+    path = f"{PODS}?labelSelector={MEASURED}"
+    async with server.connection() as connection:
+        told = json.loads(await connection.demand(Request("GET", path), METADATA_LIST))
+    return [(item["metadata"]["name"], item["metadata"]["uid"]) for item in told["items"] or ()]
 
 
 @contextmanager

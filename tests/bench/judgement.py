@@ -3,10 +3,12 @@
 import json
 from collections.abc import Iterator
 
+from tests.bench.device_scenarios import CLAIMS, SLICES
 from tests.bench.quick_client import JSON, Connection, Request, Server
-from tests.bench.scenarios import MEASURED, NODES, PODS
+from tests.bench.scenario import MEASURED, NODES, PODS
 from tests.bench.workloads import Json
-from tests.integration.checker import violations
+from tests.kit.checker import violations
+from tests.kit.claim_checker import claim_violations
 
 TOLD = 5
 
@@ -19,7 +21,13 @@ async def judge(server: Server) -> None:
     async with server.connection() as connection:
         nodes = await listed(connection, NODES)
         pods = await listed(connection, PODS)
-    found = [*violations(nodes, pods), *forgotten(pods)]
+        claims = await listed(connection, CLAIMS)
+        slices = await listed(connection, SLICES)
+    found = [
+        *violations(nodes, pods),
+        *claim_violations(claims, slices, pods, nodes),
+        *forgotten(pods),
+    ]
     if found:
         told = "\n  ".join(found[:TOLD])
         raise BrokenRuleError(f"{len(found)} rules are broken:\n  {told}")

@@ -2,7 +2,9 @@
 
 In backlog mode the pods are there before the contestant starts, and the clock runs from the first
 binding to the last. In steady mode pods are created at a constant rate once a first one was bound,
-and each has a clock of its own. Afterwards everybody who placed pods is judged.
+and each has a clock of its own. In turnover a few pods are there at a time, each replaced when it
+is bound, and the clock runs for some seconds from the first binding. Afterwards everybody who
+placed pods is judged.
 """
 
 import asyncio
@@ -21,9 +23,11 @@ from tests.bench.judgement import BrokenRuleError, judge
 from tests.bench.pace import disturbed, paced
 from tests.bench.processes import Usage
 from tests.bench.quick_client import JSON, RefusedError, Request, Server
-from tests.bench.results import STEADY, STOCK_LIMITS, Entry, Figures
-from tests.bench.scenarios import MEASURED, PODS, SCENARIOS, Size, named
+from tests.bench.results import STEADY, STOCK_LIMITS, TURNOVER, Entry, Figures
+from tests.bench.scenario import MEASURED, PODS, Size, named
+from tests.bench.scenarios import SCENARIOS
 from tests.bench.sightings import Sightings, sightings
+from tests.bench.turnover import Turnover
 from tests.controlplane.plane import ControlPlane, ControlPlaneError
 
 LOOK_SECONDS = 0.5
@@ -32,6 +36,8 @@ LOOK_SECONDS = 0.5
 SILENCE_SECONDS = 3.0
 # Between two bindings. Many preemptors evict for minutes before the first of them is bound.
 STALL_SECONDS = 240.0
+# As long as upstream keeps a cluster in one state.
+TURNOVER_SECONDS = 10.0
 LAST_LINES = 15
 WARM_UP = 999_999
 WAITING = f"{PODS}?labelSelector={MEASURED}&fieldSelector=spec.nodeName%3D&limit=1"
@@ -89,6 +95,14 @@ class Bench:
             self._check(f"{number:,} of {count:,} pods were bound", now - changed)
         return self._read()
 
+    async def working(self, until: float) -> Reading:
+        """Taken at that moment."""
+        while (left := until - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, LOOK_SECONDS))
+            self._tell(len(self._seen.at))
+            self._check(f"{len(self._seen.at):,} pods were bound", 0.0)
+        return self._read()
+
     def _check(self, so_far: str, idle_seconds: float) -> None:
         code = self._one.process.poll()
         if code is not None:
@@ -106,24 +120,47 @@ def measure(image: Path, entry: Entry, per_second: float, tell: Tell) -> Figures
     with explained(), started(image) as plane:
         if entry.case.mode == STEADY:
             return asyncio.run(steady(plane, entry, per_second, tell))
+        if entry.case.mode == TURNOVER:
+            return asyncio.run(turnover(plane, entry, tell))
         return asyncio.run(backlog(plane, entry, tell))
 
 
 async def backlog(plane: ControlPlane, entry: Entry, tell: Tell) -> Figures:
     case = entry.case
     server = administration(plane)
-    disturbances = SCENARIOS[case.scenario].meanwhile
+    scenario = SCENARIOS[case.scenario]
+    disturbances = scenario.meanwhile
     limits = STOCK if case.mode == STOCK_LIMITS else LIFTED
+    # With them the clock starts.
+    warm = max(1, int(case.pods * scenario.warm_up))
     async with sightings(server) as seen:
-        with contestant(entry.who, plane, limits) as one, last_words(one):
+        with contestant(entry.who, plane, limits, scenario.configuration) as one, last_words(one):
             bench = Bench(plane, one, seen, tell)
-            first = await bench.bound(1)
+            started = await bench.bound(1)
+            first = await bench.bound(warm)
             async with disturbed(server, disturbances, Size(case.nodes, case.pods)):
                 waits = partial(someone_waits, server) if disturbances else always
                 last = await bench.bound(case.pods, waits)
     await judge(server)
-    # The first one is what the clock starts with.
-    return figures(len(seen.at) - 1, bench.started, first, last)
+    return figures(len(seen.at) - warm, started.at - bench.started, first, last)
+
+
+async def turnover(plane: ControlPlane, entry: Entry, tell: Tell) -> Figures:
+    case = entry.case
+    server = administration(plane)
+    scenario = SCENARIOS[case.scenario]
+    async with sightings(server) as seen:
+        pods = Turnover(scenario, Size(case.nodes, case.pods), seen)
+        with contestant(entry.who, plane, LIFTED, scenario.configuration) as one, last_words(one):
+            bench = Bench(plane, one, seen, tell)
+            async with pods.going_on(server):
+                first = await bench.bound(1)
+                before = len(seen.at)
+                last = await bench.working(first.at + TURNOVER_SECONDS)
+                bound = len(seen.at) - before
+    await judge(server)
+    result = figures(bound, first.at - bench.started, first, last)
+    return with_latencies(result, pods.taken)
 
 
 async def steady(plane: ControlPlane, entry: Entry, per_second: float, tell: Tell) -> Figures:
@@ -132,23 +169,28 @@ async def steady(plane: ControlPlane, entry: Entry, per_second: float, tell: Tel
     scenario, size = SCENARIOS[case.scenario], Size(case.nodes, case.pods)
     steps = [tuple(scenario.backlog(number, size)) for number in range(case.pods)]
     async with sightings(server) as seen:
-        with contestant(entry.who, plane, LIFTED) as one, last_words(one):
+        with contestant(entry.who, plane, LIFTED, scenario.configuration) as one, last_words(one):
             bench = Bench(plane, one, seen, tell)
             await server.send_all(scenario.backlog(WARM_UP, size), 1)
             ready = await bench.bound(1)
             begun = await paced(server, steps, per_second)
             last = await bench.bound(1 + case.pods)
     await judge(server)
-    result = figures(case.pods, bench.started, ready, last)
+    result = figures(case.pods, ready.at - bench.started, ready, last)
     due = {named(number): begun + number / per_second for number in range(case.pods)}
-    taken = sorted(seen.at[name] - moment for name, moment in due.items())
+    return with_latencies(result, [seen.at[name] - moment for name, moment in due.items()])
+
+
+def with_latencies(result: Figures, seconds: list[float]) -> Figures:
+    ordered = sorted(seconds)
     result.p50_ms, result.p90_ms, result.p99_ms = (
-        1000 * percentile(taken, share) for share in (0.5, 0.9, 0.99)
+        1000 * percentile(ordered, share) for share in (0.5, 0.9, 0.99)
     )
     return result
 
 
-def figures(pods: int, started: float, first: Reading, last: Reading) -> Figures:
+def figures(pods: int, start_seconds: float, first: Reading, last: Reading) -> Figures:
+    """Between two readings, for so many pods."""
     seconds = last.at - first.at
     cpu = [
         1000 * (after.cpu_seconds - before.cpu_seconds) / pods
@@ -157,7 +199,7 @@ def figures(pods: int, started: float, first: Reading, last: Reading) -> Figures
     return Figures(
         seconds=seconds,
         pods_per_second=pods / seconds,
-        start_seconds=first.at - started,
+        start_seconds=start_seconds,
         scheduler_cpu_ms=cpu[0],
         apiserver_cpu_ms=cpu[1],
         etcd_cpu_ms=cpu[2],

@@ -47,7 +47,7 @@ from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from tests.bench import workloads
-from tests.bench.core import Cluster
+from tests.bench.core import Assumed, Cluster
 from tests.bench.plugins import factory
 from tests.bench.processes import running
 
@@ -126,10 +126,10 @@ class Asked:
         self._algorithm = algorithm_of(percentage, extenders)
         self._loop = asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
-    def place(self, pod: Pod) -> PodInfo:
+    def place(self, pod: Pod) -> Assumed:
         return self._loop.run(self._place(pod))
 
-    async def _place(self, pod: Pod) -> PodInfo:
+    async def _place(self, pod: Pod) -> Assumed:
         info, nodes = PodInfo(pod), self._cluster.cache.snapshot()
         queued, framework = QueuedPodInfo(info, timestamp=0.0), self._cluster.framework
         attempt = Attempt(queued, framework, CycleState(), nodes, extended=True)
@@ -137,7 +137,7 @@ class Asked:
         assert isinstance(outcome, Placement), outcome
         assumed = info.assigned_to(outcome.node)
         self._cluster.cache.assume(assumed)
-        return assumed
+        return Assumed(assumed, attempt.cycle)
 
     def close(self) -> None:
         self._loop.run(self._wire.close())
@@ -152,18 +152,18 @@ class Form:
     """The rule in one of its forms, and a cluster to decide by it."""
 
     cluster: Cluster
-    place: Callable[[Pod], PodInfo]
+    place: Callable[[Pod], Assumed]
     # CPU seconds of whoever else takes part.
     other: Callable[[], float] = lambda: 0.0
 
     def round(self, pods: int) -> Figures:
         """Microseconds per pod. The pods are gone afterwards: each round sees the same cluster."""
-        batch = self.cluster.decoded(WORKLOAD, pods)
+        batch = self.cluster.decoded(pods)
         before = (process_time(), self.other(), perf_counter())
         assumed = [self.place(pod) for pod in batch]
         after = (process_time(), self.other(), perf_counter())
-        for pod in assumed:
-            self.cluster.cache.forget(pod)
+        for one in assumed:
+            self.cluster.forget(one)
         used, others, waited = ((b - a) / pods * 1e6 for a, b in zip(before, after, strict=True))
         return used, others, waited
 

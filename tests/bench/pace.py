@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 
 from tests.bench.quick_client import Connection, RefusedError, Request, Server
-from tests.bench.scenarios import Disturbance, Size
+from tests.bench.scenario import Disturbance, Size
 
 CONNECTIONS = 16
 # What is gone already, or there already, disturbs as much.

@@ -147,7 +147,7 @@ def main(nodes: int, pods: int) -> None:
         gc.collect()
         gc.freeze()
         own, over = [], []
-        for pod in cluster.decoded(WORKLOAD, pods // share):
+        for pod in cluster.decoded(pods // share):
             without_it, with_it = place(cluster, bare, pod), place(cluster, with_plugin, pod)
             own.append(stopwatch.take() * 1e6)
             over.append(with_it - own[-1] - without_it)

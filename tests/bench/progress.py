@@ -6,7 +6,16 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tests.bench.results import STEADY, STOCK_LIMITS, Case, Entry, Failed, Figures, Measured
+from tests.bench.results import (
+    STEADY,
+    STOCK_LIMITS,
+    TURNOVER,
+    Case,
+    Entry,
+    Failed,
+    Figures,
+    Measured,
+)
 
 # Drawing costs processor time that is being measured.
 DRAWINGS_PER_SECOND = 1
@@ -65,7 +74,11 @@ def title(entry: Entry) -> str:
 
 
 def case_title(case: Case) -> str:
-    mode = {STEADY: f", at {case.rate} per second", STOCK_LIMITS: ", stock limits"}
+    mode = {
+        STEADY: f", at {case.rate} per second",
+        STOCK_LIMITS: ", stock limits",
+        TURNOVER: " at a time",
+    }
     return f"{case.scenario}, {case.nodes:,} nodes, {case.pods:,} pods{mode.get(case.mode, '')}"
 
 
@@ -76,6 +89,6 @@ def in_short(case: Case, figures: Figures) -> str:
         f"{figures.peak_megabytes:.0f} MB",
         f"first after {figures.start_seconds:.1f} s",
     ]
-    if case.mode == STEADY:
+    if case.mode in (STEADY, TURNOVER):
         told.append(f"p50 {figures.p50_ms:.0f} ms, p99 {figures.p99_ms:.0f} ms")
     return ", ".join(told)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 MOST_BYTES_OF_HEAD = 1 << 20
 JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
 # Names without specs: little to encode for the server, little to decode for us.
 METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 # The same where the answer is a list, as it is when a whole collection is deleted.

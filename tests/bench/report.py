@@ -19,13 +19,10 @@ from tests.bench.contestants import OURS, THEIRS
 from tests.bench.plan import TARGETS, WEIGHED
 from tests.bench.results import Measured, Results, Run
 from tests.bench.summary import UNKNOWN, Standing, judge_all, standings
+from tests.kit.pages import UnmarkedPageError, replaced
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-
-
-class UnmarkedPageError(Exception):
-    """The page has no place for tables."""
+MARK = "measured"
 
 
 def section(results: Results, picture: str) -> str:
@@ -74,15 +71,6 @@ def verdicts(found: Sequence[Standing]) -> list[str]:
     return [tables.for_page(tables.verdict_sheet(known))] if known else []
 
 
-def replaced(page: str, text: str) -> str:
-    """The page with this text between its marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise UnmarkedPageError(f"there must be {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
-
-
 @click.command(help=__doc__)
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--page", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=PAGE)
@@ -92,7 +80,7 @@ def main(path: Path, page: Path) -> None:
     picture.write_text(chart(standings(results.measured)))
     where = os.path.relpath(picture, page.parent)
     try:
-        page.write_text(replaced(page.read_text(), section(results, where)))
+        page.write_text(replaced(page.read_text(), MARK, section(results, where)))
     except UnmarkedPageError as error:
         raise click.ClickException(f"{page}: {error}") from error
 

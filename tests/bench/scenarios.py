@@ -1,95 +1,38 @@
-"""What is measured beside kube-scheduler: a cluster, a backlog, and what happens meanwhile.
+"""What is measured beside kube-scheduler.
 
 The pods of `workloads.py` on their own; the same with something in the way; and the shapes of
-upstream's scheduler_perf that need more than pods: preemption and volumes. Pods that are counted
-carry a label, others are there to disturb. Servers list objects by name, so names with leading
-zeros say in which order a scheduler first sees its backlog.
+upstream's scheduler_perf that need more than pods: preemption, volumes and devices.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain, count
-from typing import NamedTuple
+from itertools import count
 
-from tests.bench import workloads
+from tests.bench import device_scenarios, workloads
 from tests.bench.quick_client import Request
+from tests.bench.scenario import (
+    MOST_PER_NODE,
+    NODES,
+    PODS,
+    Disturbance,
+    Scenario,
+    Size,
+    create,
+    delete,
+    measured,
+    named,
+    node_name,
+)
 from tests.bench.workloads import IMAGE, NAMESPACE, Json, node, pod
 
-NODES = "/api/v1/nodes"
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
-MEASURED = "measured"
 DRIVER = "ebs.csi.aws.com"
 ATTACHABLE = 39
 # Classes that every server has.
 HIGHEST_PRIORITY = "system-node-critical"
 HIGH_PRIORITY = "system-cluster-critical"
-DELETE_AT_ONCE = json.dumps({"gracePeriodSeconds": 0}).encode()
 MOST_PREEMPTORS = 1000
-# Of 4 CPUs, 100m each, some stay free.
-MOST_PER_NODE = 30.0
-
-
-class Size(NamedTuple):
-    nodes: int
-    pods: int
-
-
-@dataclass(frozen=True)
-class Disturbance:
-    """Requests sent at a steady rate while pods are being placed, until there are no more."""
-
-    per_second: float
-    requests: Callable[[Size], Iterator[Request]]
-
-
-@dataclass(frozen=True)
-class Scenario:
-    # The pod that is measured, by its number, and what must be there for it.
-    backlog: Callable[[int, Size], Iterable[Request]]
-    # What else is there from the start.
-    before: Callable[[Size], Iterable[Request]] = lambda size: ()
-    node: Callable[[int], Iterable[Request]] = lambda number: (create(NODES, node(number)),)
-    meanwhile: tuple[Disturbance, ...] = ()
-    pods_per_node: float = MOST_PER_NODE
-    # However many nodes there are.
-    most_pods: int = 1_000_000
-
-    def at_most(self, size: Size) -> Size:
-        """With no more pods than surely find a place."""
-        room = int(size.nodes * self.pods_per_node)
-        return Size(size.nodes, min(size.pods, room, self.most_pods))
-
-    def objects(self, size: Size) -> Iterator[Request]:
-        """All that is there when a scheduler starts."""
-        yield from chain.from_iterable(map(self.node, range(size.nodes)))
-        yield from self.before(size)
-        for number in range(size.pods):
-            yield from self.backlog(number, size)
-
-
-def create(path: str, body: Json) -> Request:
-    return Request("POST", path, json.dumps(body).encode())
-
-
-def delete(path: str, name: str) -> Request:
-    return Request("DELETE", f"{path}/{name}", DELETE_AT_ONCE)
-
-
-def measured(body: Json) -> Request:
-    body["metadata"]["labels"][MEASURED] = "true"
-    return create(PODS, body)
-
-
-def named(number: int) -> str:
-    return f"pod-{number:06d}"
-
-
-def node_name(number: int, size: Size) -> str:
-    return node(number % size.nodes)["metadata"]["name"]
 
 
 def requesting(cpu: str) -> list[Json]:
@@ -371,4 +314,5 @@ SCENARIOS: dict[str, Scenario] = {
     "secrets": Scenario(with_secret),
     "in-tree-pvs": with_volumes(in_tree_volume, plain_node),
     "csi-pvs": with_volumes(csi_volume, attaching_node),
+    **device_scenarios.SCENARIOS,
 }

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from tests.bench.quick_client import METADATA_ONLY, Connection, Server
-from tests.bench.scenarios import MEASURED, PODS
+from tests.bench.scenario import MEASURED, PODS
 
 BOUND = f"{PODS}?watch=true&labelSelector={MEASURED}&fieldSelector=spec.nodeName!="
 
@@ -36,6 +36,7 @@ class Sightings:
         self.at: dict[str, float] = {}
         self._wanted = 0
         self._reached = asyncio.Event()
+        self._awaited: dict[str, asyncio.Event] = {}
 
     async def reached(self, count: int, within: float) -> bool:
         """Whether that many are bound, at the latest after some seconds."""
@@ -50,9 +51,19 @@ class Sightings:
             return False
         return True
 
+    async def of(self, name: str) -> float:
+        """When that pod was bound, or will be."""
+        if name not in self.at:
+            await self._awaited.setdefault(name, asyncio.Event()).wait()
+        return self.at[name]
+
     def see(self, name: str, now: float) -> None:
-        if self.at.setdefault(name, now) == now and len(self.at) >= self._wanted:
+        if self.at.setdefault(name, now) != now:
+            return
+        if len(self.at) >= self._wanted:
             self._reached.set()
+        if awaited := self._awaited.pop(name, None):
+            awaited.set()
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 from tests.bench.contestants import FLOOR, OURS, THEIRS
-from tests.bench.results import BACKLOG, STEADY, STOCK_LIMITS
+from tests.bench.results import BACKLOG, STEADY, STOCK_LIMITS, TURNOVER
 from tests.bench.summary import Standing, Verdict, floor_rate
 
 # Left out where nothing was measured.
@@ -29,9 +29,26 @@ def backlog_sheets(found: Sequence[Standing]) -> list[Sheet]:
     speed = Sheet(
         "A backlog: pods per second, from the first binding to the last",
         ("pods", "nodes", "backlog", THEIRS, OURS, "ratio", FLOOR, "share of it"),
-        [_speed(one, floor_rate(found, one.case.nodes)) for one in cases],
+        [_speed(one, floor_rate(found, one.case.scenario, one.case.nodes)) for one in cases],
     )
-    cost = Sheet(
+    return [speed, cost_sheet(cases)]
+
+
+def turnover_sheets(found: Sequence[Standing]) -> list[Sheet]:
+    """Of pods that are replaced as soon as they are bound."""
+    cases = [one for one in found if one.case.mode == TURNOVER]
+    if not cases:
+        return []
+    speed = Sheet(
+        f"Pods replaced when bound: pods per second, and ms until one is bound, {THEIRS} / {OURS}",
+        ("pods", "nodes", "at a time", THEIRS, OURS, "ratio", "p50 ms", "p90 ms", "p99 ms"),
+        [_turnover(one) for one in cases],
+    )
+    return [speed, cost_sheet(cases)]
+
+
+def cost_sheet(cases: Sequence[Standing]) -> Sheet:
+    return Sheet(
         f"The same: {THEIRS} / {OURS}",
         (
             "pods",
@@ -46,7 +63,6 @@ def backlog_sheets(found: Sequence[Standing]) -> list[Sheet]:
         ),
         [_cost(one) for one in cases],
     )
-    return [speed, cost]
 
 
 def _speed(one: Standing, floor: float | None) -> tuple[str, ...]:
@@ -61,6 +77,18 @@ def _speed(one: Standing, floor: float | None) -> tuple[str, ...]:
         _ratio(one.ratio("pods_per_second")),
         _number(floor, 0),
         _number(share, 2),
+    )
+
+
+def _turnover(one: Standing) -> tuple[str, ...]:
+    return (
+        one.case.scenario,
+        f"{one.case.nodes:,}",
+        f"{one.case.pods:,}",
+        _figure(one, THEIRS, "pods_per_second", 0),
+        _figure(one, OURS, "pods_per_second", 0),
+        _ratio(one.ratio("pods_per_second")),
+        *(_pair(one, figure, 0) for figure in ("p50_ms", "p90_ms", "p99_ms")),
     )
 
 
@@ -120,7 +148,12 @@ def verdict_sheet(verdicts: Iterable[Verdict]) -> Sheet:
 
 
 def sheets(found: Sequence[Standing]) -> list[Sheet]:
-    return [*backlog_sheets(found), *stock_sheets(found), *steady_sheets(found)]
+    return [
+        *backlog_sheets(found),
+        *turnover_sheets(found),
+        *stock_sheets(found),
+        *steady_sheets(found),
+    ]
 
 
 def for_terminal(sheet: Sheet) -> Table:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import defaultdict
 from contextlib import asynccontextmanager, nullcontext
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from tests.bench.measurement import Bench, MeasurementError, Reading, explained,
 from tests.bench.processes import Usage
 from tests.bench.quick_client import JSON, Connection, RefusedError, Request
 from tests.bench.results import Case, Entry
-from tests.bench.scenarios import MEASURED
+from tests.bench.scenario import MEASURED
 from tests.bench.sightings import Sightings
 
 
@@ -24,7 +25,7 @@ def reading(at, *cpu_seconds, peak=0.0):
 def test_figures_are_differences_per_pod():
     first = reading(12.0, 1.0, 10.0, 2.0, 0.5, peak=80.0)
     last = reading(14.0, 3.0, 14.0, 2.5, 0.6, peak=90.0)
-    found = figures(1000, 10.0, first, last)
+    found = figures(1000, 2.0, first, last)
     assert found.pods_per_second == 500.0
     assert found.start_seconds == 2.0
     assert found.peak_megabytes == 90.0
@@ -39,7 +40,8 @@ def test_figures_are_differences_per_pod():
 
 def pod(name, *, node="", gates=(), **labels):
     spec = {"nodeName": node, "schedulingGates": list(gates), "containers": []}
-    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+    metadata = {"name": name, "namespace": "bench", "uid": f"uid-{name}", "labels": labels}
+    return {"metadata": metadata, "spec": spec}
 
 
 def test_pods_that_were_forgotten_or_bound_behind_their_gates_are_told():
@@ -60,7 +62,7 @@ class FakeServer:
     """Lists what it was given."""
 
     def __init__(self, nodes, pods):
-        self._items = {"nodes": nodes, "pods": pods}
+        self._items = defaultdict(list, nodes=nodes, pods=pods)
 
     @asynccontextmanager
     async def connection(self):

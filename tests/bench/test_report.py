@@ -7,7 +7,7 @@ from rich.console import Console
 from tests.bench import tables
 from tests.bench.chart import chart
 from tests.bench.contestants import FLOOR, OURS, THEIRS
-from tests.bench.report import BEGIN, END, UnmarkedPageError, main, replaced
+from tests.bench.report import main
 from tests.bench.results import STEADY, STOCK_LIMITS, Case, Results, Run
 from tests.bench.sample import measured
 from tests.bench.summary import standings
@@ -57,23 +57,12 @@ def test_rows_have_as_many_cells_as_columns():
         Console(quiet=True).print(tables.for_terminal(sheet))
 
 
-def test_a_page_keeps_what_stands_around_the_tables():
-    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    assert replaced(page, "new") == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
-    assert replaced(replaced(page, "new"), "new") == replaced(page, "new")
-
-
-def test_a_page_without_marks_is_refused():
-    with pytest.raises(UnmarkedPageError):
-        replaced("before", "new")
-
-
 def test_numbers_of_a_page_come_from_the_file(tmp_path):
     results = Results(tmp_path / "results.jsonl")
     for line in (RUN, *LINES):
         results.add(line)
     page = tmp_path / "page.md"
-    page.write_text(f"# Title\n{BEGIN}\n{END}\n")
+    page.write_text("# Title\n<!-- measured: begin -->\n<!-- measured: end -->\n")
     done = CliRunner().invoke(main, [str(tmp_path / "results.jsonl"), f"--page={page}"])
     assert done.exit_code == 0, done.output
     text = page.read_text()

@@ -7,7 +7,8 @@ from tests.bench import plan
 from tests.bench.contestants import FLOOR, OURS, THEIRS
 from tests.bench.results import BACKLOG, STEADY, Case, Entry, Failed, Results
 from tests.bench.sample import measured
-from tests.bench.scenarios import MEASURED, PODS, SCENARIOS, Size
+from tests.bench.scenario import MEASURED, PODS, Size
+from tests.bench.scenarios import SCENARIOS
 
 WHEN = "2026-01-01T00:00:00Z"
 
@@ -62,13 +63,13 @@ def test_schedulers_take_turns_and_so_does_who_begins():
     assert [entry.round for entry in entries] == [1, 1, 2, 2, 3, 3]
 
 
-def test_the_floor_is_measured_with_plain_backlogs_only():
+def test_the_floor_is_measured_with_backlogs_of_a_few_shapes():
     with_floor = {
         (case.scenario, case.mode)
         for case in plan.everything(3000)
         if any(entry.who == FLOOR for entry in plan.batch(case, 1).entries)
     }
-    assert with_floor == {("plain", BACKLOG)}
+    assert with_floor == {(name, BACKLOG) for name in ("plain", "claim-template", "gpus")}
 
 
 def test_no_case_is_measured_twice():
@@ -82,7 +83,7 @@ def test_a_scenario_has_as_many_measured_pods_as_it_says(name):
     requests = list(SCENARIOS[name].objects(size))
     bodies = [msgspec.json.decode(one.body) for one in requests if one.path == PODS]
     counted = [body for body in bodies if MEASURED in body["metadata"]["labels"]]
-    assert len(counted) == size.pods
+    assert len(counted) == (0 if SCENARIOS[name].turnover else size.pods)
     names = [body["metadata"]["name"] for body in bodies]
     assert len(names) == len(set(names))
     assert all(not body["spec"].get("nodeName") for body in counted)

@@ -71,11 +71,14 @@ def test_a_target_is_reached_by_ratio_or_by_nearness_to_the_floor(ours, floor, w
 
 def test_the_floor_is_that_of_the_same_size():
     found = standings([measured(FLOOR, 900), measured(FLOOR, 1400, Case("plain", 100, 3000))])
-    assert (floor_rate(found, 5000), floor_rate(found, 100), floor_rate(found, 7)) == (
-        900,
-        1400,
-        None,
-    )
+    rates = [floor_rate(found, "affinity", nodes) for nodes in (5000, 100, 7)]
+    assert rates == [900, 1400, None]
+
+
+def test_the_floor_of_pods_with_devices_is_their_own():
+    found = standings([measured(FLOOR, 900), measured(FLOOR, 200, Case("gpus", 5000, 3000))])
+    assert floor_rate(found, "gpus", 5000) == 200
+    assert floor_rate(found, "claim-template", 5000) is None
 
 
 def test_the_worst_case_decides_about_memory():

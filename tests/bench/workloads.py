@@ -14,6 +14,7 @@ NAMESPACE = "bench"
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 ZONES = ("moon-1", "moon-2", "moon-3")
+PLAIN, MIXED = "plain", "mixed"
 IMAGE = "registry.k8s.io/pause:3.10"
 
 REQUESTS = {"cpu": "100m", "memory": "500Mi"}
@@ -180,7 +181,7 @@ def _soft_spread(name: str) -> Json:
 Shape = Callable[[str], Json]
 
 SHAPES: dict[str, Shape] = {
-    "plain": _plain,
+    PLAIN: _plain,
     "node-affinity": _node_affinity,
     "affinity": _affinity,
     "anti-affinity": _anti_affinity,
@@ -189,7 +190,6 @@ SHAPES: dict[str, Shape] = {
     "hard-spread": _hard_spread,
     "soft-spread": _soft_spread,
 }
-MIXED = "mixed"
 WORKLOADS = (*SHAPES, MIXED)
 
 
