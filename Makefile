@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test adversary controlplane e2e lint format docs bench bench-sync bench-core bench-plugins bench-stalls clean help
+.PHONY: run test parity parity-devices adversary controlplane e2e conformance lint format docs bench bench-sync bench-core bench-plugins bench-stalls clean help
 
 help: ## what can be made
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -20,11 +20,29 @@ run: $(INSTALLED) ## watch pods being placed on an embedded cluster
 test: $(INSTALLED) ## all tests (ARGS="-m 'not slow'" the quick ones); on a real API server, too, with KSCHEDULER_BUILD_CONTROLPLANE=1
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
+parity: $(INSTALLED) ## replay all that was recorded of kube-scheduler (ARGS: files of decisions, for those alone)
+	$(BIN)/python -m tests.parity.run $(ARGS)
+	$(BIN)/python -m tests.parity.variants $(ARGS)
+	$(BIN)/python -m tests.parity.records $(ARGS)
+ifeq ($(ARGS),)
+	$(BIN)/python -m tests.parity.wire
+	$(BIN)/python -m tests.parity.config
+	$(BIN)/python -m tests.parity.endpoints
+	$(BIN)/python -m tests.parity.metrics
+	$(BIN)/python -m tests.parity.cel
+endif
+
+parity-devices: controlplane ## random devices and claims, decided by kube-scheduler and by ours (ARGS="--seeds 1-200")
+	$(BIN)/python -m tests.parity.devices_beside $(ARGS)
+
 controlplane: $(INSTALLED) ## build etcd, kube-apiserver, kubectl and kube-scheduler for the tests, once
 	$(BIN)/python -m tests.controlplane.build
 
 e2e: controlplane ## the daemon on a real API server and on the embedded one
 	KSCHEDULER_BUILD_CONTROLPLANE=1 $(BIN)/python -m pytest -n 2 tests/controlplane tests/e2e $(ARGS)
+
+conformance: $(INSTALLED) ## Kubernetes' own e2e tests, with kube-scheduler and with ours (ARGS=--scheduler, --suite, --focus, …)
+	$(BIN)/python -m tests.conformance.run $(ARGS)
 
 adversary: $(INSTALLED) ## hostile objects, beside kube-scheduler on a real API server (ARGS=--small, --rows, …)
 	$(BIN)/python -m tests.adversary.beside $(ARGS)

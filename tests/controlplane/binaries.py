@@ -12,9 +12,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 CACHE_VARIABLE = "KSCHEDULER_CACHE"
-# What a run of the tests needs; kube-scheduler, too, is built, to be compared with.
+# What a run of the tests needs; more is built, to be compared with.
 NEEDED = ("etcd", "kube-apiserver")
-BUILT = (*NEEDED, "kubectl", "kube-scheduler")
 INSTEAD = (
     f"Set {ASSETS_VARIABLE} to a folder that holds {', '.join(NEEDED)} and kubectl "
     "(setup-envtest makes one), or run `make controlplane` where Go and a module registry can "
@@ -26,13 +25,15 @@ class MissingProgramError(Exception):
     """A program of the control plane is not there; the text says what to do about it."""
 
 
-def cache_folder() -> Path:
-    """Where our build is kept: outside the work tree, a folder per version of what is built."""
+def cache_folder(module: Path = HERE) -> Path:
+    """Where our build of what a module's go.mod pins is kept: outside the work tree, a folder per
+    version of it.
+    """
     root = os.environ.get(CACHE_VARIABLE) or os.environ.get("XDG_CACHE_HOME")
     base = Path(root) if root else Path.home() / ".cache"
-    pinned = hashlib.sha256((HERE / "go.mod").read_bytes() + (HERE / "go.sum").read_bytes())
+    pinned = hashlib.sha256((module / "go.mod").read_bytes() + (module / "go.sum").read_bytes())
     system = f"{platform.system()}-{platform.machine()}".lower()
-    return base / "kscheduler" / "controlplane" / f"{system}-{pinned.hexdigest()[:12]}"
+    return base / "kscheduler" / module.name / f"{system}-{pinned.hexdigest()[:12]}"
 
 
 def folder() -> Path:

@@ -17,13 +17,13 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.controlplane.binaries import (
     ASSETS_VARIABLE,
-    BUILT,
     CACHE_VARIABLE,
     HERE,
     INSTEAD,
@@ -32,12 +32,31 @@ from tests.controlplane.binaries import (
 )
 
 KUBERNETES = "k8s.io/kubernetes"
-PACKAGES = {
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kube-apiserver": f"{KUBERNETES}/cmd/kube-apiserver",
-    "kubectl": f"{KUBERNETES}/cmd/kubectl",
-    "kube-scheduler": f"{KUBERNETES}/cmd/kube-scheduler",
-}
+# A program with this ending is the tests of its package.
+TESTS = ".test"
+
+
+@dataclass(frozen=True)
+class Module:
+    """A folder with a go.mod, and what is built of the modules that it pins."""
+
+    folder: Path
+    # Name of the program → its package.
+    packages: Mapping[str, str]
+    # What to do where they cannot be built.
+    instead: str
+
+
+CONTROL_PLANE = Module(
+    HERE,
+    {
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "kube-apiserver": f"{KUBERNETES}/cmd/kube-apiserver",
+        "kubectl": f"{KUBERNETES}/cmd/kubectl",
+        "kube-scheduler": f"{KUBERNETES}/cmd/kube-scheduler",
+    },
+    INSTEAD,
+)
 # Where Kubernetes programs keep what they tell about themselves.
 VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 # What the Go client says → what is the matter.
@@ -50,6 +69,8 @@ REMEDIES = {
     f"GOTMPDIR and {CACHE_VARIABLE} may name folders on another one.",
     r"signal: killed|cannot allocate memory": "Memory is short: GOFLAGS=-p=1 takes less of it.",
 }
+# Of what `go list -test -deps` names: packages that `go build` takes, too.
+OTHER_THAN_TESTS = '{{if not (or .Standard .ForTest (eq .Name "main"))}}{{.ImportPath}}{{end}}'
 TOLD_LINES = 15
 PROGRESS_SECONDS = 10.0
 
@@ -58,28 +79,28 @@ class BuildError(Exception):
     """The text says what is missing, or what the Go client said, and what to do instead."""
 
 
-def build() -> Path:
+def build(module: Module = CONTROL_PLANE) -> Path:
     """The folder with all programs; whatever it lacks is built."""
-    target = cache_folder()
-    if names := lacking(target):
+    target = cache_folder(module.folder)
+    if names := lacking(module, target):
         try:
             target.mkdir(parents=True, exist_ok=True)
             with only_one(target / "lock"):
-                build_into(target)
+                build_into(target, module)
         except OSError as error:
-            raise failure(names[0], [str(error)]) from error
+            raise failure(module, names[0], [str(error)]) from error
     return target
 
 
-def build_into(target: Path) -> None:
+def build_into(target: Path, module: Module) -> None:
     for interrupted in target.glob("building-*"):
         shutil.rmtree(interrupted)
-    for name in lacking(target):
-        build_one(name, target)
+    for name in lacking(module, target):
+        Compiler(module, name).build_into(target)
 
 
-def lacking(target: Path) -> list[str]:
-    return [name for name in BUILT if not os.access(target / name, os.X_OK)]
+def lacking(module: Module, target: Path) -> list[str]:
+    return [name for name in module.packages if not os.access(target / name, os.X_OK)]
 
 
 @contextmanager
@@ -93,58 +114,81 @@ def only_one(lock: Path) -> Iterator[None]:
         yield
 
 
-def build_one(name: str, target: Path) -> None:
-    """Made under another name first, so that nobody ever runs half a program."""
-    go = shutil.which("go")
-    if go is None:
-        raise BuildError(f"cannot build {name}: there is no `go` on PATH. {INSTEAD}")
-    tell(f"{name}: fetching modules")
-    total = len(go_output(go, name, "list", "-deps", PACKAGES[name]).splitlines())
-    with tempfile.TemporaryDirectory(dir=target, prefix="building-") as unfinished:
-        made = Path(unfinished) / name
-        flags = link_flags(go, name)
-        compile_package(go, name, total, "-ldflags", flags, "-o", str(made), PACKAGES[name])
-        made.rename(target / name)
-    tell(f"{name}: done")
+class Compiler:
+    """The Go client, at work on one program."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        self._module = module
+        self._name = name
+        self._package = module.packages[name]
+        found = shutil.which("go")
+        if found is None:
+            raise BuildError(f"cannot build {name}: there is no `go` on PATH. {module.instead}")
+        self._go = found
+
+    def build_into(self, target: Path) -> None:
+        """Made under another name first, so that nobody ever runs half a program."""
+        tell(f"{self._name}: fetching modules")
+        with tempfile.TemporaryDirectory(dir=target, prefix="building-") as unfinished:
+            made = Path(unfinished) / self._name
+            result = ("-ldflags", self._link_flags(), "-o", str(made), self._package)
+            if self._name.endswith(TESTS):
+                # `go test -c` is silent, so all but the tests themselves are compiled before it.
+                dependencies = self._dependencies("-test", "-f", OTHER_THAN_TESTS)
+                self._compile(len(dependencies), "build", "-v", *dependencies)
+                self._compile(1, "test", "-c", *result)
+            else:
+                self._compile(len(self._dependencies()), "build", "-v", *result)
+            made.rename(target / self._name)
+        tell(f"{self._name}: done")
+
+    def _dependencies(self, *options: str) -> list[str]:
+        return self._output("list", "-deps", *options, self._package).split()
+
+    def _link_flags(self) -> str:
+        """Smaller programs that know their version, as released ones do."""
+        version = json.loads(self._output("list", "-m", "-json", KUBERNETES))["Version"]
+        major, minor = version.removeprefix("v").split(".")[:2]
+        facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+        facts["gitTreeState"] = "clean"
+        told = [
+            f"-X {place}.{key}={text}" for place in VERSION_PACKAGES for key, text in facts.items()
+        ]
+        return " ".join(("-s", "-w", *told))
+
+    def _output(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [self._go, *arguments],
+            cwd=self._module.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise failure(self._module, self._name, done.stderr.splitlines())
+        return done.stdout
+
+    def _compile(self, total: int, *arguments: str) -> None:
+        """`go build -v` names each package as it is compiled; cached ones it passes over."""
+        process = subprocess.Popen(
+            [self._go, *arguments], cwd=self._module.folder, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stderr is not None
+        last: deque[str] = deque(maxlen=TOLD_LINES)
+        told_at = 0.0
+        for count, line in enumerate(process.stderr, 1):
+            last.append(line.rstrip())
+            if time.monotonic() - told_at > PROGRESS_SECONDS:
+                told_at = time.monotonic()
+                tell(f"{self._name}: {count} of at most {total} packages compiled")
+        if process.wait():
+            raise failure(self._module, self._name, last)
 
 
-def link_flags(go: str, name: str) -> str:
-    """Smaller programs that know their version, as released ones do."""
-    version = json.loads(go_output(go, name, "list", "-m", "-json", KUBERNETES))["Version"]
-    major, minor = version.removeprefix("v").split(".")[:2]
-    facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-    told = [f"-X {place}.{key}={text}" for place in VERSION_PACKAGES for key, text in facts.items()]
-    return " ".join(("-s", "-w", *told))
-
-
-def go_output(go: str, name: str, *arguments: str) -> str:
-    done = subprocess.run([go, *arguments], cwd=HERE, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise failure(name, done.stderr.splitlines())
-    return done.stdout
-
-
-def compile_package(go: str, name: str, total: int, *arguments: str) -> None:
-    """`go build -v` names each package as it is compiled; cached ones it passes over."""
-    process = subprocess.Popen(
-        [go, "build", "-v", *arguments], cwd=HERE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    last: deque[str] = deque(maxlen=TOLD_LINES)
-    told_at = 0.0
-    for count, line in enumerate(process.stderr, 1):
-        last.append(line.rstrip())
-        if time.monotonic() - told_at > PROGRESS_SECONDS:
-            told_at = time.monotonic()
-            tell(f"{name}: {count} of at most {total} packages compiled")
-    if process.wait():
-        raise failure(name, last)
-
-
-def failure(name: str, said: list[str] | deque[str]) -> BuildError:
+def failure(module: Module, name: str, said: list[str] | deque[str]) -> BuildError:
     told = "\n  ".join(list(said)[-TOLD_LINES:])
     remedies = [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, told)]
-    return BuildError("\n".join((f"cannot build {name}:", f"  {told}", *remedies, INSTEAD)))
+    return BuildError("\n".join((f"cannot build {name}:", f"  {told}", *remedies, module.instead)))
 
 
 def tell(text: str) -> None:

@@ -5,7 +5,7 @@
     DIR/etcd.log, kube-apiserver.log, *.pid, certificates, tokens
 
 RBAC decides, over TLS, with static tokens. Admission is a default cluster's, except for plugins
-whose work a controller would have to finish; there are no controllers here.
+whose work a controller would have to finish, unless controllers are to be run beside it.
 """
 
 import json
@@ -34,6 +34,7 @@ ADMIN = "admin"
 USERS = {
     ADMIN: ("kubernetes-admin", "system:masters"),
     "kube-scheduler": ("system:kube-scheduler", ""),
+    "kube-controller-manager": ("system:kube-controller-manager", ""),
     "kscheduler": ("kscheduler", ""),
 }
 # What is answered when the server is ready, has heard of the roles and bindings that it has made
@@ -66,6 +67,8 @@ class ControlPlane:
     folder: Path
     port: int = 0
     extra_flags: tuple[str, ...] = ()
+    # Whether somebody will run the controllers of a cluster beside it.
+    controllers: bool = False
     etcd_url: str = ""
     tokens: dict[str, str] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -82,8 +85,8 @@ class ControlPlane:
         self.set_tokens({name: secrets.token_urlsafe(24) for name in USERS})
         self._write_kubeconfig(CERTIFIED, certificate_of(self.folder, CERTIFIED))
         self.etcd_url = f"http://127.0.0.1:{free_port()}"
-        self._run("etcd", *etcd_flags(self.folder, self.etcd_url))
-        self._wait("etcd", lambda: answers(f"{self.etcd_url}/health"))
+        self.run("etcd", program("etcd"), *etcd_flags(self.folder, self.etcd_url))
+        self.wait("etcd", lambda: answers(f"{self.etcd_url}/health"))
         self.start_api_server()
 
     def set_tokens(self, tokens: dict[str, str]) -> None:
@@ -96,12 +99,12 @@ class ControlPlane:
 
     def start_api_server(self) -> None:
         """Under the same address as before, if it has run before."""
-        self._run("kube-apiserver", *self._api_server_flags(self.etcd_url))
+        self.run("kube-apiserver", program("kube-apiserver"), *self._api_server_flags())
         context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
         for user, path in READY_FOR:
             bearer = {"Authorization": f"Bearer {self.tokens[user]}"}
             request = urllib.request.Request(f"{self.url}{path}", headers=bearer)
-            self._wait("kube-apiserver", partial(answers, request, context))
+            self.wait("kube-apiserver", partial(answers, request, context))
 
     def kill_api_server(self) -> None:
         """Gone without a word to anybody; etcd keeps what it has written."""
@@ -140,10 +143,11 @@ class ControlPlane:
             if process.poll() is not None:
                 raise ControlPlaneError(f"{name} ended:\n{self._last_words(name)}")
 
-    def _run(self, name: str, *flags: str) -> None:
+    def run(self, name: str, path: Path, *flags: str) -> None:
+        """Starts a program that ends with the others; its log is in the folder."""
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [program(name), *flags],
+                [path, *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -153,7 +157,8 @@ class ControlPlane:
         self.processes[name] = process
         (self.folder / f"{name}.pid").write_text(f"{process.pid}\n")
 
-    def _wait(self, name: str, ready: Callable[[], bool]) -> None:
+    def wait(self, name: str, ready: Callable[[], bool]) -> None:
+        """Until this program is ready; raises if it is not in time, or if any of them ends."""
         deadline = time.monotonic() + START_SECONDS
         while not ready():
             self.check()
@@ -167,10 +172,11 @@ class ControlPlane:
         lines = (self.folder / f"{name}.log").read_text(errors="replace").splitlines()
         return "\n".join(lines[-LAST_LINES:])
 
-    def _api_server_flags(self, etcd_url: str) -> list[str]:
+    def _api_server_flags(self) -> list[str]:
         here = self.folder
+        disabled = () if self.controllers else NEEDS_CONTROLLERS
         return [
-            f"--etcd-servers={etcd_url}",
+            f"--etcd-servers={self.etcd_url}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self.port}",
             f"--tls-cert-file={here / 'apiserver.crt'}",
@@ -183,7 +189,7 @@ class ControlPlane:
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             f"--token-auth-file={here / 'tokens.csv'}",
             "--authorization-mode=RBAC",
-            f"--disable-admission-plugins={','.join(NEEDS_CONTROLLERS)}",
+            *(f"--disable-admission-plugins={name}" for name in disabled),
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={here / 'service-accounts.pub'}",
             f"--service-account-signing-key-file={here / 'service-accounts.key'}",

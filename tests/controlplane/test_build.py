@@ -4,9 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.conformance.programs import PROGRAMS
 from tests.controlplane import binaries, build
 from tests.kit.polling import block_until
 
@@ -20,6 +22,7 @@ while [ -e "$HOLD" ]; do sleep 0.05; done
 for word; do [ "$last" = -o ] && out=$word; last=$word; done
 echo "$last" >> "$BUILT"
 echo "$last" >&2
+[ -n "$out" ] || exit 0
 echo program > "$out"
 chmod +x "$out"
 """
@@ -42,17 +45,17 @@ class Maker:
         (self.folder / "go").write_text(script)
         (self.folder / "go").chmod(0o755)
 
-    def start(self):
+    def start(self, module="tests.controlplane.build"):
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.controlplane.build"],
+            [sys.executable, "-m", module],
             env=self.environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def run(self):
-        process = self.start()
+    def run(self, *module):
+        process = self.start(*module)
         told, said = process.communicate(timeout=60)
         return process.returncode, told, said
 
@@ -68,8 +71,18 @@ def test_all_programs_are_built_and_nothing_is_left_over(maker):
     assert code == 0, said
     (target,) = (maker.folder / "cache" / "kscheduler" / "controlplane").iterdir()
     assert told == f"{target}\n"
-    assert {path.name for path in target.iterdir()} == {*binaries.BUILT, "lock"}
+    assert {path.name for path in target.iterdir()} == {*build.CONTROL_PLANE.packages, "lock"}
     assert "etcd: 1 of at most 2 packages compiled" in said
+
+
+def test_tests_of_a_package_are_compiled_after_all_they_need(maker):
+    maker.have_go(GO)
+    code, told, said = maker.run("tests.conformance.programs")
+    assert code == 0, said
+    made = {path.name for path in Path(told.strip()).iterdir()}
+    assert made == {*PROGRAMS.packages, "lock"}
+    # `two` is the last of what is needed.
+    assert maker.built.read_text().split()[-2:] == ["two", PROGRAMS.packages["e2e.test"]]
 
 
 def test_two_builds_at_a_time_build_everything_once(maker):
@@ -85,7 +98,7 @@ def test_two_builds_at_a_time_build_everything_once(maker):
         second.returncode,
     ]
     assert first.returncode == 0
-    assert maker.built.read_text().split() == list(build.PACKAGES.values())
+    assert maker.built.read_text().split() == list(build.CONTROL_PLANE.packages.values())
 
 
 def test_what_a_killed_build_has_left_is_cleared_away_and_made_anew(maker):
@@ -159,6 +172,6 @@ def test_a_finished_build_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: pytest.fail("looked for a compiler"))
     folder = binaries.cache_folder()
     folder.mkdir(parents=True)
-    for name in binaries.BUILT:
+    for name in build.CONTROL_PLANE.packages:
         (folder / name).touch(mode=0o755)
     assert build.build() == folder

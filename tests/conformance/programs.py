@@ -1,0 +1,46 @@
+"""Builds what the conformance tests need beside a control plane, once, from the Go module registry.
+
+    python -m tests.conformance.programs
+
+That is kube-controller-manager, kwok, which plays nodes, and e2e.test, Kubernetes' own tests. They
+have a go.mod and a folder of the cache to themselves, so that nobody else waits for them: seven
+minutes of CPU time after `make controlplane`.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from tests.controlplane import build
+from tests.controlplane.binaries import ASSETS_VARIABLE
+from tests.controlplane.build import KUBERNETES, Module
+
+PROGRAMS = Module(
+    Path(__file__).parent,
+    {
+        "kube-controller-manager": f"{KUBERNETES}/cmd/kube-controller-manager",
+        "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+        "e2e.test": f"{KUBERNETES}/test/e2e",
+    },
+    "Run `make conformance` where Go and a module registry can be reached.",
+)
+
+
+def build_all() -> Path:
+    """Builds whatever is missing; the folder of the programs that only this package needs."""
+    if not os.environ.get(ASSETS_VARIABLE):
+        build.build()
+    return build.build(PROGRAMS)
+
+
+def main() -> int:
+    try:
+        print(build_all())
+    except build.BuildError as error:
+        build.tell(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
