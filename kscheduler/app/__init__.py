@@ -5,8 +5,8 @@
 
 Open `startup` first: `setup` and `run` are kube-scheduler's own two steps, in its order. The
 module `scheduler` makes cache, queue, plugins and cycle; `informers` knows the collections of the
-API server that they read; `election`, `extenders`, `memory`, `signals` and `debugger` hold one
-topic each.
+API server that they read; `election`, `extenders`, `memory`, `signals`, `status` and `debugger`
+hold one topic each.
 """
 
 import asyncio

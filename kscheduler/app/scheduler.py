@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler import caches
 from kscheduler.api.core import Pod
@@ -34,6 +37,7 @@ from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.cycle.status_writer import StatusWriter
+from kscheduler.decisions.decision_log import DecisionLog
 from kscheduler.event_handlers import EventHandlers, add_all_event_handlers
 from kscheduler.framework.handle import Factory
 from kscheduler.metrics import Metrics
@@ -71,8 +75,7 @@ class PodRecorder:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduler:
+class Scheduler(msgspec.Struct, frozen=True):
     """The parts of one scheduler; `sync` it, then `run` it."""
 
     informers: Informers
@@ -84,6 +87,8 @@ class Scheduler:
     background: Background
     out_of_tree: OutOfTreeServices
     extender_connections: Sequence[ExtenderHttp]
+    # None if no decisions are kept.
+    decisions: DecisionLog | None
     handlers: Sequence[Registration[Any]]
 
     @property
@@ -100,7 +105,7 @@ class Scheduler:
         factory.start(tasks)
         await factory.wait_for_sync()
         await factory.wait_for_handlers(self.handlers)
-        memory.freeze()
+        memory.set_aside()
         tasks.create_task(memory.age_caches(self.caches), name="caches/aging")
 
     def caches(self) -> Iterator[caches.Cache]:
@@ -131,6 +136,7 @@ def new_scheduler(
     metrics: Metrics,
     max_unschedulable_seconds: float,
     rng: random.Random,
+    decision_log_bytes: int = 0,
     limits: Limits | None = None,
 ) -> Scheduler:
     """A scheduler, not yet started; ConfigError if a plugin refuses its arguments.
@@ -193,11 +199,13 @@ def new_scheduler(
         nominator=nominator,
         backoff=backoff,
         max_unschedulable_seconds=max_unschedulable_seconds,
+        counts_pre_hints=gates.enabled("SchedulerPreQueueingHints"),
         is_reporting=lambda: writer.busy,
         later=lambda step: asyncio.get_running_loop().call_soon(step),
         hold=factory.hold,
     )
     writer = StatusWriter(client, informers.pods, fence=client.fence, on_idle=queue.reported)
+    decisions = DecisionLog(decision_log_bytes) if decision_log_bytes else None
     failures = FailureHandler(queue, informers.pods, recorders.__getitem__, writer, metrics)
     binder = Binder(
         cache=cache,
@@ -210,6 +218,7 @@ def new_scheduler(
         extenders=extenders,
         reader=client,
         nominates=gates.enabled("NominatedNodeNameForExpectation"),
+        decisions=decisions,
     )
     algorithm = SchedulingAlgorithm(
         metrics,
@@ -229,6 +238,7 @@ def new_scheduler(
         recorder=recorders.__getitem__,
         metrics=metrics,
         rng=rng,
+        decisions=decisions,
         backoff=backoff,
     )
     events = EventHandlers(
@@ -239,7 +249,8 @@ def new_scheduler(
         waiting_pods=waiting_pods,
         compile_pod=partial(PodInfo, counting=counting(gates)),
     )
-    metrics.watch_caches(partial(memory.caches_of, cache, frameworks.values()))
+    kept = [] if decisions is None else [decisions]
+    metrics.watch_caches(lambda: chain(memory.caches_of(cache, frameworks.values()), kept))
     return Scheduler(
         informers,
         frameworks,
@@ -250,6 +261,7 @@ def new_scheduler(
         background,
         out_of_tree,
         extender_connections,
+        decisions,
         handlers=add_all_event_handlers(informers, events),
     )
 

@@ -20,6 +20,13 @@ import click
 from kscheduler import logs
 
 SUBCOMMANDS = {"config": "kscheduler.cli.config", "sandbox": "kscheduler.cli.sandbox"}
+# Settings that libraries read when they are imported.
+LIBRARY_SETTINGS = {
+    # Numpy's threads for linear algebra, of which there is none here, spin for 0.1 s at start.
+    "OPENBLAS_NUM_THREADS": "1",
+    # Plugins of pydantic, which it would look for in every package that is installed.
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
+}
 
 
 class Kscheduler(click.Group):
@@ -60,6 +67,8 @@ def kscheduler(ctx: click.Context, /, **_flags: Any) -> None:
 def main(args: list[str] | None = None, **extra: Any) -> None:
     """Ends the process; the one place where an outcome becomes an exit code."""
     _keep_standard_descriptors()
+    for name, value in LIBRARY_SETTINGS.items():
+        os.environ.setdefault(name, value)
     try:
         kscheduler.main(args, prog_name="kscheduler", **extra)
     finally:

@@ -1,8 +1,9 @@
 """The daemon's flags: kube-scheduler's names, types, defaults and groups, in our words."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kscheduler.cli.values import (
     BOOL,
@@ -28,8 +29,7 @@ from kscheduler.config.options import Options
 _DEFAULTS = Options()
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(msgspec.Struct, frozen=True):
     name: str
     type: ValueType
     help: str
@@ -370,6 +370,12 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         ),
     ),
     OWN: (
+        Flag(
+            "decision-log-bytes",
+            INT,
+            "Keep decisions in so many bytes of memory, for whoever asks later why a pod is where "
+            "it is; the oldest make room for new ones. 0 keeps none.",
+        ),
         Flag(
             "health-listen",
             STRING,

@@ -5,8 +5,9 @@ A text that a type does not accept is refused with the words of Go's pflag and s
 
 import ipaddress
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kscheduler.api.quantity import parse
 from kscheduler.config.emulation import BINARY, parse_semantic_version
@@ -25,8 +26,7 @@ from kscheduler.gotext.strconv import (
 from kscheduler.version import KUBERNETES_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class ValueType:
+class ValueType(msgspec.Struct, frozen=True):
     """`read` gets the text and what earlier uses on the same command line made, or None."""
 
     word: str

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Diagnosis, Rows, Status, fit_error
@@ -20,6 +22,10 @@ from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kscheduler.cycle.failure import Failure
+    from kscheduler.cycle.node_sampling import Search
 
 T = TypeVar("T")
 
@@ -47,6 +53,13 @@ class Attempt:
     # suggests because the pod before, which no plugin can tell from this one, left it behind.
     diagnosis: Diagnosis = field(init=False)
     hint: str = field(init=False, default="")
+    # None while no nodes but the nominated one were filtered.
+    search: Search | None = field(init=False, default=None)
+
+    # The extension point that the attempt has come to after the decision.
+    point: str = field(init=False, default="")
+    # Kept by the recorder of decisions between `decided` and `ended`.
+    record: object | None = field(init=False, default=None)
 
     # Set when the pod is assumed: its node, how many nodes were evaluated for it and how many of
     # those were feasible.
@@ -68,8 +81,7 @@ class Placement(NamedTuple):
     scores: ScoreBoard | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Unschedulable:
+class Unschedulable(msgspec.Struct, frozen=True):
     """No node can take the pod; preemption may make room."""
 
     diagnosis: Diagnosis
@@ -80,8 +92,7 @@ class Unschedulable:
         return fit_error(self.num_nodes, self.diagnosis)
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """There is no verdict on nodes: something went wrong, or there is no node at all."""
 
     status: Status
@@ -95,6 +106,16 @@ class Feasible(NamedTuple):
 
 
 Outcome = Placement | Unschedulable | Failed
+
+
+class DecisionRecorder(Protocol):
+    """Keeps decisions for whoever asks for them later. It must not fail."""
+
+    def decided(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        """Called when the decision has fallen, while the nodes are as they were for it."""
+
+    def ended(self, attempt: Attempt, failure: Failure | None, now: float) -> None:
+        """Called when the pod is bound (None), or the attempt has failed."""
 
 
 def at_once(coroutine: Coroutine[Any, Any, T]) -> T:

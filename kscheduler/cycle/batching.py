@@ -10,9 +10,9 @@ at once, so that what else happened to them meanwhile counts too; upstream keeps
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from time import perf_counter
 
+import msgspec
 import numpy as np
 
 from kscheduler import logs
@@ -51,13 +51,12 @@ class _NodeNames:
         return all(row < count and after[row] == before[row] for row in rows.tolist())
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(msgspec.Struct):
     """State of one profile's batch."""
 
     signature: bytes | None = None
     # Feasible nodes that are not yet given as a hint.
-    rows: Rows = field(default_factory=lambda: NO_ROWS)
+    rows: Rows = msgspec.field(default_factory=lambda: NO_ROWS)
     names: _NodeNames | None = None
     created_at: float = 0.0
     # The last attempt that found a node, and that node.

@@ -29,7 +29,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.timestamps import steady_time
 from kscheduler.client.kube_client import BindingOutcome
 from kscheduler.client.throttle import Backoff
-from kscheduler.cycle.attempt import Attempt
+from kscheduler.cycle.attempt import Attempt, DecisionRecorder
 from kscheduler.cycle.failure import Failure, FailureHandler, Recorder
 from kscheduler.cycle.status_writer import StatusReport, StatusWriter
 from kscheduler.errors import KschedulerError
@@ -39,11 +39,13 @@ from kscheduler.metrics import Metrics
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
+from kscheduler.runtime.reserve import Undo
 from kscheduler.state.cache import Cache, CacheError
 
 log = logs.logger(__name__)
 
-# Bindings on their way to the API server; beyond it deciding more would only make decisions older.
+# Bindings, and nominations before them, on their way to the API server; beyond it deciding more
+# would only make decisions older.
 MAX_BINDING = 512
 
 ASSIGNED_POD_DELETE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
@@ -78,6 +80,7 @@ class Binder:
         extenders: Extenders | None = None,
         reader: BindingReader,
         nominates: bool,
+        decisions: DecisionRecorder | None = None,
         clock: Callable[[], float] = steady_time,
     ) -> None:
         self._cache = cache
@@ -91,6 +94,7 @@ class Binder:
         self._reader = reader
         # Gate NominatedNodeNameForExpectation: say where a pod is headed when that may take long.
         self._nominates = nominates
+        self._decisions = decisions
         self._clock = clock
         self._slots = asyncio.Semaphore(MAX_BINDING)
 
@@ -126,13 +130,15 @@ class Binder:
         if pre_flight is not None and pre_flight is not SKIP:
             return Failure(pre_flight)
         if self._nominates and (pre_flight is None or framework.is_waiting(pod)):
-            await self._writer.write(StatusReport(attempt.queued.pod.pod, None, node))
+            async with self._slots:
+                await self._writer.write(StatusReport(attempt.queued.pod.pod, None, node))
         status = await framework.wait_on_permit(pod)
         if status is not None:
             return rejection(status) if status.rejected else Failure(status)
         # From here on events need no longer be kept for this pod, and no plugin can reject it for
         # good: whatever fails is tried again.
         self._queue.done(pod.uid)
+        attempt.point = "PreBind"
         if pre_flight is None:
             # While plugins work, preemption may call the pod off to make room for another.
             with self._pods_in_pre_bind.registered(pod.uid) as entry:
@@ -143,6 +149,7 @@ class Binder:
                 return Failure(status)
         else:
             framework.has_nothing_to_pre_bind()
+        attempt.point = "Bind"
         status = await self._bind(attempt)
         if status is not None and status.unsettled:
             status = await self._bind_until_settled(attempt, status)
@@ -213,7 +220,9 @@ class Binder:
         return status
 
     def _finish_binding_cycle(self, attempt: Attempt) -> None:
-        """The pod is bound: log, event, metrics, PostBind."""
+        """The pod is bound: log, record, event, metrics, PostBind."""
+        if self._decisions is not None:
+            self._decisions.ended(attempt, None, self._clock())
         pod, queued, metrics = attempt.pod, attempt.queued, self._metrics
         profile = attempt.framework.profile_name
         if v := log.v(2):
@@ -249,7 +258,11 @@ class Binder:
         # A decision may be waiting for extenders that counts on what this pod gives back.
         await self._extenders.moving()
         pod, now = attempt.pod, self._clock()
-        is_forgotten = self.unreserve_and_forget(attempt)
+        if self._decisions is not None:
+            self._decisions.ended(attempt, failure, now)
+        is_forgotten, undo = self.unreserve_and_forget(attempt)
+        if undo is not None:
+            await undo()
         if is_forgotten and not failure.rejected:
             self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, now=now)
         self._failures.handle_scheduling_failure(
@@ -264,16 +277,20 @@ class Binder:
                 pre_check=lambda waiting: waiting.uid != pod.uid,
             )
 
-    def unreserve_and_forget(self, attempt: Attempt) -> bool:
-        """Undo Permit, Reserve and the assumption; False if the cache had moved on."""
+    def unreserve_and_forget(self, attempt: Attempt) -> tuple[bool, Undo | None]:
+        """Undo Permit, Reserve and the assumption.
+
+        Returns whether the cache had the pod still, and what is left to be undone in the API
+        server before the pod may be tried again.
+        """
         attempt.framework.let_go(attempt.pod)
-        attempt.framework.run_unreserve(attempt.cycle, attempt.pod, attempt.node)
+        undo = attempt.framework.run_unreserve(attempt.cycle, attempt.pod, attempt.node)
         try:
             self._cache.forget(attempt.pod)
         except CacheError as error:
             log.unhandled(error, "ForgetPod failed", pod=logs.ref(attempt.pod.pod))
-            return False
-        return True
+            return False, undo
+        return True, undo
 
 
 def rejection(status: Status) -> Failure:

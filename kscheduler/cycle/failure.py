@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.api.core import Pod, PodCondition
@@ -33,8 +34,7 @@ CLEAR = ""
 KEEP = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """An attempt that ended without a binding."""
 
     status: Status

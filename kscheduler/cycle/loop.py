@@ -20,21 +20,30 @@ from typing import NamedTuple
 
 from kscheduler import logs
 from kscheduler.api.timestamps import steady_time
-from kscheduler.cycle.attempt import Attempt, Failed, Placement, Unschedulable, at_once
+from kscheduler.cycle.attempt import (
+    Attempt,
+    DecisionRecorder,
+    Failed,
+    Placement,
+    Unschedulable,
+    at_once,
+)
 from kscheduler.cycle.bind import Binder, rejection
 from kscheduler.cycle.failure import CLEAR, Failure, FailureHandler, Recorder
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.cycle.slow_decisions import SlowDecisions
+from kscheduler.framework.added_by_devices import AddedByDevices
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import Code, Status, failed
 from kscheduler.metrics import Metrics
+from kscheduler.metrics.rates import AttemptRates
 from kscheduler.queue.backoff_queue import Backoff
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import DEFAULT_BACKOFF, SchedulingQueue
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.framework import Framework
-from kscheduler.runtime.reserve import Hold
+from kscheduler.runtime.reserve import Hold, Undo
 from kscheduler.state.cache import Cache, CacheError
 
 log = logs.logger(__name__)
@@ -54,6 +63,16 @@ class UnfinishedPostFilter(NamedTuple):
     finish: Callable[[], Awaitable[PostFilterResult]]
 
 
+class UnfinishedUnreserve(NamedTuple):
+    """A pod that Reserve or Permit rejected, and what plugins undo in the API server."""
+
+    failure: Failure
+    finish: Undo
+
+
+Unfinished = UnfinishedPostFilter | UnfinishedUnreserve
+
+
 class SchedulingLoop:
     def __init__(
         self,
@@ -68,6 +87,7 @@ class SchedulingLoop:
         recorder: Callable[[str], Recorder],
         metrics: Metrics,
         rng: random.Random,
+        decisions: DecisionRecorder | None = None,
         backoff: Backoff = DEFAULT_BACKOFF,
         clock: Callable[[], float] = steady_time,
         timer: Callable[[], float] = time.perf_counter,
@@ -83,9 +103,11 @@ class SchedulingLoop:
         self._recorder = recorder
         self._metrics = metrics
         self._rng = rng
+        self._decisions = decisions
         self._clock = clock
         self._timer = timer
         self.slow = SlowDecisions(metrics, recorder, backoff, timer=timer)
+        self.rates = AttemptRates(metrics.schedule_attempts_total)
         self._pod_is_ready = asyncio.Event()
 
     async def run(self) -> None:
@@ -100,7 +122,7 @@ class SchedulingLoop:
                     tasks.create_task(
                         self._flush_unschedulable_leftover(), name="queue/unschedulable"
                     )
-                    tasks.create_task(self._measure_cache(), name="cache/metrics")
+                    tasks.create_task(self._measure_every_second(), name="cache/metrics")
                     tasks.create_task(self._measure_stalls(), name="loop/metrics")
                     await self._schedule_forever(tasks)
         finally:
@@ -137,7 +159,7 @@ class SchedulingLoop:
         """One scheduling cycle. A pod that got a node is assumed there and needs binding; None
         tells that the attempt is over.
 
-        It waits only for extenders, and for PostFilter where that has to wait.
+        It waits only for extenders, and for PostFilter or Unreserve where those have to wait.
         """
         started = self._timer()
         framework = self._framework_for_pod(queued)
@@ -164,7 +186,10 @@ class SchedulingLoop:
         # Other tasks ran while extenders were asked: then only what plugins took counts.
         took = self.slow.watch.seconds_in_plugins if attempt.extended else self._timer() - started
         self.slow.decided(queued, took, found=outcome is None, now=now)
-        if isinstance(outcome, UnfinishedPostFilter):
+        if isinstance(outcome, UnfinishedUnreserve):
+            await outcome.finish()
+            outcome, now = outcome.failure, self._clock()
+        elif isinstance(outcome, UnfinishedPostFilter):
             # PostFilter has to wait for answers: it does so when the decision is over.
             try:
                 result = await outcome.finish()
@@ -174,6 +199,8 @@ class SchedulingLoop:
             outcome = _unschedulable_after_post_filter(attempt, outcome.refusal, result)
             now = self._clock()
         if outcome is not None:
+            if self._decisions is not None:
+                self._decisions.ended(attempt, outcome, now)
             self._failures.handle_scheduling_failure(queued, outcome, started=started, now=now)
             return None
         return attempt
@@ -199,11 +226,13 @@ class SchedulingLoop:
         log.v(3).info("Attempting to schedule pod", pod=logs.ref(pod.pod))
         return framework
 
-    async def _scheduling_cycle(self, attempt: Attempt) -> UnfinishedPostFilter | Failure | None:
+    async def _scheduling_cycle(self, attempt: Attempt) -> Unfinished | Failure | None:
         """Decide and carry the decision out in memory; None is success."""
         try:
             outcome = await self._algorithm.schedule_pod(attempt)
-            ended: UnfinishedPostFilter | Failure | None = None
+            if self._decisions is not None:
+                self._decisions.decided(attempt, outcome, self._clock())
+            ended: Unfinished | Failure | None = None
             try:
                 if isinstance(outcome, Unschedulable):
                     ended = self._run_post_filter(attempt, outcome)
@@ -238,22 +267,27 @@ class SchedulingLoop:
             return UnfinishedPostFilter(refusal, result.preparation)
         return _unschedulable_after_post_filter(attempt, refusal, result)
 
-    def _prepare_for_binding_cycle(self, attempt: Attempt, placement: Placement) -> Failure | None:
+    def _prepare_for_binding_cycle(
+        self, attempt: Attempt, placement: Placement
+    ) -> UnfinishedUnreserve | Failure | None:
         """Assume the pod on its node, so that the next decision sees it there, and run Reserve and
         Permit.
         """
         framework, cycle = attempt.framework, attempt.cycle
         node, _, attempt.evaluated, attempt.feasible, _ = placement
         attempt.node = node
-        pod = attempt.pod = attempt.pod.assigned_to(node)
+        added = cycle.get(AddedByDevices)
+        pod = attempt.pod = attempt.pod.assigned_to(node, None if added is None else added.on(node))
         try:
             self._cache.assume(pod)
         except CacheError as error:
             return Failure(failed(error))
         self._queue.nominator.remove(pod.uid)
         try:
+            attempt.point = "Reserve"
             status: Status | Hold | None = framework.run_reserve(cycle, pod, node)
             if status is None:
+                attempt.point = "Permit"
                 status = framework.run_permit(cycle, pod, node)
             if isinstance(status, Hold):
                 framework.hold(pod, status)
@@ -267,8 +301,9 @@ class SchedulingLoop:
             raise
         if status is None:
             return None
-        self._binder.unreserve_and_forget(attempt)
-        return rejection(status) if status.rejected else Failure(status)
+        _, undo = self._binder.unreserve_and_forget(attempt)
+        failure = rejection(status) if status.rejected else Failure(status)
+        return failure if undo is None else UnfinishedUnreserve(failure, undo)
 
     async def _flush_backoff_completed(self) -> None:
         while True:
@@ -281,13 +316,14 @@ class SchedulingLoop:
             await asyncio.sleep(UNSCHEDULABLE_FLUSH_SECONDS)
             self._queue.flush_unschedulable_leftover(self._clock())
 
-    async def _measure_cache(self) -> None:
+    async def _measure_every_second(self) -> None:
         sizes = self._metrics.cache_size
         while True:
             await asyncio.sleep(CACHE_METRICS_SECONDS)
             sizes.labels("nodes").set(self._cache.node_count)
             sizes.labels("pods").set(self._cache.pod_count)
             sizes.labels("assumed_pods").set(self._cache.assumed_pod_count)
+            self.rates.sample(self._clock())
 
     async def _measure_stalls(self) -> None:
         """A task that asks for a tenth of a second gets it later by as long as the loop is held."""

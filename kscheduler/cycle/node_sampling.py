@@ -13,6 +13,8 @@ the node tree (zone by zone), or in the order of their names where PreFilter has
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kscheduler.cycle.attempt import Attempt
@@ -42,6 +44,22 @@ def rotated(rows: Rows, start: int, count: int) -> Rows:
     if end <= len(rows):
         return rows[start:end]
     return np.concatenate((rows[start:], rows[: end - len(rows)]))
+
+
+class Search(NamedTuple):
+    """A search for feasible nodes: Filter's verdict, and the candidates that were visited."""
+
+    filtered: Filtered
+    candidates: Rows
+    start: int
+    visited: int
+
+    @property
+    def visited_rows(self) -> Rows | None:
+        """None if all candidates were visited."""
+        if self.visited >= len(self.candidates):
+            return None
+        return rotated(self.candidates, self.start, self.visited)
 
 
 def first_feasible(

@@ -21,11 +21,13 @@ from kscheduler.cycle.attempt import Attempt, Failed, Feasible, Outcome, Placeme
 from kscheduler.cycle.batching import OpportunisticBatch
 from kscheduler.cycle.node_sampling import (
     FilterUntilEnough,
+    Search,
     first_feasible,
     num_feasible_nodes_to_find,
     rotated,
 )
 from kscheduler.errors import KschedulerError
+from kscheduler.extension_points import Point
 from kscheduler.framework.status import Charge, Code, Diagnosis, Rows, Scores, Status, failed
 from kscheduler.metrics import Metrics
 from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
@@ -102,6 +104,9 @@ class SchedulingAlgorithm:
                 return Failed(status)
             diagnosis.absent = status
             diagnosis.pre_filter_message = status.message
+            if v := log.v(5):
+                what = "Status after running PreFilter plugins for pod"
+                v.info(what, pod=logs.ref(pod.pod), status=status.message)
             diagnosis.blame(status)
             return Unschedulable(diagnosis, nodes.total)
         if self._batch is not None:
@@ -200,6 +205,7 @@ class SchedulingAlgorithm:
             rows, visited = filtered.feasible, len(candidates)
         else:
             rows, visited, error = first_feasible(filtered, nodes, candidates, start, wanted)
+        attempt.search = Search(filtered, candidates, start, visited)
         processed = visited
         if diagnosis.charges:
             seen = rotated(candidates, start, visited)
@@ -243,12 +249,21 @@ class SchedulingAlgorithm:
         if status is not None:
             return status
         scores = framework.run_score(cycle, pod, view)
-        if attempt.extended and not isinstance(scores, Status):
+        if isinstance(scores, Status):
+            return scores
+        v = log.v(10)
+        if v:
+            _log_plugin_scores(v, attempt, view, scores)
+        if attempt.extended:
             self._asking_extenders.inc()
             try:
                 scores.total = scores.total + await self._extenders.prioritize(pod, view)
             finally:
                 self._asking_extenders.dec()
+        if v:
+            ref = logs.ref(pod.pod)
+            for node, score in zip(view.names, scores.total.tolist(), strict=True):
+                v.info("Calculated node's final score for pod", pod=ref, node=node, score=score)
         return scores
 
     def select_host(self, total: Scores) -> int:
@@ -256,6 +271,22 @@ class SchedulingAlgorithm:
         best = (total == total.item(total.argmax())).nonzero()[0]
         ties = len(best)
         return best.item(0 if ties == 1 else self._rng.randrange(ties))
+
+
+def _log_plugin_scores(v: logs.Verbose, attempt: Attempt, view: Nodes, scores: ScoreBoard) -> None:
+    """One line per node and plugin, plugins in the order of the profile, scores with weights."""
+    given = {plugin: (normalized * weight).tolist() for plugin, weight, _, normalized in scores}
+    plugins = [one.name for one in attempt.framework.plugins_at[Point.SCORE] if one.name in given]
+    pod = logs.ref(attempt.pod.pod)
+    for position, node in enumerate(view.names):
+        for plugin in plugins:
+            v.info(
+                "Plugin scored node for pod",
+                pod=pod,
+                plugin=plugin,
+                node=node,
+                score=given[plugin][position],
+            )
 
 
 def _evaluated(rows: Rows, diagnosis: Diagnosis) -> int:

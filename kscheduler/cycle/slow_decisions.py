@@ -27,7 +27,6 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import perf_counter
 
 import msgspec
@@ -123,8 +122,7 @@ class DecisionWatch:
         return samples
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(msgspec.Struct):
     """Slow decisions in a row about one kind of pod; times are seconds since the epoch."""
 
     times: int

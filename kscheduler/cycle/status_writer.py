@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 from msgspec import structs
 
 from kscheduler import logs
@@ -35,8 +35,7 @@ NOMINATING_MODE_OVERRIDE = 1
 MAX_REMEMBERED = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class StatusReport:
+class StatusReport(msgspec.Struct, frozen=True):
     """A condition to set, if any, and what to do about the nomination: None leaves it, "" clears
     it.
     """

@@ -20,7 +20,8 @@ may concern.
 
 Open `scheduling_queue.py` first. Its parts: `sub_queues.py` (where pods wait), `backoff_queue.py`
 and `heap.py`; `in_flight.py`; `queueing_hints.py` and `events.py` (which event may help which pod),
-`move_requests.py` (many pods at once); `nominator.py`.
+`move_requests.py` (many pods at once); `nominator.py`; `pending.py` and
+`event_descriptions.py` (waiting pods explained).
 """
 
 from kscheduler.queue.backoff_queue import Backoff

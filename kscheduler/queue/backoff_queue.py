@@ -6,9 +6,10 @@ end at whole seconds, so that pods of the same second leave together, the most i
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
+
+import msgspec
 
 from kscheduler.queue.heap import PodHeap
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
@@ -27,8 +28,7 @@ def backoff_nanoseconds(count: int, initial: int, maximum: int, *, pods: int = 1
     return maximum if initial > maximum >> doublings else initial << doublings
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     """How long pods wait: with `windows` until whole seconds, without to the nanosecond.
 
     `windows` is the gate SchedulerPopFromBackoffQ.
@@ -54,6 +54,11 @@ class Backoff:
     def is_backing_off(self, queued: QueuedPodInfo, now: float) -> bool:
         """Whether the pod waits; a wait that ends within the present second is over after it."""
         return self.expiry(queued) >= self._aligned(now)
+
+    def leaves_at(self, queued: QueuedPodInfo) -> float:
+        """The first moment at which the pod is no longer backing off."""
+        expiry = self.expiry(queued)
+        return self._aligned(expiry) + 1 if self.windows and expiry != LONG_AGO else expiry
 
     def _aligned(self, time: float) -> float:
         return math.floor(time) if self.windows else time

@@ -79,6 +79,11 @@ class PodHeap:
             del self._live[queued.key]
         return queued
 
+    def ahead_of(self, key: str) -> int:
+        """How many pods would be popped before this one: a look at each."""
+        entry = self._live[key]
+        return sum(other < entry for other in self._live.values())
+
     def _trim(self) -> None:
         dead = len(self._heap) - len(self._live)
         if dead > max(SMALL, len(self._live)):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from kscheduler.framework.cluster_event import ClusterEvent
 from kscheduler.queue.metrics import QueueMetrics
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
 
 MAX_EVENTS = 20_000
 POD_POPPED = "PodPopped"
@@ -37,7 +38,7 @@ class InFlight:
         self._max_events = max_events
         # Numbers of the common order; oldest first in both collections.
         self._numbers = count(1)
-        self._pods: OrderedDict[str, int] = OrderedDict()
+        self._pods: OrderedDict[str, tuple[int, QueuedPodInfo]] = OrderedDict()
         self._events: deque[tuple[int, InFlightEvent]] = deque()
         self._last_dropped = 0
 
@@ -54,8 +55,17 @@ class InFlight:
     def event_count(self) -> int:
         return len(self._events)
 
-    def start(self, uid: str) -> None:
-        self._pods[uid] = next(self._numbers)
+    @property
+    def pods(self) -> list[QueuedPodInfo]:
+        """The pod that was popped first comes first."""
+        return [queued for _, queued in self._pods.values()]
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        entry = self._pods.get(uid)
+        return entry[1] if entry else None
+
+    def start(self, queued: QueuedPodInfo) -> None:
+        self._pods[queued.uid] = next(self._numbers), queued
         self._metrics.in_flight(POD_POPPED, 1)
 
     def record(self, happened: InFlightEvent) -> None:
@@ -70,27 +80,27 @@ class InFlight:
 
     def events_since(self, uid: str) -> Sequence[InFlightEvent]:
         """The events since the pod was popped, in order."""
-        start = self._pods[uid]
+        start, _ = self._pods[uid]
         newest_first = takewhile(lambda entry: entry[0] > start, reversed(self._events))
         return [happened for _, happened in newest_first][::-1]
 
     def missed_events(self, uid: str) -> bool:
         """Whether an event was dropped that the pod should have heard of."""
-        return self._pods[uid] < self._last_dropped
+        return self._pods[uid][0] < self._last_dropped
 
     def done(self, uid: str) -> None:
         """The attempt is over; for a pod not in flight nothing happens."""
         if self._pods.pop(uid, None) is None:
             return
         self._metrics.in_flight(POD_POPPED, -1)
-        oldest = next(iter(self._pods.values()), None)
+        oldest, _ = next(iter(self._pods.values()), (None, None))
         while self._events and (oldest is None or self._events[0][0] < oldest):
             self._drop_oldest()
 
     def entries(self) -> list[str | InFlightEvent]:
         """Pods (by uid) and events in their common order."""
         numbered: list[tuple[int, str | InFlightEvent]] = [*self._events]
-        numbered += ((number, uid) for uid, number in self._pods.items())
+        numbered += ((number, uid) for uid, (number, _) in self._pods.items())
         return [entry for _, entry in sorted(numbered, key=lambda entry: entry[0])]
 
     def _drop_oldest(self) -> int:

@@ -1,6 +1,6 @@
 """The queue's metrics, by the events and queues they are labelled with."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kscheduler.metrics import Metrics
 from kscheduler.queue.queueing_hints import QueueingStrategy
@@ -21,6 +21,7 @@ class QueueMetrics:
         self._rejected = metrics.unschedulable_pods
         self._in_flight = metrics.inflight_events
         self._hints = metrics.queueing_hint_execution_duration_seconds
+        self._pre_hints = metrics.pre_queueing_hint_evaluations_total
         self._pending = metrics.pending_pods
         self._entities = metrics.queued_entities
         self._sizes: dict[str, int] = {}
@@ -44,15 +45,9 @@ class QueueMetrics:
         for plugin in plugins:
             self._rejected.labels(plugin, profile).dec()
 
-    def set_sizes(self, *, active: int, backoff: int, unschedulable: int, gated: int) -> None:
+    def set_sizes(self, sizes: Mapping[str, int]) -> None:
         """Sets the gauges of those queues whose number of pods has changed."""
-        sizes = (
-            ("active", active),
-            ("backoff", backoff),
-            ("unschedulable", unschedulable),
-            ("gated", gated),
-        )
-        for queue, size in sizes:
+        for queue, size in sizes.items():
             if size != self._sizes.get(queue, 0):
                 self._sizes[queue] = size
                 self._pending.labels(queue).set(size)
@@ -66,3 +61,6 @@ class QueueMetrics:
 
     def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
         self._hints.labels(plugin, event, answer).observe(seconds)
+
+    def pre_hint(self, plugin: str, result: str) -> None:
+        self._pre_hints.labels(plugin, result).inc()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from kscheduler.state.pod_info import PodInfo
@@ -20,8 +21,7 @@ def shared_names(names: frozenset[str]) -> frozenset[str]:
     return names
 
 
-@dataclass(slots=True, eq=False)
-class QueuedPodInfo:
+class QueuedPodInfo(msgspec.Struct, eq=False):
     """Times are seconds since the epoch; None where the thing has not happened."""
 
     pod: PodInfo

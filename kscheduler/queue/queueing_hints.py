@@ -7,7 +7,7 @@ event concerns are worked out once per event and kept; there are few different e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -31,6 +31,10 @@ Registrations = Mapping[str, Sequence[EventWithHint]]
 # (plugin, event label, hint, seconds)
 ObserveHint = Callable[[str, str, str, float], None]
 HINT_FAILED = "Error"
+# Given the plugin, and whether it named pods: "all_pods" or "narrowed".
+ObservePreHint = Callable[[str, str], None]
+# Given the object before and after: the keys of pods that are concerned, None for any pod.
+PreHint = Callable[[Any, Any], Collection[str] | None]
 
 
 class QueueingStrategy(IntEnum):
@@ -49,10 +53,11 @@ class Rejector(NamedTuple):
 
 
 class _RegisteredHint(NamedTuple):
-    """A plugin's QueueingHintFn for one event."""
+    """A plugin's QueueingHintFn for one event, and its PreQueueingHintFn if it has one."""
 
     plugin: str
     hint: Callable[[Any, Any, Any], Hint]
+    pre_hint: PreHint | None = None
 
 
 def _always(pod: Any, old: Any, new: Any) -> Hint:
@@ -77,6 +82,13 @@ class InterestedPlugins:
         return tuple(dict.fromkeys(pairs))
 
     @cached_property
+    def pre_hints(self) -> tuple[tuple[str, PreHint], ...]:
+        """The plugins with their PreQueueingHintFns; none unless all of them have one."""
+        hints = [hint for some in self.by_profile.values() for hint in some]
+        found = [(hint.plugin, hint.pre_hint) for hint in hints if hint.pre_hint is not None]
+        return tuple(found) if len(found) == len(hints) else ()
+
+    @cached_property
     def plugins(self) -> frozenset[str]:
         """Their names, whatever the profile."""
         return frozenset(rejector.plugin for rejector in self.rejectors)
@@ -85,11 +97,20 @@ class InterestedPlugins:
 class QueueingHints:
     """The registrations of every profile, and the strategies they add up to."""
 
-    def __init__(self, registrations: Mapping[str, Registrations], observe: ObserveHint) -> None:
+    def __init__(
+        self,
+        registrations: Mapping[str, Registrations],
+        observe: ObserveHint,
+        observe_pre_hint: ObservePreHint = lambda plugin, result: None,
+    ) -> None:
         self._observe = observe
+        self._observe_pre_hint = observe_pre_hint
         self._registered = {
             profile: [
-                (event, _RegisteredHint(plugin, registration.hint or _always))
+                (
+                    event,
+                    _RegisteredHint(plugin, registration.hint or _always, registration.pre_hint),
+                )
                 for plugin, events in by_plugin.items()
                 for registration in events
                 for event in _unrolled(registration.event)
@@ -97,6 +118,7 @@ class QueueingHints:
             for profile, by_plugin in registrations.items()
         }
         self._interested: dict[ClusterEvent, InterestedPlugins] = {}
+        self._by_rejector: dict[Rejector, tuple[ClusterEvent, ...]] = {}
 
     def interested_in(self, event: ClusterEvent) -> InterestedPlugins:
         found = self._interested.get(event)
@@ -110,6 +132,35 @@ class QueueingHints:
 
     def is_event_of_interest(self, event: ClusterEvent) -> bool:
         return event.is_wildcard or bool(self.interested_in(event).rejectors)
+
+    def pods_concerned(self, event: ClusterEvent, old: Any, new: Any) -> Collection[str] | None:
+        """Keys of the pods that the event may help; None if it may help any.
+
+        Only if every plugin that waits for the event names pods can others be left out.
+        """
+        pre_hints = self.interested_in(event).pre_hints
+        concerned: set[str] = set()
+        for plugin, pre_hint in pre_hints:
+            try:
+                keys = pre_hint(old, new)
+            except Exception as error:
+                what = "PreQueueingHintFn failed, falling back to evaluate all pods"
+                log.error(error, what, plugin=plugin)
+                return None
+            self._observe_pre_hint(plugin, "all_pods" if keys is None else "narrowed")
+            if keys is None:
+                return None
+            concerned.update(keys)
+        return concerned if pre_hints else None
+
+    def events_of(self, profile: str, plugin: str) -> tuple[ClusterEvent, ...]:
+        """The events that the plugin is registered for; those of pods by kind of pod."""
+        rejector = Rejector(profile, plugin)
+        if rejector not in self._by_rejector:
+            registered = self._registered.get(profile, ())
+            events = tuple(event for event, hint in registered if hint.plugin == plugin)
+            self._by_rejector[rejector] = events
+        return self._by_rejector[rejector]
 
     def registered_actions(self) -> dict[str, Action]:
         """The union of registered actions by resource."""

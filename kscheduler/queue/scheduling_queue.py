@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from kscheduler import logs
 from kscheduler.framework.cluster_event import (
@@ -59,8 +60,7 @@ class Identified(Protocol):
     def uid(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """The waiting pods by queue, for the debugger and the sandbox's view."""
 
     active: Sequence[QueuedPodInfo]
@@ -84,7 +84,8 @@ class SchedulingQueue:
 
     `profiles` is in the order of the configuration: the first one's sort key orders all pods. The
     caller of `pop` may set `on_ready`, which is called when there is a pod to pop. `later` and
-    `hold` let moves of many pods be made in slices, see `MoveRequests`.
+    `hold` let moves of many pods be made in slices, see `MoveRequests`. `counts_pre_hints` is of
+    interest to metrics alone: pods that an event cannot concern are spared in any case.
 
     While `is_reporting`, no pod is popped before its backoff ends. Upstream's loop waits for the
     write of each failure before it pops again; ours does not, and without this rule a crowd of
@@ -102,17 +103,21 @@ class SchedulingQueue:
         backoff: Backoff = DEFAULT_BACKOFF,
         max_unschedulable_seconds: float = MAX_UNSCHEDULABLE_SECONDS,
         max_in_flight_events: int = MAX_EVENTS,
+        counts_pre_hints: bool = False,
         nominator: Nominator | None = None,
         is_reporting: Callable[[], bool] = lambda: False,
         later: Callable[[Step], object] | None = None,
         hold: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._profiles = profiles
-        self._max_unschedulable_seconds = max_unschedulable_seconds
+        self.backoff = backoff
+        self.max_unschedulable_seconds = max_unschedulable_seconds
         self._metrics = QueueMetrics(metrics)
         self._sub_queues = SubQueues(profiles, backoff, self._metrics, is_reporting)
         self.hints = QueueingHints(
-            {name: profile.events for name, profile in profiles.items()}, self._metrics.hint
+            {name: profile.events for name, profile in profiles.items()},
+            self._metrics.hint,
+            *([self._metrics.pre_hint] if counts_pre_hints else []),
         )
         self.in_flight = InFlight(self._metrics, max_events=max_in_flight_events)
         self.nominator = nominator or Nominator(self.pod_info, None)
@@ -128,6 +133,25 @@ class SchedulingQueue:
     def get(self, key: str) -> QueuedPodInfo | None:
         """A waiting pod; one that is in flight is not found."""
         return self._sub_queues.get(key)
+
+    def queue_of(self, key: str) -> QueueName | None:
+        """Where a pod waits; None for one that does not."""
+        return self._sub_queues.queue_of(key)
+
+    def ahead_of(self, key: str) -> int:
+        """How many active pods are tried before this one, which is active."""
+        return self._sub_queues.active.ahead_of(key)
+
+    def sizes(self) -> dict[str, int]:
+        """Waiting pods by queue, as the metric pending_pods counts them."""
+        queues = self._sub_queues
+        gated = queues.unschedulable.gated_count
+        return {
+            "active": len(queues.active),
+            "backoff": len(queues.backoff),
+            "unschedulable": len(queues.unschedulable) - gated,
+            "gated": gated,
+        }
 
     def pod_info(self, key: str) -> PodInfo | None:
         """A waiting pod as the queue has it; the nominator looks its pods up here."""
@@ -191,7 +215,7 @@ class SchedulingQueue:
                 entity=logs.ref(queued.pod.pod),
             )
         if queued is not None:
-            self.in_flight.start(queued.uid)
+            self.in_flight.start(queued)
             self.scheduling_cycle += 1
         self._after_change()
         return queued
@@ -260,8 +284,14 @@ class SchedulingQueue:
             )
             return
         unschedulable = self._sub_queues.unschedulable
+        if not unschedulable:
+            # Usual: a cluster that is listed, or in which every pod has found a place.
+            self.in_flight.record(InFlightEvent(event, old, new))
+            return
         if event.is_wildcard:
             pods = list(unschedulable)
+        elif (keys := self.hints.pods_concerned(event, old, new)) is not None:
+            pods = unschedulable.named(keys)
         else:
             # This finds also every pod that waits for its victims to go, whichever victim went.
             pods = unschedulable.rejected_by(self.hints.interested_in(event).rejectors)
@@ -293,7 +323,7 @@ class SchedulingQueue:
         overdue = []
         for queued in self._sub_queues.unschedulable:
             since = max(queued.timestamp, queued.flush_timestamp or queued.timestamp)
-            if now - since > self._max_unschedulable_seconds:
+            if now - since > self.max_unschedulable_seconds:
                 queued.was_flushed_from_unschedulable = True
                 queued.flush_timestamp = now
                 overdue.append(queued)
@@ -399,13 +429,6 @@ class SchedulingQueue:
 
     def _after_change(self) -> None:
         """Every change ends here: the gauges are set, and the loop is told if a pod is ready."""
-        queues = self._sub_queues
-        gated = queues.unschedulable.gated_count
-        self._metrics.set_sizes(
-            active=len(queues.active),
-            backoff=len(queues.backoff),
-            unschedulable=len(queues.unschedulable) - gated,
-            gated=gated,
-        )
-        if queues.has_next:
+        self._metrics.set_sizes(self.sizes())
+        if self._sub_queues.has_next:
             self.on_ready()

@@ -124,6 +124,14 @@ class UnschedulablePods:
             found.update(self._by_rejector.get(rejector, {}))
         return list(found.values())
 
+    def named(self, keys: Iterable[str]) -> list[QueuedPodInfo]:
+        """Each pod once that is named, or that no plugin in particular has rejected."""
+        found = dict(self._by_rejector.get(ANY_PLUGIN, {}))
+        for key in keys:
+            if (filed := self._pods.get(key)) is not None:
+                found[key] = filed.queued
+        return list(found.values())
+
 
 @lru_cache(maxsize=MAX_SHARED_SETS)
 def _shared_rejectors(profile: str, plugins: frozenset[str]) -> tuple[Rejector, ...]:

@@ -231,4 +231,4 @@ def test_values_that_are_refused(flag, text, why):
 
 def test_options_have_a_field_for_every_flag_and_no_more():
     others = {"given", "texts"}
-    assert {flag.field for flag in all_flags()} == set(Options.__dataclass_fields__) - others
+    assert {flag.field for flag in all_flags()} == set(Options.__struct_fields__) - others

@@ -11,6 +11,19 @@ from kscheduler import cli, logs
 from kscheduler.cli.flags import all_flags
 from kscheduler.cli.usage import usage_text
 
+# What a daemon does not import before its first binding.
+TOO_EARLY = (
+    "prometheus_client",
+    "cryptography",
+    "aiohttp",
+    "multidict",
+    "kubernetes",
+    "rich",
+    "re2",
+    "kscheduler.cel",
+    "kscheduler.dra.allocator",
+)
+
 
 @pytest.fixture
 def run(capfd):
@@ -129,6 +142,22 @@ def test_start_up_stays_light():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert outcome.stderr == "[]\n"
+
+
+def test_the_daemon_starts_without_what_only_its_pages_and_devices_need():
+    """The first binding waits for every import; `serving.endpoints` comes after it, and what
+    evaluates selectors of devices with the first pod that asks for one.
+    """
+    script = (
+        "import sys, kscheduler.app\n"
+        "from kscheduler.plugins import catalog\n"
+        "catalog()\n"
+        f"print([m for m in {TOO_EARLY} if m in sys.modules])\n"
+    )
+    outcome = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert outcome.stdout == "[]\n"
 
 
 def test_a_closed_stderr_does_not_swallow_another_file(tmp_path):

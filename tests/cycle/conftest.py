@@ -17,6 +17,7 @@ from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.cycle.status_writer import StatusWriter
+from kscheduler.decisions.decision_log import DecisionLog
 from kscheduler.extension_points import METHOD_OF_POINT
 from kscheduler.framework.listers import FixedListers
 from kscheduler.framework.status import unschedulable
@@ -148,6 +149,7 @@ class Rig:
         self.queue = SchedulingQueue({PROFILE: self.framework}, self.metrics, nominator=nominator)
         self.framework._handle.nominator = self.queue.nominator
         self.api = Api(self)
+        self.decisions = DecisionLog()
         self.writer = StatusWriter(self.api, self.pods)
         self.failures = FailureHandler(
             self.queue,
@@ -168,6 +170,7 @@ class Rig:
             extenders=extenders,
             reader=self.api,
             nominates=nominates,
+            decisions=self.decisions,
             clock=lambda: self.now,
         )
         self.loop = SchedulingLoop(
@@ -181,6 +184,7 @@ class Rig:
             recorder=self.recorder,
             metrics=self.metrics,
             rng=random.Random(0),
+            decisions=self.decisions,
             clock=lambda: self.now,
             timer=lambda: time.perf_counter() + self.spent,
         )
@@ -275,6 +279,11 @@ class Rig:
         assert not waiting & set(self.queue.in_flight)
         assert len(self.waiting_pods) == 0
         assert self.in_pre_bind._pods == {}
+        kept = self.decisions.all()
+        tables = {id(one.names): one.names for entry in kept for one in (entry.first, entry.last)}
+        assert self.decisions.bytes == sum(
+            [*(entry.measure() for entry in kept), *(names.bytes for names in tables.values())]
+        )
 
 
 class Steps(list):

@@ -540,6 +540,24 @@ class TestRoom:
         leave.set()
         await asyncio.wait_for(asyncio.gather(room, *bindings), 30)
 
+    async def test_only_so_many_are_nominated_at_a_time(self, make_rig, scripted, monkeypatch):
+        monkeypatch.setattr(bind, "MAX_BINDING", 2)
+        leave = asyncio.Event()
+        rig = make_rig(scripted("W", pre_bind=None))
+        rig.api.hindrance = leave.wait
+        for number in range(3):
+            rig.add(f"p{number}")
+        attempts = [rig.schedule() for _ in range(3)]
+        bindings = [
+            asyncio.create_task(rig.binder.run_binding_cycle(attempt)) for attempt in attempts
+        ]
+        room = asyncio.create_task(rig.binder.caught_up())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (len(rig.api.patches), room.done()) == (2, False)
+        leave.set()
+        await asyncio.wait_for(asyncio.gather(room, *bindings), 30)
+
     @pytest.mark.parametrize("stage", ["permit", "pre_bind"])
     async def test_pods_that_are_held_back_take_no_room(
         self, make_rig, scripted, monkeypatch, stage

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from kscheduler.api.core import NodeAllocatableResourceClaimStatus
 from kscheduler.cycle import bind, loop
+from kscheduler.framework.added_by_devices import AddedByDevices
 from kscheduler.framework.plugin import PostFilterResult, Wait
 from kscheduler.framework.status import Code, Status, failed, rejected, unschedulable
 from tests.kit.polling import until
@@ -38,6 +40,18 @@ class TestOneCycle:
         assert rig.queue.nominator.node_of(attempt.pod.uid) is None
         assert attempt.pod.uid in rig.queue.in_flight
         assert sum(rig.metrics.scheduling_algorithm_duration_seconds._counts) == 1
+
+    def test_a_pod_is_assumed_with_what_devices_add_on_its_node(self, make_rig, scripted):
+        claim = NodeAllocatableResourceClaimStatus(resource_claim_name="c")
+        old = NodeAllocatableResourceClaimStatus(resource_claim_name="old")
+
+        def prepare(cycle, pod, nodes):
+            cycle.put(AddedByDevices({"n1": (claim,)}))
+
+        rig = make_rig(scripted("Adds", pre_filter=prepare))
+        rig.add(node_allocatable_resource_claim_statuses=(old,))
+        assumed = rig.schedule().pod.pod
+        assert assumed.status.node_allocatable_resource_claim_statuses == (claim,)
 
     def test_the_next_decision_sees_the_one_before(self, make_rig):
         rig = make_rig(nodes=("n1", "n2"))

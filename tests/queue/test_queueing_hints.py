@@ -222,3 +222,38 @@ def test_resources_are_the_union_of_what_plugins_registered(hints_of):
         TARGET_POD: Action.DELETE,
         PERSISTENT_VOLUME: Action.UPDATE,
     }
+
+
+def naming(*keys):
+    return lambda old, new: keys
+
+
+@pytest.mark.parametrize(
+    ("pre_hints", "concerned", "told"),
+    [
+        pytest.param([naming("a", "b")], {"a", "b"}, [("p0", "narrowed")], id="one names pods"),
+        pytest.param(
+            [naming("a"), naming()],
+            {"a"},
+            [("p0", "narrowed"), ("p1", "narrowed")],
+            id="all name pods",
+        ),
+        pytest.param([naming("a"), None], None, [], id="another wants to be asked about any"),
+        pytest.param(
+            [lambda old, new: None, naming("a")], None, [("p0", "all_pods")], id="any pod"
+        ),
+        pytest.param([lambda old, new: 1 / 0], None, [], id="one fails"),
+        pytest.param([], None, [], id="nobody waits for it"),
+    ],
+)
+def test_pods_that_an_event_can_concern(observed, pre_hints, concerned, told):
+    seen = []
+    registrations = {
+        f"p{number}": [EventWithHint(LABEL, queue, pre_hint)]
+        for number, pre_hint in enumerate(pre_hints)
+    }
+    hints = QueueingHints(
+        {PROFILE: registrations}, observed, lambda plugin, result: seen.append((plugin, result))
+    )
+    assert hints.pods_concerned(LABEL, "old", "new") == concerned
+    assert seen == told

@@ -1,0 +1,220 @@
+"""DecisionLog: the decisions of the last while, one entry per pod, within a number of bytes.
+
+An entry has the pod's first and last attempt whole, and counts how its attempts ended. Entries are
+in the order of their last attempt; when there is no room left, the one that was not added to for
+longest goes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import msgspec
+
+from kscheduler import logs
+from kscheduler.api.explanation import ERROR, SCHEDULED, UNSCHEDULABLE
+from kscheduler.cycle.attempt import Attempt, Outcome
+from kscheduler.cycle.failure import Failure
+from kscheduler.decisions.record import NodeNames, Record, record_of
+from kscheduler.runtime.preemption.candidate import Candidate
+from kscheduler.state.nodes_view import Nodes
+
+log = logs.logger(__name__)
+
+DEFAULT_BYTES = 64 << 20
+# An entry without its records, with its place in the log.
+ENTRY_BYTES = 700
+END_BYTES = 150
+# Different ends that are counted apart; a pod that fails in more ways counts as "other".
+MAX_ENDS = 16
+OTHER = "(other messages)"
+
+
+class End(msgspec.Struct):
+    """Attempts of a pod that ended alike; times are seconds since the epoch."""
+
+    outcome: str
+    message: str
+    count: int
+    first: float
+    last: float
+
+
+class Entry(msgspec.Struct):
+    """A pod's attempts, folded."""
+
+    namespace: str
+    name: str
+    uid: str
+    profile: str
+    # Grows with every change of any entry.
+    version: int
+    created: float
+    attempts: int
+    first: Record
+    last: Record
+    ends: list[End] = msgspec.field(default_factory=list)
+    bytes: int = 0
+
+    def count(self, record: Record) -> None:
+        for end in self.ends:
+            if end.outcome == record.outcome and end.message in (record.message, OTHER):
+                end.count += 1
+                end.last = record.time
+                return
+        message = record.message if len(self.ends) < MAX_ENDS else OTHER
+        self.ends.append(End(record.outcome, message, 1, record.time, record.time))
+
+    def measure(self) -> int:
+        size = ENTRY_BYTES + self.last.bytes
+        for end in self.ends:
+            size += END_BYTES + len(end.message)
+        return size if self.first is self.last else size + self.first.bytes
+
+
+Watcher = Callable[[str, Entry], None]
+
+
+class DecisionLog:
+    """The recorder of decisions (`cycle.attempt.DecisionRecorder`), for one scheduler.
+
+    Whatever goes wrong here is logged and costs the record, never the pod.
+    """
+
+    # In the metrics it is one of the caches.
+    name = "decisions"
+
+    def __init__(self, max_bytes: int = DEFAULT_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self.evictions = 0
+        self.version = 0
+        # By namespace and name: the pod of that name that was tried last.
+        self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
+        self._names: NodeNames | None = None
+        self._watchers: list[Watcher] = []
+
+    @property
+    def entries(self) -> int:
+        return len(self._entries)
+
+    def age(self) -> None:
+        """Decisions are kept until their room is needed."""
+
+    def decided(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        try:
+            names = self._names_of(attempt.nodes)
+            attempt.record = record_of(attempt, outcome, names, now=now)
+        except Exception as error:
+            log.error(error, "Decision was not recorded", pod=logs.ref(attempt.pod.pod))
+
+    def ended(self, attempt: Attempt, failure: Failure | None, now: float) -> None:
+        try:
+            record = attempt.record
+            if not isinstance(record, Record):
+                # It failed before there was a decision.
+                record = Record(
+                    number=attempt.queued.attempts,
+                    time=now,
+                    waited=max(0.0, now - attempt.queued.timestamp),
+                    duration=0.0,
+                    generation=attempt.nodes.generation,
+                    names=self._names_of(attempt.nodes),
+                    total=attempt.nodes.total,
+                    evaluated=0,
+                    feasible=0,
+                )
+            record.duration = max(0.0, now - record.time)
+            if failure is None:
+                record.outcome = SCHEDULED
+            else:
+                record.outcome = UNSCHEDULABLE if failure.rejected else ERROR
+                record.message = failure.status.message
+                record.nominated_node = failure.nominated_node or ""
+                if record.node:
+                    record.failed_at, record.failed_by = attempt.point, failure.status.plugin
+                self._add_victims(attempt, record)
+            attempt.record = None
+            self._keep(attempt, record)
+        except Exception as error:
+            log.error(error, "Decision was not recorded", pod=logs.ref(attempt.pod.pod))
+
+    def get(self, namespace: str, name: str) -> Entry | None:
+        return self._entries.get((namespace, name))
+
+    def all(self, namespace: str | None = None) -> list[Entry]:
+        """The entries there are, the oldest first."""
+        entries = self._entries.values()
+        return [one for one in entries if namespace is None or one.namespace == namespace]
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Has every change told from now on; returns what ends it."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    def _names_of(self, nodes: Nodes) -> NodeNames:
+        if self._names is None or self._names.order is not nodes.order:
+            self._names = NodeNames(nodes)
+        return self._names
+
+    def _add_victims(self, attempt: Attempt, record: Record) -> None:
+        candidate = attempt.cycle.get(Candidate)
+        if candidate is not None and record.nominated_node == candidate.node:
+            record.victims = tuple(
+                [(one.namespace, one.name, one.priority) for one in candidate.victims]
+            )
+            record.budget_violations = candidate.num_pdb_violations
+
+    def _keep(self, attempt: Attempt, record: Record) -> None:
+        pod = attempt.queued.pod
+        key = (pod.namespace, pod.name)
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._release(entry)
+            if entry.uid != pod.uid:
+                self._tell("DELETED", entry)
+                entry = None
+        kind = "ADDED" if entry is None else "MODIFIED"
+        self.version += 1
+        if entry is None:
+            entry = Entry(
+                *key,
+                uid=pod.uid,
+                profile=attempt.framework.profile_name,
+                version=self.version,
+                created=record.time,
+                attempts=0,
+                first=record,
+                last=record,
+            )
+        entry.version, entry.last = self.version, record
+        entry.attempts = max(entry.attempts + 1, record.number)
+        entry.count(record)
+        self._entries[key] = entry
+        self._hold(entry)
+        self._tell(kind, entry)
+        while self.bytes > self.max_bytes and len(self._entries) > 1:
+            _, oldest = self._entries.popitem(last=False)
+            self._release(oldest)
+            self.evictions += 1
+            self._tell("DELETED", oldest)
+
+    def _hold(self, entry: Entry) -> None:
+        entry.bytes = entry.measure()
+        self.bytes += entry.bytes
+        for record in entry.first, entry.last:
+            if not record.names.records:
+                self.bytes += record.names.bytes
+            record.names.records += 1
+
+    def _release(self, entry: Entry) -> None:
+        self.bytes -= entry.bytes
+        for record in entry.first, entry.last:
+            record.names.records -= 1
+            if not record.names.records:
+                self.bytes -= record.names.bytes
+
+    def _tell(self, kind: str, entry: Entry) -> None:
+        for watcher in tuple(self._watchers):
+            watcher(kind, entry)

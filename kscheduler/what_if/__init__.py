@@ -1,0 +1,27 @@
+"""What if: pods placed on a copy of the cluster, with changes, by the scheduler's own algorithm.
+
+In flows a PlacementReview with its spec, out flows the same with its status. Open `reviewer` first.
+
+    question    the spec, read and checked: changed nodes, pods that have to move, pods to place
+    fork        a cache, plugins and listers of their own, made from those of the living scheduler
+    reviewer    places pod after pod on the fork, makes room by preemption if that is allowed
+    remedies    single changes that would let a pod fit that does not
+    summary     the answer in one sentence
+
+Invariant: a review changes nothing of the living scheduler, writes nothing, and holds the event
+loop for one decision or one slice of copying at a time. The nodes and pods that it begins with are
+those of one moment; what plugins read from listers is as it is when they read it.
+
+A copy is made per review instead of a what-if (`state.what_if`) over the live columns: a what-if is
+good only while its base does not change, and a review of many pods outlives many decisions.
+
+Differs from what would happen: extenders are not asked; out-of-tree plugins judge nodes, but do not
+reserve, permit or bind; nodes that are added have no CSINode and no devices; volumes and devices
+that are promised in memory to pods being bound are not known.
+"""
+
+from kscheduler.what_if.errors import ReviewError, ReviewLimitError
+from kscheduler.what_if.fork import LiveScheduler
+from kscheduler.what_if.reviewer import Reviewer
+
+__all__ = ["LiveScheduler", "ReviewError", "ReviewLimitError", "Reviewer"]

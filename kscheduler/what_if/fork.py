@@ -1,0 +1,237 @@
+"""The fork: a cache, plugins and listers of their own, made from those of the living scheduler.
+
+    LiveScheduler ──contents──▶ Cache (a copy, filled in slices)
+                  ──listers──▶ ForkListers (read through; changes are not followed)
+                  ──configuration──▶ Frameworks (the same profiles, plugins made anew)
+
+API objects and compiled pods are shared, as they never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from random import Random
+from typing import Any, Generic, NoReturn, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import ApiObject
+from kscheduler.api.requests import ACCOUNTED, Counting
+from kscheduler.config.catalog import Catalog
+from kscheduler.config.profiles import Completed
+from kscheduler.cycle.attempt import Attempt, Outcome, at_once
+from kscheduler.cycle.schedule import SchedulingAlgorithm
+from kscheduler.errors import KschedulerError
+from kscheduler.extension_points import Point
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import ApiCalls, Factory, Gates, Nominator
+from kscheduler.framework.listers import ChangeHandler, FollowedLister, Listers
+from kscheduler.metrics import Metrics
+from kscheduler.plugins import factories
+from kscheduler.plugins.default_preemption import DefaultPreemption
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.runtime.framework import Framework
+from kscheduler.runtime.handle import OutOfTreeServices, RuntimeHandle
+from kscheduler.runtime.profile import build_frameworks
+from kscheduler.slices import Slices
+from kscheduler.state.cache import Cache, Contents
+from kscheduler.state.pod_info import PodInfo
+
+T = TypeVar("T", bound=ApiObject)
+
+# At these points plugins act on a decision; only in-tree plugins are known to do so in memory.
+ACTING_POINTS = frozenset(
+    {
+        Point.POST_FILTER,
+        Point.RESERVE,
+        Point.PERMIT,
+        Point.PRE_BIND,
+        Point.BIND,
+        Point.POST_BIND,
+    }
+)
+
+
+class LiveScheduler(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a scheduler that reviews read; they write to none of them."""
+
+    cache: Cache
+    listers: Listers
+    nominator: Nominator
+    gates: Gates
+    completed: Completed
+    # Plugins as configuration knows them, and their makers; out-of-tree ones included.
+    catalog: Catalog
+    registry: Mapping[str, Factory]
+    # Where the next search for feasible nodes would start.
+    next_start_node_index: Callable[[], int]
+    counting: Counting = ACCOUNTED
+    out_of_tree: OutOfTreeServices = msgspec.field(default_factory=OutOfTreeServices)
+
+
+class Fork:
+    """A scheduler's core on a copy of the cluster."""
+
+    def __init__(
+        self, live: LiveScheduler, completed: Completed, metrics: Metrics, rng: Random
+    ) -> None:
+        """ConfigError if a plugin refuses its arguments. Empty until `fill`."""
+        self.cache = Cache(logged=False)
+        self.listers = ForkListers(live.listers)
+        services = live.out_of_tree
+        handle = RuntimeHandle(
+            gates=live.gates,
+            listers=self.listers,
+            snapshot=self.cache.snapshot,
+            nominator=live.nominator,
+            activate=lambda pods: None,
+            client=cast("ApiCalls", ReadOnlyClient()),
+            recorder=_NoEvents(),
+            metrics=metrics,
+            rng=rng,
+            # The watchdog is the process's one; faults in a review do not count elsewhere.
+            out_of_tree=OutOfTreeServices(
+                limits=services.limits, watchdog=services.watchdog, follow=services.follow
+            ),
+        )
+        self.frameworks = build_frameworks(_judging(completed), live.registry, lambda _: handle)
+        config = completed.config
+        self._algorithm = SchedulingAlgorithm(
+            metrics,
+            rng=rng,
+            percentage_of_nodes_to_score=config.percentage_of_nodes_to_score or 0,
+            batching=live.gates.enabled("OpportunisticBatching"),
+        )
+        self._algorithm.next_start_node_index = live.next_start_node_index()
+        self._cycle_number = 0
+
+    async def fill(self, contents: Contents, slices: Slices) -> None:
+        """Copies nodes and pods, and lets plugins know the objects that they follow."""
+        for node in contents.nodes:
+            self.cache.add_node(node)
+            if slices.due():
+                await slices.rest()
+        for pod in contents.pods:
+            self.cache.add_pod(pod)
+            if slices.due():
+                await slices.rest()
+        for _ in self.listers.deliveries():
+            if slices.due():
+                await slices.rest()
+
+    def decide(self, pod: PodInfo) -> tuple[Attempt, Outcome]:
+        """One decision, from its start to its end; nothing is assumed yet."""
+        self.listers.pods[pod.key] = pod.pod
+        self._cycle_number += 1
+        framework = self.frameworks[pod.pod.spec.scheduler_name]
+        queued = QueuedPodInfo(pod, timestamp=0.0, attempts=1, signature=framework.sign(pod))
+        nodes = self.cache.snapshot()
+        attempt = Attempt(queued, framework, CycleState(), nodes, self._cycle_number)
+        return attempt, at_once(self._algorithm.schedule_pod(attempt))
+
+    def preemption(self, framework: Framework) -> DefaultPreemption | None:
+        plugins = framework.plugins_at.get(Point.POST_FILTER, ())
+        return next((one for one in plugins if isinstance(one, DefaultPreemption)), None)
+
+    def close(self) -> None:
+        for framework in self.frameworks.values():
+            framework.close()
+
+
+def _judging(completed: Completed) -> Completed:
+    """The configuration without what out-of-tree plugins do once a decision is made."""
+    in_tree = factories()
+    plugins = {
+        name: replace(
+            effective,
+            by_point={
+                point: tuple(one for one in names if point not in ACTING_POINTS or one in in_tree)
+                for point, names in effective.by_point.items()
+            },
+        )
+        for name, effective in completed.plugins.items()
+    }
+    return replace(completed, plugins=plugins)
+
+
+class ForkListers:
+    """The live listers, read through, with pods that only the review knows.
+
+    Plugins are told of the objects that there are when the fork is filled, and of no change after.
+    """
+
+    def __init__(self, live: Listers) -> None:
+        self._live = live
+        # Pods of the review by key.
+        self.pods: dict[str, Pod] = {}
+        self._waiting: list[Iterator[None]] = []
+
+    def lister(self, kind: type[T], /) -> FollowedLister[T]:
+        own = cast("Mapping[str, T]", self.pods if kind is Pod else {})
+        return ForkLister(self._live.lister(kind), own, self._waiting)
+
+    def deliveries(self) -> Iterator[None]:
+        """Tells handlers of the objects that they follow, one per step."""
+        while self._waiting:
+            yield from self._waiting.pop(0)
+
+
+class ForkLister(Generic[T]):
+    def __init__(
+        self,
+        live: FollowedLister[T],
+        own: Mapping[str, T],
+        waiting: list[Iterator[None]],
+    ) -> None:
+        self._live = live
+        self._own = own
+        self._waiting = waiting
+        self._indexes: dict[str, Callable[[T], Iterable[Hashable]]] = {}
+
+    def get(self, key: str, /) -> T | None:
+        return self._own.get(key) or self._live.get(key)
+
+    def items(self) -> Iterable[T]:
+        return chain(self._own.values(), self._live.items())
+
+    @property
+    def generation(self) -> int | None:
+        return self._live.generation
+
+    def add_index(self, name: str, function: Callable[[T], Iterable[Hashable]], /) -> None:
+        """The live lister has the index already, unless another configuration wants it."""
+        self._indexes[name] = function
+
+    def by_index(self, name: str, value: Hashable, /) -> Sequence[T]:
+        try:
+            return self._live.by_index(name, value)
+        except KeyError:
+            values_of = self._indexes[name]
+            return [item for item in self._live.items() if value in values_of(item)]
+
+    def add_handler(self, handler: ChangeHandler[T], /) -> object:
+        self._waiting.append(self._delivered_to(handler))
+        return handler
+
+    def _delivered_to(self, handler: ChangeHandler[T]) -> Iterator[None]:
+        for item in list(self._live.items()):
+            handler.on_add(item, is_initial=True)
+            yield
+
+
+class ReadOnlyClient:
+    """A client that refuses every call: a review writes nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def refuse(*args: object, **kwargs: object) -> NoReturn:
+            raise KschedulerError(f"a placement review makes no API calls, not even {name}")
+
+        return refuse
+
+
+class _NoEvents:
+    def event(self, regarding: Pod, kind: str, reason: str, action: str, note: str, /) -> None:
+        """Nothing has happened that a user should be told of."""

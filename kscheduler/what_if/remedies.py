@@ -1,0 +1,218 @@
+"""Remedies: single changes that would let a pod fit that does not, the smallest first.
+
+Each Filter plugin judges all nodes by itself. The nodes that one plugin alone rejects are those
+that a change to what it looks at would gain. Some plugins are left out together, because one change
+answers all of them: a cordoned node has a taint as well, and volumes concern several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from kscheduler.api.explanation import Remedy
+from kscheduler.api.taints import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
+from kscheduler.cycle.attempt import Attempt
+from kscheduler.extension_points import Point
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.status import Mask, Rows
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
+from kscheduler.what_if.amounts import rounded_down, text_of
+from kscheduler.what_if.question import taint_text
+
+MAX_REMEDIES = 8
+
+FIT, TAINTS, CORDON = "NodeResourcesFit", "TaintToleration", "NodeUnschedulable"
+VOLUMES = frozenset({"VolumeBinding", "VolumeZone", "NodeVolumeLimits", "VolumeRestrictions"})
+
+# Kinds of changes, by how much of what the pod asks for is given up.
+_SMALLER, _TOLERATION, _UNCORDON, _DROPPED = range(4)
+
+
+class _Found(NamedTuple):
+    kind: int
+    # Of a smaller request, the part of it that is given up.
+    share: float
+    # More nodes first.
+    fewer: int
+    change: str
+
+
+def remedies_for(attempt: Attempt, *, numeric_operators: bool) -> tuple[Remedy, ...]:
+    """At most MAX_REMEDIES; none if PreFilter rejected the pod, or every node needs two changes.
+
+    Nominated pods are left out of account. Costs one Filter of all nodes per plugin.
+    """
+    pod, nodes = attempt.pod, attempt.nodes
+    verdicts = _Verdicts(attempt)
+    found: list[_Found] = []
+    for plugins in verdicts.groups():
+        rows = verdicts.gained_without(plugins)
+        if not len(rows):
+            continue
+        if FIT in plugins:
+            found += _smaller_requests(pod, nodes, rows)
+        elif TAINTS in plugins:
+            found += _tolerations(pod, nodes, rows, numeric_operators=numeric_operators)
+        else:
+            (name, *_) = sorted(plugins)
+            found.append(_Found(_DROPPED, 0.0, -len(rows), _without(name, pod)))
+    return tuple(Remedy(one.change, -one.fewer) for one in sorted(found)[:MAX_REMEDIES])
+
+
+class _Verdicts:
+    """Per plugin the nodes that it rejects, whatever the others say."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        framework, pod, nodes = attempt.framework, attempt.pod, attempt.nodes
+        self._valid = nodes.valid
+        self._rejected: dict[str, Mask] = {}
+        cycle = CycleState()
+        prepared = framework.run_pre_filter(cycle, pod, nodes)
+        if prepared.status is not None:
+            return
+        plugins = [
+            plugin
+            for plugin in framework.plugins_at.get(Point.FILTER, ())
+            if plugin.name not in cycle.skip_filter
+        ]
+        names = frozenset(plugin.name for plugin in plugins)
+        # Plugins that are called once per node come last, and see only nodes that at most one of
+        # the others rejects.
+        plugins.sort(key=lambda plugin: getattr(plugin, "per_node", False))
+        number_of_rejections = np.zeros(len(nodes), np.intp)
+        for plugin in plugins:
+            alone = cycle.clone()
+            alone.skip_filter |= names - {plugin.name}
+            within = nodes.valid
+            if getattr(plugin, "per_node", False):
+                within = within & (number_of_rejections <= 1)
+            filtered = framework.run_filter(alone, pod, nodes, within)
+            rejected = within.copy()
+            rejected[filtered.feasible] = False
+            self._add(plugin.name, rejected)
+            number_of_rejections += rejected
+        if prepared.names is not None:
+            outside = nodes.valid.copy()
+            rows = [row for name in prepared.names if (row := nodes.row_of(name)) is not None]
+            outside[rows] = False
+            for name in prepared.plugins:
+                self._add(name, outside)
+
+    def _add(self, name: str, rejected: Mask) -> None:
+        if name in self._rejected:
+            rejected = rejected | self._rejected[name]
+        if rejected.any():
+            self._rejected[name] = rejected
+
+    def groups(self) -> Iterator[frozenset[str]]:
+        """Plugins that reject nodes; together where one change answers them."""
+        left = set(self._rejected)
+        for together in (frozenset({TAINTS, CORDON}), VOLUMES):
+            if left & together:
+                yield together
+                left -= together
+        for name in sorted(left):
+            yield frozenset({name})
+
+    def gained_without(self, plugins: Collection[str]) -> Rows:
+        """Rows of the nodes that all other plugins accept."""
+        rejected = np.zeros(len(self._valid), np.bool_)
+        gained = rejected.copy()
+        for name, mask in self._rejected.items():
+            if name in plugins:
+                gained |= mask
+            else:
+                rejected |= mask
+        return np.flatnonzero(gained & ~rejected & self._valid)
+
+
+def _smaller_requests(pod: PodInfo, nodes: Nodes, rows: Rows) -> Iterator[_Found]:
+    """For each resource that alone is short on some nodes: the largest request that would fit on
+    one of them, and the one that would fit on half of them.
+    """
+    requests = {name: amount for name, amount in pod.spec_requests.items() if amount > 0}
+    free = {
+        name: nodes.allocatable[rows, column] - nodes.requested[rows, column]
+        for name in requests
+        if (column := nodes.resources.get(name)) is not None
+    }
+    if len(free) < len(requests):
+        return
+    place = nodes.pod_count[rows] < nodes.max_pods[rows]
+    for name, asked in requests.items():
+        others = [free[other] >= amount for other, amount in requests.items() if other != name]
+        short_only = np.logical_and.reduce([place, free[name] < asked, *others])
+        left = np.sort(free[name][short_only & (free[name] > 0)])[::-1]
+        told = set()
+        for amount in left[[0, len(left) // 2]].tolist() if len(left) else ():
+            fitting = rounded_down(name, amount)
+            count = int(np.count_nonzero(left >= fitting))
+            if count not in told:
+                told.add(count)
+                smaller, before = text_of(name, fitting), text_of(name, asked)
+                change = f"with {smaller} instead of {before} of {name}"
+                yield _Found(_SMALLER, 1 - fitting / asked, -count, change)
+
+
+def _tolerations(
+    pod: PodInfo, nodes: Nodes, rows: Rows, *, numeric_operators: bool
+) -> Iterator[_Found]:
+    """For each taint that alone is not tolerated on some nodes; a cordon counts as one."""
+    counts: dict[str, int] = {}
+    cordoned = 0
+    numbers, amounts = np.unique(
+        nodes.taint_set[rows] * 2 + nodes.unschedulable[rows], return_counts=True
+    )
+    cordon_is_tolerated = is_tolerated(UNSCHEDULABLE_TAINT, pod.pod.spec.tolerations)
+    for number, amount in zip(numbers.tolist(), amounts.tolist(), strict=True):
+        untolerated = {
+            taint_text(taint)
+            for taint in nodes.taint_sets[number // 2]
+            if taint.effect in HARD_EFFECTS
+            and not is_tolerated(
+                taint, pod.pod.spec.tolerations, numeric_operators=numeric_operators
+            )
+        }
+        is_cordoned = number % 2 and not cordon_is_tolerated
+        if is_cordoned and untolerated <= {taint_text(UNSCHEDULABLE_TAINT)}:
+            cordoned += amount
+        elif not is_cordoned and len(untolerated) == 1:
+            (text,) = untolerated
+            counts[text] = counts.get(text, 0) + amount
+    for text, count in counts.items():
+        yield _Found(_TOLERATION, 0.0, -count, f"with a toleration of {text}")
+    if cordoned:
+        yield _Found(_UNCORDON, 0.0, -cordoned, "with cordoned nodes uncordoned")
+
+
+def _without(plugin: str, pod: PodInfo) -> str:
+    spec = pod.pod.spec
+    match plugin:
+        case "NodeAffinity":
+            affinity = spec.affinity is not None and spec.affinity.node_affinity is not None
+            named = [*["node selector"] * bool(spec.node_selector), *["node affinity"] * affinity]
+            return f"without its {' and '.join(named) or 'node affinity'}"
+        case "NodePorts":
+            ports = sorted({port.port for port in pod.host_ports})
+            many = "s" if len(ports) > 1 else ""
+            return f"without its host port{many} {', '.join(map(str, ports))}"
+        case "InterPodAffinity":
+            named = [
+                *["pod affinity"] * bool(pod.required_affinity),
+                *["pod anti-affinity"] * bool(pod.required_anti_affinity),
+            ]
+            if not named:
+                return "without the anti-affinity of pods that run there"
+            return f"without its {' and '.join(named)}"
+        case "PodTopologySpread":
+            return "without its topology spread constraints"
+        case "DynamicResources":
+            return "without its resource claims"
+        case _ if plugin in VOLUMES:
+            return "without its volumes"
+        case _:
+            return f"without the verdict of {plugin}"

@@ -1,0 +1,235 @@
+"""Decisions that are kept: what is told of an attempt, how attempts fold, what room they take."""
+
+import numpy as np
+import pytest
+
+from kscheduler.api.explanation import NodeCounts, RejectedNodes, ScorePlugin, Step
+from kscheduler.cycle.attempt import at_once
+from kscheduler.decisions import decision_log
+from kscheduler.decisions.decision_log import DecisionLog
+from kscheduler.decisions.explain import decision_of, in_notation
+from kscheduler.framework.status import failed, rejected, unresolvable, unschedulable
+from tests.kit.objects import make_node
+
+THREE = ("n1", "n2", "n3")
+
+
+@pytest.fixture(name="told")
+def _told():
+    def told(rig, name="p"):
+        return decision_of(rig.decisions.get("ns", name))
+
+    return told
+
+
+def scoring(scripted, name="Likes", **points):
+    def score(cycle, pod, nodes):
+        return np.array([points.get(one, 0) for one in nodes.names])
+
+    return scripted(name, score=score)
+
+
+def rejecting(scripted, name, reasons):
+    def judge(cycle, pod, nodes):
+        for node, (make, reason) in reasons.items():
+            yield make(np.isin(nodes.names, [node]), reason)
+
+    return scripted(name, filter=judge)
+
+
+async def test_a_placed_pod_is_told_with_scores_margin_and_steps(make_rig, scripted, told):
+    rig = make_rig(
+        scoring(scripted, n1=10, n2=70, n3=30),
+        rejecting(scripted, "Refuses", {"n1": (unschedulable, "no room")}),
+        nodes=THREE,
+    )
+    await rig.placed()
+    decision = told(rig)
+    assert decision.summary == (
+        "It is on n2, one of 2 that fit of 3 nodes that were looked at: its score is the highest, "
+        "40 above n3's."
+    )
+    last = decision.last
+    assert (decision.outcome, decision.node, decision.attempts) == ("Scheduled", "n2", 1)
+    assert last.nodes == NodeCounts(total=3, evaluated=3, feasible=2, not_evaluated=0)
+    assert last.rejections == (
+        RejectedNodes(
+            plugin="Refuses", reason="no room", count=1, preemption_might_help=True, nodes=("n1",)
+        ),
+    )
+    assert last.scores.plugins == (ScorePlugin("Likes", 1),)
+    assert [(one.node, one.total, one.raw) for one in last.scores.nodes] == [
+        ("n2", 70, (70,)),
+        ("n3", 30, (30,)),
+    ]
+    assert (last.scores.runner_up, last.scores.margin, last.scores.ties) == ("n3", 40, 1)
+    assert [step.point for step in last.steps] == ["Reserve", "Permit", "PreBind", "Bind"]
+    assert decision.first is None
+
+
+async def test_ties_are_told_as_drawn(make_rig, scripted, told):
+    rig = make_rig(scoring(scripted), nodes=THREE)
+    await rig.placed()
+    assert "drawn among 3 nodes with the highest score" in told(rig).summary
+
+
+async def test_a_nominated_node_is_told_as_the_only_one_tried(make_rig, told):
+    rig = make_rig(nodes=THREE)
+    await rig.placed(nominated_node_name="n3")
+    assert told(rig).summary == "It is on n3, the node nominated for it, where it fits."
+    assert told(rig).last.only_tried == "nominated"
+
+
+def test_attempts_that_end_alike_are_counted(make_rig, scripted, refusing, told):
+    rig = make_rig(refusing(), nodes=THREE)
+    rig.add()
+    for _ in range(4):
+        rig.schedule()
+        rig.now += 400
+        rig.queue.flush_unschedulable_leftover(rig.now)
+        rig.now += 20
+        rig.queue.flush_backoff_completed(rig.now)
+    decision = told(rig)
+    (end,) = decision.outcomes
+    assert (end.outcome, end.count) == ("Unschedulable", 4)
+    assert end.message == "0/3 nodes are available: 3 no room."
+    assert (decision.first.number, decision.last.number, decision.attempts) == (1, 4, 4)
+    assert decision.summary.startswith("None of 3 nodes can take it: 3 nodes: no room.")
+    assert "attempt 4" in decision.summary
+    assert rig.decisions.entries == 1
+
+
+def test_reasons_that_preemption_cannot_lift_are_marked(make_rig, scripted, told):
+    rig = make_rig(
+        rejecting(
+            scripted,
+            "Refuses",
+            {"n1": (unresolvable, "wrong zone"), "n2": (unschedulable, "no room")},
+        ),
+        rejecting(scripted, "Last", {"n3": (unresolvable, "wrong zone")}),
+        nodes=THREE,
+    )
+    rig.add()
+    rig.schedule()
+    told_of = {(one.plugin, one.reason): one for one in told(rig).last.rejections}
+    assert not told_of["Refuses", "wrong zone"].preemption_might_help
+    assert told_of["Refuses", "no room"].preemption_might_help
+    assert told_of["Last", "wrong zone"].nodes == ("n3",)
+
+
+@pytest.mark.parametrize(
+    ("point", "answer", "outcome"),
+    [
+        ("reserve", rejected("not now"), "Unschedulable"),
+        ("permit", failed("broken"), "Error"),
+    ],
+)
+def test_the_point_that_ended_an_attempt_is_told(make_rig, scripted, told, point, answer, outcome):
+    rig = make_rig(scripted("Ends", **{point: answer}))
+    rig.add()
+    assert rig.schedule() is None
+    decision = told(rig)
+    assert (decision.outcome, decision.node, decision.last.node) == (outcome, "", "n1")
+    assert decision.last.steps[-1].point == point.capitalize()
+    assert "It was to go to n1" in decision.summary
+
+
+async def test_a_binding_that_fails_is_told(make_rig, scripted, told):
+    rig = make_rig(scripted("Binds", bind=failed("no answer")))
+    rig.add()
+    await rig.bind(rig.schedule())
+    last = told(rig).last
+    assert last.steps[-1] == Step(point="Bind", code="Error", message=last.message)
+    assert "no answer" in last.message
+
+
+def test_a_pod_that_cannot_be_decided_on_is_told(make_rig, scripted, told):
+    rig = make_rig(scripted("Raises", pre_filter=ValueError("oops")))
+    rig.add()
+    rig.schedule()
+    assert told(rig).outcome == "Error"
+    assert "oops" in told(rig).summary
+
+
+def test_names_stay_true_when_nodes_have_gone(make_rig, refusing, told):
+    rig = make_rig(refusing(), nodes=THREE)
+    rig.add()
+    rig.schedule()
+    for name in THREE:
+        rig.cache.remove_node(make_node(name))
+    assert told(rig).last.rejections[0].nodes == THREE
+
+
+async def test_the_newest_pod_of_a_name_is_told(make_rig, refusing, told):
+    rig = make_rig(nodes=THREE)
+    await rig.placed(uid="one")
+    await rig.placed(uid="two")
+    decision = told(rig)
+    assert (decision.pod_uid, decision.attempts) == ("two", 1)
+
+
+async def test_the_log_keeps_within_its_bytes_and_drops_the_oldest(make_rig):
+    rig = make_rig(nodes=THREE)
+    rig.decisions.max_bytes = 8000
+    heard = []
+    rig.decisions.watch(lambda kind, entry: heard.append((kind, entry.name)))
+    for number in range(20):
+        await rig.placed(f"p{number}")
+    kept = [entry.name for entry in rig.decisions.all()]
+    assert kept == [f"p{number}" for number in range(20 - len(kept), 20)]
+    assert 1 < len(kept) < 8
+    assert rig.decisions.bytes <= 8000
+    assert rig.decisions.evictions == 20 - len(kept)
+    assert [name for kind, name in heard if kind == "DELETED"] == [
+        f"p{number}" for number in range(20 - len(kept))
+    ]
+
+
+def test_many_messages_of_one_pod_are_counted_as_others(make_rig, scripted, told):
+    count = iter(range(1000))
+    rig = make_rig(scripted("Raises", pre_filter=lambda *_: failed(f"oops {next(count)}")))
+    rig.add()
+    for _ in range(40):
+        rig.schedule()
+        rig.now += 400
+        rig.queue.flush_backoff_completed(rig.now)
+    decision = told(rig)
+    assert sum(end.count for end in decision.outcomes) == 40
+    assert len(decision.outcomes) == decision_log.MAX_ENDS + 1
+    assert decision.outcomes[-1].message == decision_log.OTHER
+
+
+def test_a_record_that_cannot_be_made_costs_the_record_only(make_rig, monkeypatch, log_text):
+    def broken(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(decision_log, "record_of", broken)
+    rig = make_rig()
+    rig.add()
+    assert rig.schedule().node == "n1"
+    assert "Decision was not recorded" in log_text()
+
+
+def test_without_a_log_nothing_is_kept(make_rig):
+    rig = make_rig()
+    rig.loop._decisions = rig.binder._decisions = None
+    rig.add()
+    attempt = at_once(rig.loop.schedule_one(rig.queue.pop()))
+    assert attempt.record is None
+    assert isinstance(rig.decisions, DecisionLog)
+    assert rig.decisions.entries == 0
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("cpu", 250, "250m"),
+        ("cpu", 2000, "2"),
+        ("memory", 3435973836, "3.2Gi"),
+        ("memory", 512, "512"),
+        ("ephemeral-storage", 1 << 20, "1Mi"),
+        ("example.com/gpu", 3, "3"),
+    ],
+)
+def test_amounts_are_written_as_people_write_them(resource, amount, text):
+    assert in_notation(resource, amount) == text

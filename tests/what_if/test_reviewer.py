@@ -1,0 +1,309 @@
+import asyncio
+from itertools import pairwise
+from random import Random
+
+import msgspec
+import pytest
+
+from kscheduler.api.explanation import AttemptRecord, PlacementReview, PlacementReviewSpec, Victim
+from kscheduler.api.small_groups import PodDisruptionBudget
+from kscheduler.slices import Slices
+from kscheduler.what_if import Reviewer, ReviewError, ReviewLimitError
+from tests.kit.manifests import node_manifest, pod_manifest
+from tests.kit.objects import make_node, make_pod
+from tests.what_if.conftest import nodes_of, raw
+
+
+def node(name, cpu="4", **fields):
+    room = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+    labels = {"kubernetes.io/hostname": name, **fields.pop("labels", {})}
+    return make_node(name, allocatable=room, labels=labels, **fields)
+
+
+class TestPredictions:
+    @pytest.mark.parametrize("seed", range(25))
+    async def test_equal_what_the_algorithm_then_does(self, world, seed):
+        random = Random(seed)
+        # Rooms so odd that no two nodes have the same score often.
+        nodes = [
+            node(f"n{i}", f"{random.randrange(1500, 9000)}m", labels={"zone": f"z{i % 3}"})
+            for i in range(random.randrange(1, 9))
+        ]
+        pods = [
+            make_pod(
+                f"old{i}",
+                node=random.choice(nodes).name,
+                requests={"cpu": f"{random.randrange(50, 700)}m", "memory": "100Mi"},
+                labels={"app": "a"},
+            )
+            for i in range(random.randrange(12))
+        ]
+        cluster = world(nodes, pods)
+        manifests = [
+            pod_manifest(
+                f"new{i}",
+                cpu=f"{random.randrange(50, 2500)}m",
+                labels={"app": random.choice("ab")},
+                nodeSelector={"zone": f"z{random.randrange(3)}"} if random.random() < 0.3 else {},
+            )
+            for i in range(12)
+        ]
+        status = await cluster.review(*manifests)
+        for manifest, placement in zip(manifests, status.placements, strict=True):
+            if "equal nodes" in placement.message:
+                break
+            spec = manifest["spec"]
+            pod = make_pod(
+                placement.name,
+                labels=manifest["metadata"]["labels"],
+                requests=spec["containers"][0]["resources"]["requests"],
+                nodeSelector=spec["nodeSelector"],
+            )
+            assert cluster.decide(pod) == placement.node
+
+    async def test_a_tie_is_told(self, world):
+        status = await world([node("a"), node("b")]).review(pod_manifest(cpu="1"))
+        assert status.placements[0].message == "one of 2 equal nodes"
+
+    async def test_replicas_are_numbered_and_see_each_other(self, world):
+        status = await world([node("a", "2"), node("b", "1")]).review(
+            pod_manifest("web", cpu="1"), replicas=4
+        )
+        assert [one.name for one in status.placements] == ["web-0", "web-1", "web-2", "web-3"]
+        assert sorted(nodes_of(status)) == ["", "a", "a", "b"]
+        assert (status.fits, status.placed, status.total) == (False, 3, 4)
+        assert status.summary == (
+            "3 of 4 fit; the other does not: 2 nodes lack cpu (least short by 1 on a)."
+        )
+
+    async def test_all_fit(self, world):
+        status = await world([node("a")]).review(pod_manifest(cpu="1"), replicas=3)
+        assert (status.summary, status.fits) == ("All 3 fit, on 1 node.", True)
+
+    async def test_pods_without_a_name_get_one_each(self, world):
+        manifest = pod_manifest("")
+        status = await world([node("a")]).review(manifest, manifest)
+        assert [one.name for one in status.placements] == ["pod", "pod-0"]
+
+    async def test_limits_stand_in_for_requests(self, world):
+        container = {"name": "c", "resources": {"limits": {"cpu": "5"}}}
+        status = await world([node("a")]).review(pod_manifest(containers=[container]))
+        assert status.summary == "It does not fit: 1 node lacks cpu (least short by 1 on a)."
+
+    async def test_an_unknown_scheduler_is_told(self, world):
+        status = await world([node("a")]).review(pod_manifest(schedulerName="other"))
+        assert status.fits
+        assert (
+            status.message == 'No profile is called "other"; "default-scheduler" decided instead.'
+        )
+
+    async def test_another_configuration_decides(self, world):
+        cluster = world([node("a"), node("b")], [make_pod("p", node="b", requests={"cpu": "2"})])
+        packing = {
+            "name": "NodeResourcesFit",
+            "args": {
+                "scoringStrategy": {
+                    "type": "MostAllocated",
+                    "resources": [{"name": "cpu", "weight": 100}],
+                }
+            },
+        }
+        profile = {
+            "pluginConfig": [packing],
+            "plugins": {
+                "score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit"}]}
+            },
+        }
+        text = msgspec.json.encode(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "profiles": [profile],
+            }
+        ).decode()
+        pod = pod_manifest(cpu="1")
+        assert nodes_of(await cluster.review(pod)) == ["a"]
+        assert nodes_of(await cluster.review(pod, configuration=text)) == ["b"]
+
+    async def test_details_are_explained_on_demand(self, world):
+        cluster = world([node("a")])
+        reviewer = Reviewer(
+            cluster.live, explain=lambda attempt, outcome: AttemptRecord(node=outcome.node)
+        )
+        full = await cluster.review(pod_manifest(), reviewer=reviewer, detail="All")
+        short = await cluster.review(pod_manifest(), reviewer=reviewer)
+        assert full.placements[0].explanation == AttemptRecord(node="a")
+        assert short.placements[0].explanation is None
+
+
+class TestChangedNodes:
+    async def test_a_node_like_another_is_added_empty(self, world):
+        cluster = world([node("a")], [make_pod("p", node="a", requests={"cpu": "3"})])
+        pod = pod_manifest(cpu="2")
+        assert not (await cluster.review(pod)).fits
+        status = await cluster.review(pod, add_nodes=[{"like": "a", "count": 2}], replicas=4)
+        assert sorted(nodes_of(status)) == ["a-new-0", "a-new-0", "a-new-1", "a-new-1"]
+
+    async def test_a_node_is_added_from_a_manifest(self, world):
+        added = {"node": raw(node_manifest("big", cpu="64"))}
+        status = await world([node("a")]).review(pod_manifest(cpu="60"), add_nodes=[added])
+        assert nodes_of(status) == ["big"]
+
+    async def test_a_removed_node_takes_no_pod(self, world):
+        cluster = world([node("a", "8"), node("b")], [make_pod("p", node="a")])
+        status = await cluster.review(pod_manifest(cpu="1"), remove_nodes=("a",))
+        assert nodes_of(status) == ["b"]
+        assert status.message.startswith("1 pod of removed nodes is not placed anew;")
+
+    async def test_a_cordoned_node_takes_no_pod(self, world):
+        status = await world([node("a")]).review(pod_manifest(), cordon_nodes=("a",))
+        assert status.summary == "It does not fit: 1 node is cordoned."
+        assert [(one.change, one.more_nodes) for one in status.remedies] == [
+            ("with cordoned nodes uncordoned", 1)
+        ]
+
+    async def test_pods_of_a_drained_node_move_before_others_are_placed(self, world):
+        daemon = make_pod("d", node="a", owner={"kind": "DaemonSet", "name": "d"})
+        mirror = make_pod("m", node="a", annotations={"kubernetes.io/config.mirror": "x"})
+        web = make_pod("w", node="a", requests={"cpu": "3"}, owner={"kind": "ReplicaSet"})
+        cluster = world([node("a"), node("b")], [daemon, mirror, web])
+        status = await cluster.review(pod_manifest("new", cpu="2"), drain_nodes=("a",))
+        assert [(one.name, one.node) for one in status.placements] == [("w", "b"), ("new", "")]
+        assert status.placements[0].message == "drained from a"
+
+
+class TestPreemption:
+    async def test_victims_are_told_and_placed_again(self, world):
+        budget = msgspec.convert(
+            {
+                "metadata": {"name": "b", "namespace": "default"},
+                "spec": {"selector": {"matchLabels": {"app": "low"}}},
+                "status": {"disruptionsAllowed": 0},
+            },
+            PodDisruptionBudget,
+        )
+        low = make_pod("low", node="a", requests={"cpu": "3"}, priority=-5, labels={"app": "low"})
+        big = make_pod("big", node="b", requests={"cpu": "1"}, priority=50)
+        cluster = world([node("a"), node("b")], [low, big], [budget])
+        pod = pod_manifest("new", cpu="4", priority=10)
+        assert not (await cluster.review(pod)).fits
+        status = await cluster.review(pod, allow_preemption=True)
+        assert [(one.name, one.node) for one in status.placements] == [("new", "a"), ("low", "b")]
+        victim = Victim("default", "low", -5, violates_budget=True)
+        assert status.placements[0].victims == (victim,)
+        assert status.placements[1].message == "evicted from a for default/new"
+        assert status.summary == "It fits, on 1 node, if 1 pod is evicted."
+
+    async def test_a_pod_that_may_not_preempt_stays_without_a_node(self, world):
+        cluster = world([node("a")], [make_pod("low", node="a", requests={"cpu": "3"})])
+        pod = pod_manifest(cpu="4", priority=10, preemptionPolicy="Never")
+        assert not (await cluster.review(pod, allow_preemption=True)).fits
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("pod", "fields", "text"),
+        [
+            ({}, {"drain_nodes": ("n9",)}, 'spec.drainNodes[0]: Not found: "n9"'),
+            ({}, {"cordon_nodes": ("a", "x")}, 'spec.cordonNodes[1]: Not found: "x"'),
+            ({}, {"remove_nodes": ("x",)}, 'spec.removeNodes[0]: Not found: "x"'),
+            ({}, {"add_nodes": [{"like": "x"}]}, 'spec.addNodes[0].like: Not found: "x"'),
+            ({}, {"replicas": 0}, "spec.replicas: Invalid value: 0: must be at least 1"),
+            (
+                {},
+                {"detail": "Much"},
+                'spec.detail: Unsupported value: "Much": supported values: '
+                '"Summary", "Candidates", "All"',
+            ),
+            (
+                {"cpu": "x"},
+                {},
+                "spec.pods[0].spec.containers[0].resources.requests[cpu]: Invalid value: "
+                '"x": quantities must match the regular expression \'^([+-]?[0-9.]+)'
+                "([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            ),
+            ({"containers": []}, {}, "spec.pods[0].spec.containers: Required value"),
+        ],
+    )
+    async def test_names_the_field(self, world, pod, fields, text):
+        with pytest.raises(ReviewError) as refusal:
+            await world([node("a")]).review(pod_manifest(**pod), **fields)
+        assert str(refusal.value) == text
+
+    async def test_another_kind_is_no_pod(self, world):
+        with pytest.raises(ReviewError, match=r'^spec.pods\[0\].kind: Unsupported value: "Node"'):
+            await world([node("a")]).review(node_manifest())
+
+    async def test_text_is_no_pod(self, world):
+        with pytest.raises(ReviewError, match=r"^spec.pods\[0\]: Invalid value: not a Pod"):
+            await world([node("a")]).review("text")
+
+    async def test_a_configuration_that_is_none(self, world):
+        with pytest.raises(ReviewError, match=r"^spec.configuration: Invalid value: "):
+            await world([node("a")]).review(pod_manifest(), configuration="kind: Nonsense")
+
+    async def test_nothing_is_asked(self, world):
+        with pytest.raises(ReviewError, match=r"^spec.pods: Required value"):
+            await world([node("a")]).review()
+
+    async def test_too_many_pods(self, world):
+        with pytest.raises(ReviewLimitError, match="at most 10,000 pods can be placed"):
+            await world([node("a")]).review(pod_manifest(), replicas=10_001)
+
+
+class TestTime:
+    async def test_the_answer_is_partial_at_the_time_limit(self, world):
+        cluster = world([node("a")])
+        ticks = iter(range(1000))
+        reviewer = Reviewer(cluster.live, timer=lambda: next(ticks), time_limit_seconds=3)
+        status = await cluster.review(pod_manifest(), replicas=5, reviewer=reviewer)
+        assert (status.fits, status.placed, status.total) == (False, 3, 5)
+        assert status.summary == "3 of 5 fit; the other 2 were not tried."
+        assert status.message == (
+            "The time limit of 3 seconds was reached: the answer is not complete."
+        )
+
+    async def test_other_tasks_run_between_two_pods(self, world):
+        cluster, turns = world([node("a")]), 0
+
+        async def count():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(count())
+        await cluster.review(pod_manifest(), replicas=50)
+        other.cancel()
+        assert turns >= 50
+
+    async def test_copying_rests_after_a_few_objects(self, world):
+        nodes = [node(f"n{i}") for i in range(10)]
+        cluster = world(nodes, [make_pod(f"p{i}", node=f"n{i % 10}") for i in range(50)])
+        rests = []
+
+        class CountingSlices(Slices):
+            async def rest(self):
+                rests.append(now[0])
+                await super().rest()
+
+        now = [0]
+
+        def tick():
+            now[0] += 1
+            return now[0]
+
+        reviewer = Reviewer(cluster.live, make_slices=lambda: CountingSlices(5, tick))
+        await cluster.review(pod_manifest(), reviewer=reviewer)
+        # A step of copying is one object: none of the slices has more than five.
+        assert len(rests) >= 60 // 6
+        assert max(after - before for before, after in pairwise(rests)) <= 6
+
+    async def test_a_cluster_that_changes_meanwhile_is_reviewed_as_it_was(self, world):
+        cluster = world([node("a")])
+        reviewer = Reviewer(cluster.live, make_slices=lambda: Slices(0.0))
+        spec = PlacementReviewSpec(pods=(raw(pod_manifest(cpu="3")),))
+        task = asyncio.create_task(reviewer.review(PlacementReview(spec=spec)))
+        await asyncio.sleep(0)
+        cluster.decide(make_pod("other", requests={"cpu": "3"}))
+        assert nodes_of((await task).status) == ["a"]
