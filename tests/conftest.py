@@ -1,5 +1,10 @@
-"""For all tests: how properties are tried, and which folders are slow as a whole."""
+"""For all tests: how properties are tried, which folders are slow as a whole, and a collector that
+each test finds as Python starts it.
+"""
 
+import gc
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,27 @@ SLOW_FOLDERS = frozenset({"adversary", "e2e"})
 # Properties are tried without looking at the clock: any machine may stand still for a while.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+THRESHOLDS = gc.get_threshold()
+
+
+@pytest.fixture(autouse=True)
+def _collector_as_python_starts_it():
+    """A daemon in the test's process sets objects aside and goes on doing so after its end: in the
+    tests that follow nothing would be collected, and Hypothesis would not find its own objects.
+    """
+    yield
+    if memory := sys.modules.get("kscheduler.app.memory"):
+        memory.unfreeze()
+        gc.set_threshold(*THRESHOLDS)
+
+
+@pytest.fixture
+def hang_up_counts():
+    """SIGHUP as in a terminal, for this process and those it starts: nohup has it ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def pytest_collection_modifyitems(items):
