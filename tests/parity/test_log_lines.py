@@ -22,11 +22,9 @@ from tests.kit.polling import until
 RECORDED = json.loads((Path(__file__).parent / "cases/log-lines.json").read_text())
 SCHEDULER = User("system:kube-scheduler").authenticated()
 PATIENCE_SECONDS = 60.0
-# What we do not say: one line per node and waiting pod would cost more than the work it tells of,
+# What we do not say: a line per event and waiting pod would cost more than the work it tells of,
 # and some speak of what is not done here.
 SILENT = {
-    "Check the potential node for preemption",
-    "Pods are potential preemption victims on node",
     "Checking event for in-flight pod",
     "Checking events for in-flight pod",
     "Event is not making entity schedulable",
