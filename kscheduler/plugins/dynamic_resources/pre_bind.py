@@ -5,11 +5,14 @@
     give_back   Unreserve: the reservation is taken back; an allocation stays, for the next attempt
     deallocate, delete    PostFilter: a claim that stands in the way
 
-A claim that changed since we read it is read and written again, up to five times.
+A claim that changed since we read it is read and written again, up to five times. Pods that share
+a claim write it one after the other, each on top of the last answer, so that they do not make each
+other read it again.
 
 Mirrors bindClaim, PreBind and Unreserve of dynamicresources.go. Differs: the special claim counts
 as known when the watch delivers it, where upstream looks once a second; the allocation in flight
-ends when it is written, because the written claim then holds the devices.
+ends when it is written, because the written claim then holds the devices; upstream's pods with a
+shared claim write it at the same time.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -91,6 +95,8 @@ class ClaimWriter:
         self._waits_for_devices = waits_for_devices
         self._binding_timeout = binding_timeout
         self._wall_clock = wall_clock
+        # By the uid of the claim, for as long as somebody writes it or waits to.
+        self._writing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def bind(
         self, state: PodClaims, pod: PodInfo, node: str, added: ClaimStatuses = ()
@@ -110,8 +116,17 @@ class ClaimWriter:
             await self._wait_for_devices(state, pod, node)
 
     async def _bind_claim(self, state: PodClaims, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-        written = await self._write(state, claim, state.allocations.get(claim.uid), pod)
-        self._note_written(written)
+        lock = self._writing.get(claim.uid)
+        if lock is None:
+            lock = self._writing[claim.uid] = asyncio.Lock()
+        was_shared = lock.locked()
+        async with lock:
+            if was_shared:
+                current = self._tracker.get(claim.key)
+                if current is not None and current.uid == claim.uid:
+                    claim = current
+            written = await self._write(state, claim, state.allocations.get(claim.uid), pod)
+            self._note_written(written)
         self._tracker.release(claim.uid)
         return written
 

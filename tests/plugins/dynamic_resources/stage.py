@@ -3,6 +3,7 @@
 Listers are real informers; a write reaches them when the test says so, or at once (`watched`).
 """
 
+import asyncio
 import json
 from itertools import count
 
@@ -126,6 +127,8 @@ class Api:
 
     async def update_resource_claim_status(self, claim):
         self._answer("status", claim)
+        # Others may write before the answer comes.
+        await asyncio.sleep(0)
         return self._updated(claim, json.loads(resource_claim_status_body(claim)))
 
     async def unreserve_resource_claim(self, claim, pod: Pod):

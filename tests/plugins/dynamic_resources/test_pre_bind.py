@@ -65,6 +65,17 @@ async def test_a_claim_that_is_reserved_for_the_pod_is_taken_as_it_is():
     assert stage.api.made == []
 
 
+async def test_pods_that_share_a_claim_do_not_make_each_other_write_it_again():
+    stage = Stage(make_claim(status=allocated_to(users=["other"])))
+    stage.api.watched = False
+    pods = [using("c", name=name) for name in "pqr"]
+    reserved = [(stage.reserved(pod), pod) for pod in pods]
+    writes = (stage.plugin.pre_bind(cycle, pod, "n1") for cycle, pod in reserved)
+    assert await asyncio.gather(*writes) == [None, None, None]
+    assert stage.api.made == ["status c"] * 3
+    assert users_of(stage.api.stored()) == ["other", "p", "q", "r"]
+
+
 async def test_claims_are_written_in_the_order_of_the_pod():
     stage = Stage(make_claim("a"), make_claim("b"), slices=[make_slice("n1", devices=2)])
     await stage.bound(using("b", "a"))
