@@ -9,6 +9,7 @@ a_list`, a reduction) is seen by the lines that call it only.
 
 from __future__ import annotations
 
+import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -52,11 +53,16 @@ def work_of(call: Callable[[], object]) -> Work:
 
     tracemalloc.start(1)
     outer = sys.gettrace()
+    collects = gc.isenabled()
+    # A collection would run finalizers of whatever garbage other tests have left.
+    gc.disable()
     try:
         before, _ = tracemalloc.get_traced_memory()
         sys.settrace(trace)
         call()
     finally:
         sys.settrace(outer)
+        if collects:
+            gc.enable()
         tracemalloc.stop()
     return Work(lines, allocated)
