@@ -1,18 +1,21 @@
 """Discovery: groups, versions and resources, and the other paths that are not resources.
 
 Clients ask in two forms: a document per group version, or one aggregated document for all (kubectl
-since 1.26). Everything is derived from the table of resources. OpenAPI, version and health share
-the module because they share the dispatch by path.
+since 1.26). Everything is derived from the table of resources, and from what other servers tell of
+theirs. OpenAPI, version and health share the module because they share the dispatch by path.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
+from kscheduler.sandbox.aggregation.aggregator import Aggregator, Extension
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.resources import RESOURCES
 from kscheduler.sandbox.rest import openapi
@@ -28,13 +31,16 @@ _OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2"
 _CACHED = "public, max-age=31536000"  # v3 documents carry their hash in the URL
 
 
-async def answer_path(exchange: Exchange, address: str) -> web.Response:
+async def answer_path(exchange: Exchange, address: str, aggregator: Aggregator) -> web.Response:
     """The document at a path, or the plain 404 of the real server."""
     parts = [part for part in exchange.path.split("/") if part]
+    extensions = aggregator.extensions()
+    groups = tuple(dict.fromkeys((*_groups(), *(one.spec.group for one in extensions))))
     match parts:
         case ["api" | "apis" as root]:
             if version := aggregated_discovery_version(exchange.accept):
-                answer = json_answer(_aggregated(("",) if root == "api" else _groups(), version))
+                shown = ("",) if root == "api" else groups
+                answer = json_answer(_aggregated(shown, version, extensions))
                 answer.headers["Content-Type"] = (
                     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
                 )
@@ -48,20 +54,23 @@ async def answer_path(exchange: Exchange, address: str) -> web.Response:
                     "serverAddressByClientCIDRs": addresses,
                 }
             else:
-                groups = [_group(group) for group in _groups()]
-                found = {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+                found = {
+                    "kind": "APIGroupList",
+                    "apiVersion": "v1",
+                    "groups": [_group(group, extensions) for group in groups],
+                }
         case ["api", version]:
             found = _api_resource_list("", version)
         case ["apis", group]:
-            found = {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
-            if group not in _groups():
+            found = {"kind": "APIGroup", "apiVersion": "v1", **_group(group, extensions)}
+            if group not in groups:
                 found = None
         case ["apis", group, version]:
             found = _api_resource_list(group, version)
         case ["version"]:
             found = _version_info()
         case ["openapi", *rest]:
-            return await _openapi_answer(exchange, rest)
+            return await _openapi_answer(exchange, rest, aggregator)
         case [check, *_] if check in _HEALTH:
             return text_answer("ok")
         case []:
@@ -81,24 +90,41 @@ def not_found(path: str) -> web.Response:
     return text_answer("404 page not found\n", 404)
 
 
-async def _openapi_answer(exchange: Exchange, rest: list[str]) -> web.Response:
+async def _openapi_answer(
+    exchange: Exchange, rest: list[str], aggregator: Aggregator
+) -> web.Response:
     """OpenAPI documents; a thread makes them, because the first one imports all client models."""
     match rest:
         case ["v2"] if _OPENAPI_PROTOBUF in exchange.accept:
-            body = await asyncio.to_thread(openapi.v2_protobuf)
+            others = await aggregator.documents("/openapi/v2")
+            body = await asyncio.to_thread(openapi.v2_protobuf, *others)
             kind = f"{_OPENAPI_PROTOBUF}.v1.0+protobuf"
             return web.Response(body=body, headers={"Content-Type": kind})
         case ["v2"]:
-            return json_answer(await asyncio.to_thread(openapi.v2_document))
+            others = await aggregator.documents("/openapi/v2")
+            return json_answer(await asyncio.to_thread(openapi.v2_document, *others))
         case ["v3"]:
-            return json_answer(openapi.v3_index())
+            index = openapi.v3_index()
+            for document in await aggregator.documents("/openapi/v3"):
+                index["paths"] |= _openapi_paths(document, aggregator)
+            return json_answer(index)
         case ["v3", *parts]:
-            document = await asyncio.to_thread(openapi.v3_document, "/".join(parts))
-            if document is not None:
-                answer = json_answer(document)
+            found = await asyncio.to_thread(openapi.v3_document, "/".join(parts))
+            if found is not None:
+                answer = json_answer(found)
                 answer.headers["Cache-Control"] = _CACHED
                 return answer
     return not_found(exchange.path)
+
+
+def _openapi_paths(document: bytes, aggregator: Aggregator) -> Json:
+    """What an index of OpenAPI documents says of groups that are really the other server's."""
+    try:
+        paths = msgspec.json.decode(document, type=dict[str, Json]).get("paths") or {}
+    except msgspec.DecodeError:
+        return {}
+    known = (f"apis/{one.group_version}" for one in aggregator.extensions())
+    return {path: paths[path] for path in known if path in paths}
 
 
 def _version_info() -> Json:
@@ -130,8 +156,10 @@ def _versions(group: str) -> list[str]:
     return sorted(found, key=lambda version: ("alpha" in version, "beta" in version, version))
 
 
-def _group(name: str) -> Json:
-    versions = [{"groupVersion": f"{name}/{one}", "version": one} for one in _versions(name)]
+def _group(name: str, extensions: list[Extension]) -> Json:
+    others = (one.spec.version for one in extensions if one.spec.group == name)
+    names = dict.fromkeys((*_versions(name), *others))
+    versions = [{"groupVersion": f"{name}/{one}", "version": one} for one in names]
     return {"name": name, "versions": versions, "preferredVersion": (versions or [{}])[0]}
 
 
@@ -176,22 +204,23 @@ def _api_resource_list(group: str, version: str) -> Json | None:
     }
 
 
-def _aggregated(groups: tuple[str, ...], version: str) -> Json:
+def _aggregated(groups: tuple[str, ...], version: str, extensions: list[Extension]) -> Json:
     """All of discovery in one document; `version` is v2 or v2beta1."""
-    items = [
-        {
-            "metadata": {"name": group} if group else {},
-            "versions": [
-                {
-                    "version": one,
-                    "resources": [_aggregated_resource(row) for row in _rows(group, one)],
-                    "freshness": "Current",
-                }
-                for one in _versions(group)
-            ],
-        }
-        for group in groups
-    ]
+    items = []
+    for group in groups:
+        versions: Json = {}
+        for one in _versions(group):
+            listed = _api_resource_list(group, one) or {}
+            versions[one] = _aggregated_version(group, one, listed["resources"])
+        for extension in extensions:
+            if extension.spec.group == group:
+                one = extension.spec.version
+                versions[one] = _aggregated_version(group, one, extension.resources)
+                if not extension.available:
+                    versions[one]["freshness"] = "Stale"
+        items.append(
+            {"metadata": {"name": group} if group else {}, "versions": list(versions.values())}
+        )
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",
@@ -200,29 +229,29 @@ def _aggregated(groups: tuple[str, ...], version: str) -> Json:
     }
 
 
-def _aggregated_resource(row: Resource) -> Json:
-    entry: Json = {
-        "resource": row.plural,
-        "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
-        "scope": "Namespaced" if row.namespaced else "Cluster",
-        "singularResource": row.singular,
-        "verbs": list(row.verbs),
-        **_nicknames(row),
-    }
-    if row.subresources:
-        entry["subresources"] = [
-            {
-                "subresource": part.name,
-                "responseKind": {
-                    "group": part.group or row.group,
-                    "version": part.version or row.version,
-                    "kind": part.kind or row.kind,
-                },
-                "verbs": list(part.verbs),
-            }
-            for part in row.subresources
-        ]
-    return entry
+def _aggregated_version(group: str, version: str, listed: Sequence[Json]) -> Json:
+    """One group version, from the entries of its APIResourceList."""
+    entries: dict[str, Json] = {}
+    for row in listed:
+        plural, _, subresource = row["name"].partition("/")
+        kind = {
+            "group": row.get("group") or group,
+            "version": row.get("version") or version,
+            "kind": row["kind"],
+        }
+        entry = entries.setdefault(plural, {"resource": plural})
+        if subresource:
+            part = {"subresource": subresource, "responseKind": kind, "verbs": row["verbs"]}
+            entry.setdefault("subresources", []).append(part)
+            continue
+        entry |= {
+            "responseKind": kind,
+            "scope": "Namespaced" if row["namespaced"] else "Cluster",
+            "singularResource": row["singularName"],
+            "verbs": row["verbs"],
+            **{key: row[key] for key in ("shortNames", "categories") if row.get(key)},
+        }
+    return {"version": version, "resources": list(entries.values()), "freshness": "Current"}
 
 
 def _nicknames(row: Resource) -> Json:
