@@ -131,6 +131,8 @@ class AttemptRecord(ApiStruct):
     node: str = ""
     nominated_node: str = ""
     victims: tuple[Victim, ...] = ()
+    # Victims that are not named, because the asker may not get pods in their namespaces.
+    hidden_victims: int = 0
     steps: tuple[Step, ...] = ()
 
 
@@ -261,6 +263,8 @@ class ReviewedPlacement(ApiStruct):
     message: str = ""
     explanation: AttemptRecord | None = None
     victims: tuple[Victim, ...] = ()
+    # Victims that are not named, because the asker may not get pods in their namespaces.
+    hidden_victims: int = 0
 
 
 class Remedy(ApiStruct):
@@ -296,6 +300,4 @@ PENDING_PODS = Resource(GROUP, VERSION, "pendingpods", "PendingPod", PendingPod)
 SCHEDULER_STATUSES = Resource(
     GROUP, VERSION, "schedulerstatuses", "SchedulerStatus", SchedulerStatus, namespaced=False
 )
-PLACEMENT_REVIEWS = Resource(
-    GROUP, VERSION, "placementreviews", "PlacementReview", PlacementReview, namespaced=False
-)
+PLACEMENT_REVIEWS = Resource(GROUP, VERSION, "placementreviews", "PlacementReview", PlacementReview)

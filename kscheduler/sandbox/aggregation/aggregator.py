@@ -11,13 +11,13 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from kscheduler.api.decode import convert
 from kscheduler.api.meta import ApiStruct
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.access.credentials import Authority, KeyPair
 from kscheduler.sandbox.aggregation.backend import (
     Backend,
@@ -31,14 +31,12 @@ from kscheduler.sandbox.kinds.registration import (
     ApiServiceSpec,
     available_condition,
 )
+from kscheduler.sandbox.kinds.resource import Resource, Subresource
 from kscheduler.sandbox.metadata import now
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import API_SERVICES, SERVICES
 from kscheduler.sandbox.rest.request import Exchange, text_answer
-from kscheduler.sandbox.status import StatusError
 from kscheduler.sandbox.store import Change, Object
-
-Json = dict[str, Any]
 
 # The common name that the ConfigMap extension-apiserver-authentication allows.
 PROXY_NAME = "front-proxy-client"
@@ -46,14 +44,13 @@ CHECK_AVAILABLE_SECONDS = 30.0
 CHECK_UNAVAILABLE_SECONDS = 0.5
 
 
-class ApiResource(ApiStruct, omit_defaults=False):
+class ApiResource(ApiStruct):
     """An entry of an APIResourceList."""
 
     name: str
     kind: str
     namespaced: bool
     verbs: tuple[str, ...]
-    singular_name: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     group: str = ""
@@ -74,7 +71,7 @@ class Extension:
         self.spec = spec
         self.backend: Backend | None = None
         self.available = False
-        self.resources: Sequence[Json] = ()
+        self.resources: Sequence[Resource] = ()
 
     @property
     def group_version(self) -> str:
@@ -234,7 +231,6 @@ class Aggregator:
             document = await backend.fetch(f"/apis/{extension.group_version}")
             try:
                 listed = _decode_resources(document).resources
-                extension.resources = [msgspec.to_builtins(one) for one in listed]
             except msgspec.DecodeError as error:
                 message = f"/apis/{extension.group_version} is not an APIResourceList: {error}"
                 raise UnavailableError("FailedDiscoveryCheck", message) from error
@@ -243,6 +239,7 @@ class Aggregator:
             self._write_condition(spec, "False", error.reason, str(error))
         else:
             extension.available = True
+            extension.resources = _served(spec, listed)
             self._write_condition(spec, "True", "Passed", "all checks passed")
 
     def _write_condition(
@@ -262,3 +259,31 @@ class Aggregator:
         except StatusError as error:
             if error.reason != "NotFound":  # deleted meanwhile
                 raise
+
+
+def _served(spec: ApiServiceSpec, listed: Sequence[ApiResource]) -> list[Resource]:
+    """The resources of an APIResourceList, with their subresources."""
+    rows: list[Resource] = []
+    for one in listed:
+        if "/" in one.name:
+            continue
+        parts = (part for part in listed if part.name.startswith(f"{one.name}/"))
+        rows.append(
+            Resource(
+                spec.group,
+                spec.version,
+                one.name,
+                one.kind,
+                namespaced=one.namespaced,
+                short_names=one.short_names,
+                categories=one.categories,
+                verbs=one.verbs,
+                subresources=tuple(
+                    Subresource(
+                        part.name.partition("/")[2], part.verbs, part.kind, part.group, part.version
+                    )
+                    for part in parts
+                ),
+            )
+        )
+    return rows

@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from kscheduler.api.meta import ApiObject, ApiStruct
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.tables import AGE, NAME, Column
 from kscheduler.sandbox.kinds.merging import CONDITIONS
-from kscheduler.sandbox.kinds.printers import AGE, NAME, Column
 from kscheduler.sandbox.kinds.resource import STATUS, Resource, Strategy
 from kscheduler.sandbox.store import Object
 
