@@ -141,30 +141,24 @@ async def test_what_is_shown_follows_from_rights(cluster, explained, kubectl):
         assert sum(one["count"] for one in seen["last"]["rejections"]) == 3
         assert not any(one.get("nodes") for one in seen["last"]["rejections"])
         fits = await kubectl.read("get", "decision", "fits", *space, user="tenant")
-        assert "n0" not in yaml.safe_dump(fits["last"].get("scores") or {})
+        # Its own node is in the pod's spec, too.
+        shown = {one["node"] for one in fits["last"]["scores"]["nodes"]}
+        assert shown <= {await cluster.node_of("fits")}
+        assert not fits["last"]["scores"].get("runnerUp")
         code, _, error = await kubectl.attempt("get", "decisions", "-A", user="tenant")
         assert code == 1
         assert "at the cluster scope" in error
         async with granted(cluster, "tenant", NODES):
 
             async def whole():
-                return await kubectl.read(*get, user="tenant")
+                seen = await kubectl.read(*get, user="tenant")
+                return None if seen.get("partial") else seen
 
-            seen = await whole_view(whole)
+            # A refusal is remembered for ten seconds.
+            seen = await until(whole, "the view is whole")
             (rejected,) = seen["last"]["rejections"]
             assert sorted(rejected["nodes"]) == ["n0", "n1", "n2"]
     async with granted(cluster, "reader", DECISIONS, PODS, NODES):
         seen = await kubectl.read("get", "decisions", "-A", user="reader")
         assert {"big", "fits"} <= {one["metadata"]["name"] for one in seen["items"]}
 
-
-async def whole_view(read):
-    """Rights given later count after a while: a refusal is remembered for ten seconds."""
-    found = {}
-
-    async def whole():
-        found.update(await read())
-        return not found.get("partial")
-
-    await until(whole, "the view is whole")
-    return found
