@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
+from kscheduler.rest import openapi
 from kscheduler.rest.discovery import (
     aggregated,
     aggregated_content_type,
@@ -22,7 +23,7 @@ from kscheduler.rest.discovery import (
 )
 from kscheduler.rest.status import unknown_path
 from kscheduler.sandbox.resources import RESOURCES
-from kscheduler.sandbox.rest import openapi
+from kscheduler.sandbox.rest import schemas
 from kscheduler.sandbox.rest.negotiation import aggregated_discovery_version
 from kscheduler.sandbox.rest.request import Exchange, json_answer, text_answer
 from kscheduler.version import KUBERNETES_VERSION
@@ -30,8 +31,13 @@ from kscheduler.version import KUBERNETES_VERSION
 Json = dict[str, Any]
 
 _HEALTH = ("healthz", "livez", "readyz")
-_OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2"
-_CACHED = "public, max-age=31536000"  # v3 documents carry their hash in the URL
+_OPENAPI = openapi.OpenApi(
+    RESOURCES,
+    lambda rows: schemas.closure([schemas.model_name(row) for row in rows]),
+    schemas.model_name,
+    title="Kubernetes",
+    version=KUBERNETES_VERSION,
+)
 
 
 async def answer_path(exchange: Exchange, address: str) -> web.Response:
@@ -86,19 +92,20 @@ def not_found(path: str) -> web.Response:
 async def _openapi_answer(exchange: Exchange, rest: list[str]) -> web.Response:
     """OpenAPI documents; a thread makes them, because the first one imports all client models."""
     match rest:
-        case ["v2"] if _OPENAPI_PROTOBUF in exchange.accept:
-            body = await asyncio.to_thread(openapi.v2_protobuf)
-            kind = f"{_OPENAPI_PROTOBUF}.v1.0+protobuf"
-            return web.Response(body=body, headers={"Content-Type": kind})
+        case ["v2"] if openapi.PROTOBUF_V2 in exchange.accept:
+            body = await asyncio.to_thread(_OPENAPI.v2_protobuf)
+            return web.Response(
+                body=body, headers={"Content-Type": openapi.PROTOBUF_V2_CONTENT_TYPE}
+            )
         case ["v2"]:
-            return json_answer(await asyncio.to_thread(openapi.v2_document))
+            return json_answer(await asyncio.to_thread(_OPENAPI.v2_document))
         case ["v3"]:
-            return json_answer(openapi.v3_index())
+            return json_answer(_OPENAPI.v3_index())
         case ["v3", *parts]:
-            document = await asyncio.to_thread(openapi.v3_document, "/".join(parts))
+            document = await asyncio.to_thread(_OPENAPI.v3_document, "/".join(parts))
             if document is not None:
                 answer = json_answer(document)
-                answer.headers["Cache-Control"] = _CACHED
+                answer.headers["Cache-Control"] = openapi.CACHED
                 return answer
     return not_found(exchange.path)
 
