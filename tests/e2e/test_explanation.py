@@ -161,4 +161,3 @@ async def test_what_is_shown_follows_from_rights(cluster, explained, kubectl):
     async with granted(cluster, "reader", DECISIONS, PODS, NODES):
         seen = await kubectl.read("get", "decisions", "-A", user="reader")
         assert {"big", "fits"} <= {one["metadata"]["name"] for one in seen["items"]}
-
