@@ -29,6 +29,7 @@ API_SERVICE = f"{VERSION}.{GROUP}"
 COMPONENT = Path(__file__).parents[2] / "deploy" / "components" / "aggregated-api"
 RBAC = "rbac.authorization.k8s.io"
 KUBECTL_SECONDS = 60.0
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 AUTHORITY = mint_authority("serving")
 NAMES = x509.SubjectAlternativeName([x509.DNSName(f"{SERVICE}.{NAMESPACE}.svc")])
@@ -63,6 +64,7 @@ async def aggregated(cluster: Cluster, daemon: Daemon) -> AsyncIterator[None]:
     try:
         await cluster.api.create("apiservices", registration)
         await available(cluster)
+        await discovered(cluster)
         yield
     finally:
         await cluster.api.delete("apiservices", API_SERVICE)
@@ -82,6 +84,20 @@ async def available(cluster: Cluster, wanted: str = "True") -> None:
         return any(one["type"] == "Available" and one["status"] == wanted for one in conditions)
 
     await until(seen, f"the API is available: {wanted}")
+
+
+async def discovered(cluster: Cluster) -> None:
+    """A real server learns the resources and schemas of an API some time after it is available."""
+
+    async def known() -> bool:
+        index = await cluster.api.send("GET", "openapi/v3")
+        groups = await cluster.api.send("GET", "apis", headers={"Accept": DISCOVERY})
+        listed = [one for one in groups["items"] if one["metadata"]["name"] == GROUP]
+        return f"apis/{GROUP}/{VERSION}" in index["paths"] and any(
+            version["resources"] for one in listed for version in one["versions"]
+        )
+
+    await until(known, "the API is in discovery")
 
 
 @dataclass
