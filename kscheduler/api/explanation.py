@@ -20,6 +20,14 @@ from kscheduler.api.resources import Resource
 GROUP = "kscheduler.dev"
 VERSION = "v1alpha1"
 
+# Annotations on the Lease, by which the leader says where it can be asked: its pod
+# ("namespace/name"), its secure port, host:port where that is reached without a pod, and the hex
+# digits of its certificate's SHA-256.
+POD_ANNOTATION = f"{GROUP}/pod"
+PORT_ANNOTATION = f"{GROUP}/port"
+ADDRESS_ANNOTATION = f"{GROUP}/address"
+CERTIFICATE_ANNOTATION = f"{GROUP}/certificate-sha256"
+
 # Outcomes of an attempt.
 SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"
@@ -296,6 +304,4 @@ PENDING_PODS = Resource(GROUP, VERSION, "pendingpods", "PendingPod", PendingPod)
 SCHEDULER_STATUSES = Resource(
     GROUP, VERSION, "schedulerstatuses", "SchedulerStatus", SchedulerStatus, namespaced=False
 )
-PLACEMENT_REVIEWS = Resource(
-    GROUP, VERSION, "placementreviews", "PlacementReview", PlacementReview, namespaced=False
-)
+PLACEMENT_REVIEWS = Resource(GROUP, VERSION, "placementreviews", "PlacementReview", PlacementReview)

@@ -47,22 +47,15 @@ class PortForwarding:
         streams = [await self._opened(answer, number, request, p) for number, p in enumerate(ports)]
         writers = [stream[1] if stream else None for stream in streams]
         from_client = asyncio.create_task(_to_pods(answer, writers), name="from client")
-        to_client = [
-            asyncio.create_task(
-                _to_client(answer, 2 * number, stream[0]), name=f"to client {number}"
-            )
-            for number, stream in enumerate(streams)
-            if stream
-        ]
+        readers = {2 * number: stream[0] for number, stream in enumerate(streams) if stream}
+        to_client = asyncio.create_task(_to_client(answer, readers), name="to client")
         try:
             # A client that goes ends it all; so do pods that have nothing more to say.
-            ending = [asyncio.gather(*to_client), from_client]
-            await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([from_client, to_client], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            tasks = [from_client, *to_client]
-            for task in tasks:
+            for task in (from_client, to_client):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(from_client, to_client, return_exceptions=True)
             for writer in filter(None, writers):
                 writer.close()
         await answer.close()
@@ -96,7 +89,12 @@ async def _to_pods(
 
 
 async def _to_client(
-    answer: web.WebSocketResponse, channel: int, reader: asyncio.StreamReader
+    answer: web.WebSocketResponse, readers: dict[int, asyncio.StreamReader]
 ) -> None:
-    while data := await reader.read(PIECE_BYTES):
-        await answer.send_bytes(bytes([channel]) + data)
+    async def carry(channel: int, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(PIECE_BYTES):
+            await answer.send_bytes(bytes([channel]) + data)
+
+    async with asyncio.TaskGroup() as tasks:
+        for channel, reader in readers.items():
+            tasks.create_task(carry(channel, reader), name=f"to client, channel {channel}")
