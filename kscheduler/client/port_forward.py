@@ -44,7 +44,7 @@ MEANINGS = {
 class PortForward:
     """Opens streams to one port of one pod; enter it, and leave it to close them all.
 
-    `failure` is what the kubelet said last about a stream that ended, or could not begin.
+    `failure` is what the kubelet said about a stream that ended, or could not begin.
     """
 
     def __init__(self, config: RestConfig, namespace: str, pod: str, port: int) -> None:
@@ -81,7 +81,11 @@ class PortForward:
         await self._session.close()
 
     async def dial(self) -> socket.socket:
-        """A new stream, as a socket; ProxyRefusedError if none comes about."""
+        """A new stream, as a socket; ProxyRefusedError if none comes about, or if the kubelet has
+        complained about the last one.
+        """
+        if self.failure:
+            raise ProxyRefusedError(f"{self._what} cannot be forwarded: {self.failure}")
         channel = await self._connected()
         near, far = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=far)

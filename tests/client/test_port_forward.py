@@ -195,6 +195,6 @@ class TestRequests:
         monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
         assert await ask(scheduler[1]) == b'{"token": "Bearer secret"}'
 
-    async def test_a_stream_that_ends_is_an_error_of_the_request(self, scheduler, ask):
-        with pytest.raises(TransportError):
+    async def test_the_kubelets_complaint_is_the_error_of_the_request(self, scheduler, ask):
+        with pytest.raises(TransportError, match="error forwarding port 10259 to pod other"):
             await ask(scheduler[1], pod="other")
