@@ -11,9 +11,8 @@ impersonate can only be told to the API server, so such questions go by way of i
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -30,7 +29,7 @@ from kscheduler.api.explanation import (
     PlacementReview,
 )
 from kscheduler.api.meta import ApiStruct
-from kscheduler.api.resources import PODS, Resource
+from kscheduler.api.resources import PODS
 from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.errors import NotFound, StatusError, TransportError, Unauthorized
 from kscheduler.client.http.dial import Route
@@ -49,8 +48,6 @@ API = f"/apis/{GROUP}/{VERSION}"
 PAGE = 500
 # An address that does not answer so soon is left for another way.
 ADDRESS_SECONDS = 5.0
-
-T = TypeVar("T")
 
 
 class _ListMeta(ApiStruct):
@@ -79,13 +76,13 @@ class ExplanationClient:
         self.api = api
         self.way = way
 
-    async def decision(self, namespace: str, name: str) -> Decision | None:
-        """None if the scheduler has no record of this pod."""
-        return await self._found(DECISIONS, _decode_decision, namespace, name)
+    async def decision(self, namespace: str, name: str) -> Decision:
+        """NotFound if the scheduler has no record of this pod."""
+        return _decode_decision(await self._scheduler.get(DECISIONS, name, namespace))
 
-    async def pending_pod(self, namespace: str, name: str) -> PendingPod | None:
-        """None if the pod does not wait in the scheduler's queue."""
-        return await self._found(PENDING_PODS, _decode_pending_pod, namespace, name)
+    async def pending_pod(self, namespace: str, name: str) -> PendingPod:
+        """NotFound if the pod does not wait in the scheduler's queue."""
+        return _decode_pending_pod(await self._scheduler.get(PENDING_PODS, name, namespace))
 
     async def pending_pods(
         self, namespace: str, *, field_selector: str = "", label_selector: str = ""
@@ -117,14 +114,6 @@ class ExplanationClient:
         except NotFound:
             return None
 
-    async def _found(
-        self, resource: Resource, decode: Callable[[bytes], T], namespace: str, name: str
-    ) -> T | None:
-        try:
-            return decode(await self._scheduler.get(resource, name, namespace))
-        except NotFound:
-            return None
-
 
 class Target(msgspec.Struct, frozen=True):
     """Flags that say which scheduler is asked, and on which way.
@@ -142,11 +131,11 @@ class Target(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def reach(
-    config: RestConfig | None, target: Target, *, agent: str, timeout_seconds: float | None
+    config: RestConfig, target: Target, *, agent: str, timeout_seconds: float | None
 ) -> AsyncIterator[ExplanationClient]:
     """A client of the scheduler that is meant; UnreachableError if none answers.
 
-    `config` is the API server's, None if there is none to be asked.
+    `config` is the API server's; without a server, it only says who asks.
     """
     async with AsyncExitStack() as stack:
         yield await _Reaching(config, target, agent, timeout_seconds, stack).client()
@@ -157,7 +146,7 @@ class _Reaching:
 
     def __init__(
         self,
-        config: RestConfig | None,
+        config: RestConfig,
         target: Target,
         agent: str,
         timeout_seconds: float | None,
@@ -171,15 +160,13 @@ class _Reaching:
 
     async def client(self) -> ExplanationClient:
         config, target = self._config, self._target
-        api = None if config is None else KubeClient(await self._transport(config))
+        api = KubeClient(await self._transport(config)) if config.server else None
         if target.server:
             return await self._directly(
                 api, f"the scheduler at {target.server}", target.server, certificate_sha256=""
             )
-        if config is None or api is None:
-            raise UnreachableError(
-                "Nothing says where to ask: there is no kubeconfig, and no --server."
-            )
+        if api is None:
+            raise UnreachableError("Nothing says where to ask: neither a kubeconfig nor --server.")
         if target.aggregated or config.identity.impersonation.user:
             if not await api.serves(f"{GROUP}/{VERSION}"):
                 raise UnreachableError(_not_aggregated(config, target))
@@ -241,7 +228,7 @@ class _Reaching:
         patience_seconds: float | None = None,
     ) -> ExplanationClient:
         """A client of a scheduler's own port, after it has answered once."""
-        target, config = self._target, self._config or RestConfig("")
+        target, config = self._target, self._config
         server = address if "://" in address else f"https://{address}"
         # A pinned certificate needs no authority; flags about the certificate are obeyed first.
         pinned = not (target.ca_file or target.insecure) and bool(certificate_sha256)
