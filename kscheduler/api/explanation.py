@@ -139,6 +139,8 @@ class AttemptRecord(ApiStruct):
     node: str = ""
     nominated_node: str = ""
     victims: tuple[Victim, ...] = ()
+    # Victims that are not named, because the asker may not get pods in their namespaces.
+    hidden_victims: int = 0
     steps: tuple[Step, ...] = ()
 
 
@@ -269,6 +271,8 @@ class ReviewedPlacement(ApiStruct):
     message: str = ""
     explanation: AttemptRecord | None = None
     victims: tuple[Victim, ...] = ()
+    # Victims that are not named, because the asker may not get pods in their namespaces.
+    hidden_victims: int = 0
 
 
 class Remedy(ApiStruct):

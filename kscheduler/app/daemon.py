@@ -200,7 +200,9 @@ class Daemon:
                 tasks.create_task(server.run(), name="serving")
 
     def servers(self) -> list[Server]:
+        from kscheduler.app.explanation import explanation_sources
         from kscheduler.serving import endpoints, gate
+        from kscheduler.serving.explanation.api import ExplanationApi, install_discovery
         from kscheduler.serving.server import Server
         from kscheduler.serving.tls_context import TlsContexts
 
@@ -220,21 +222,25 @@ class Daemon:
         serving, plain = self.cc.serving, self.cc.plain
         if serving is not None:
             callers = serving.delegation
+            pages = endpoints.all_pages(sources)
+            install_discovery(pages)
             guarded = gate.guarded(
-                endpoints.all_pages(sources),
+                pages,
                 callers.authenticator,
                 callers.authorizer,
                 AccessObserver(metrics),
+                ExplanationApi(explanation_sources(self), callers.authorizer),
             )
             upkeep = Upkeep(metrics, SERVING_CERTIFICATE)
             tls = TlsContexts(serving.port, callers.trust, upkeep)
             servers.append(Server(gate.presented(guarded), serving.port.listener, tls))
-        for listener, pages in (
+        for listener, make_pages in (
             (plain.health, endpoints.health_pages),
             (plain.metrics, endpoints.metrics_pages),
         ):
             if listener is not None:
-                servers.append(Server(gate.presented(gate.read_only(pages(sources))), listener))
+                handler = gate.presented(gate.read_only(make_pages(sources)))
+                servers.append(Server(handler, listener))
         return servers
 
     def checks(self) -> Mapping[str, list[Check]]:
@@ -269,6 +275,8 @@ class Daemon:
 def load_serving(serving: Serving | None) -> None:
     """Imports the modules that answer requests, and makes the certificate if none was given."""
     importlib.import_module("kscheduler.serving.endpoints")
+    importlib.import_module("kscheduler.app.explanation")
+    importlib.import_module("kscheduler.serving.explanation.api")
     importlib.import_module("kscheduler.serving.server")
     if serving is not None:
         serving.port.make_pair()

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 import kscheduler.api
 from kscheduler.api.decode import DecodeError, convert, without_nulls
 from kscheduler.api.meta import ApiObject
-from kscheduler.sandbox import fields, metadata, status
+from kscheduler.rest import fields, status
+from kscheduler.sandbox import metadata
 from kscheduler.sandbox.admission import Admission
 from kscheduler.sandbox.kinds.resource import Caller, Resource, Scope
 from kscheduler.sandbox.resources import NAMESPACES, RESOURCES

@@ -16,6 +16,7 @@ from typing import Any, Self
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from kscheduler.rest.status import StatusError, too_large
 from kscheduler.sandbox import bootstrap
 from kscheduler.sandbox.access.authorization import Rbac, Reviews
 from kscheduler.sandbox.access.credentials import (
@@ -39,7 +40,6 @@ from kscheduler.sandbox.rest.filters import AccessFilter
 from kscheduler.sandbox.rest.handlers import Answer, ResourceHandlers
 from kscheduler.sandbox.rest.request import Exchange, error_answer, parse_request_info
 from kscheduler.sandbox.rest.watch import QUEUE, Watch, Watches
-from kscheduler.sandbox.status import StatusError, too_large
 from kscheduler.sandbox.store import HISTORY, Store
 
 Interceptor = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | None]]

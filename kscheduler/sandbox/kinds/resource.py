@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from kscheduler.api.validation import dns_subdomain_errors
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.tables import AGE, NAME, Column
 from kscheduler.sandbox.kinds.merging import Shapes
-from kscheduler.sandbox.kinds.printers import AGE, NAME, Column
 from kscheduler.sandbox.store import Object
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
 """Discovery: groups, versions and resources, and the other paths that are not resources.
 
-Clients ask in two forms: a document per group version, or one aggregated document for all (kubectl
-since 1.26). Everything is derived from the table of resources. OpenAPI, version and health share
-the module because they share the dispatch by path.
+The documents are those of `kscheduler.rest.discovery`, made of the table of resources. OpenAPI,
+version and health share the module because they share the dispatch by path.
 """
 
 from __future__ import annotations
@@ -13,12 +12,19 @@ from typing import Any
 
 from aiohttp import web
 
-from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.rest.discovery import (
+    aggregated,
+    aggregated_content_type,
+    api_group,
+    api_group_list,
+    api_resource_list,
+    groups,
+)
+from kscheduler.rest.status import unknown_path
 from kscheduler.sandbox.resources import RESOURCES
 from kscheduler.sandbox.rest import openapi
 from kscheduler.sandbox.rest.negotiation import aggregated_discovery_version
 from kscheduler.sandbox.rest.request import Exchange, json_answer, text_answer
-from kscheduler.sandbox.status import unknown_path
 from kscheduler.version import KUBERNETES_VERSION
 
 Json = dict[str, Any]
@@ -34,10 +40,9 @@ async def answer_path(exchange: Exchange, address: str) -> web.Response:
     match parts:
         case ["api" | "apis" as root]:
             if version := aggregated_discovery_version(exchange.accept):
-                answer = json_answer(_aggregated(("",) if root == "api" else _groups(), version))
-                answer.headers["Content-Type"] = (
-                    f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-                )
+                names = ("",) if root == "api" else _groups()
+                answer = json_answer(aggregated(RESOURCES, names, version))
+                answer.headers["Content-Type"] = aggregated_content_type(version)
                 return answer
             found: Json | None
             if root == "api":
@@ -48,16 +53,13 @@ async def answer_path(exchange: Exchange, address: str) -> web.Response:
                     "serverAddressByClientCIDRs": addresses,
                 }
             else:
-                groups = [_group(group) for group in _groups()]
-                found = {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+                found = api_group_list(RESOURCES)
         case ["api", version]:
-            found = _api_resource_list("", version)
+            found = api_resource_list(RESOURCES, "", version)
         case ["apis", group]:
-            found = {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
-            if group not in _groups():
-                found = None
+            found = api_group(RESOURCES, group)
         case ["apis", group, version]:
-            found = _api_resource_list(group, version)
+            found = api_resource_list(RESOURCES, group, version)
         case ["version"]:
             found = _version_info()
         case ["openapi", *rest]:
@@ -120,116 +122,4 @@ def _version_info() -> Json:
 
 @lru_cache(maxsize=1)
 def _groups() -> tuple[str, ...]:
-    """Named groups, in order; the core group has no name and a root of its own."""
-    return tuple(sorted({row.group for row in RESOURCES if row.group}))
-
-
-def _versions(group: str) -> list[str]:
-    """Preferred version first: stable before beta before alpha."""
-    found = {row.version for row in RESOURCES if row.group == group}
-    return sorted(found, key=lambda version: ("alpha" in version, "beta" in version, version))
-
-
-def _group(name: str) -> Json:
-    versions = [{"groupVersion": f"{name}/{one}", "version": one} for one in _versions(name)]
-    return {"name": name, "versions": versions, "preferredVersion": (versions or [{}])[0]}
-
-
-def _rows(group: str, version: str) -> list[Resource]:
-    rows = [row for row in RESOURCES if (row.group, row.version) == (group, version)]
-    return sorted(rows, key=lambda row: row.plural)
-
-
-def _api_resource_list(group: str, version: str) -> Json | None:
-    rows = _rows(group, version)
-    if not rows:
-        return None
-    entries: list[Json] = []
-    for row in rows:
-        entries.append(
-            {
-                "name": row.plural,
-                "singularName": row.singular,
-                "namespaced": row.namespaced,
-                "kind": row.kind,
-                "verbs": list(row.verbs),
-                **_nicknames(row),
-            }
-        )
-        for part in row.subresources:
-            other_group = {"group": part.group, "version": part.version} if part.group else {}
-            entries.append(
-                {
-                    "name": f"{row.plural}/{part.name}",
-                    "singularName": "",
-                    "namespaced": row.namespaced,
-                    "kind": part.kind or row.kind,
-                    "verbs": list(part.verbs),
-                    **other_group,
-                }
-            )
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": rows[0].group_version,
-        "resources": entries,
-    }
-
-
-def _aggregated(groups: tuple[str, ...], version: str) -> Json:
-    """All of discovery in one document; `version` is v2 or v2beta1."""
-    items = [
-        {
-            "metadata": {"name": group} if group else {},
-            "versions": [
-                {
-                    "version": one,
-                    "resources": [_aggregated_resource(row) for row in _rows(group, one)],
-                    "freshness": "Current",
-                }
-                for one in _versions(group)
-            ],
-        }
-        for group in groups
-    ]
-    return {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": f"apidiscovery.k8s.io/{version}",
-        "metadata": {},
-        "items": items,
-    }
-
-
-def _aggregated_resource(row: Resource) -> Json:
-    entry: Json = {
-        "resource": row.plural,
-        "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
-        "scope": "Namespaced" if row.namespaced else "Cluster",
-        "singularResource": row.singular,
-        "verbs": list(row.verbs),
-        **_nicknames(row),
-    }
-    if row.subresources:
-        entry["subresources"] = [
-            {
-                "subresource": part.name,
-                "responseKind": {
-                    "group": part.group or row.group,
-                    "version": part.version or row.version,
-                    "kind": part.kind or row.kind,
-                },
-                "verbs": list(part.verbs),
-            }
-            for part in row.subresources
-        ]
-    return entry
-
-
-def _nicknames(row: Resource) -> Json:
-    """Short names and categories; Go leaves empty lists out."""
-    entry: Json = {}
-    if row.short_names:
-        entry["shortNames"] = list(row.short_names)
-    if row.categories:
-        entry["categories"] = list(row.categories)
-    return entry
+    return groups(RESOURCES)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kscheduler.sandbox import status
+from kscheduler.rest import status
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.access.authorization import Attributes, Rbac
 from kscheduler.sandbox.access.users import User, Users, user_of_certificate
 from kscheduler.sandbox.resources import BY_NAME
 from kscheduler.sandbox.rest.request import Exchange, RequestInfo
-from kscheduler.sandbox.status import StatusError
 
 _PATH_VERBS = {"GET": "get", "HEAD": "head", "POST": "post", "PUT": "put", "DELETE": "delete"}
 _ALWAYS_ALLOWED_PATHS = ("/healthz", "/livez", "/readyz")

@@ -14,12 +14,12 @@ from aiohttp import web
 
 from kscheduler.api.fields import parse_field_selector
 from kscheduler.api.labels import SelectorError
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.access.authorization import Attributes
 from kscheduler.sandbox.access.users import ANONYMOUS, User
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.resources import BY_PATH
 from kscheduler.sandbox.rest.representation import encode
-from kscheduler.sandbox.status import StatusError
 
 JSON = "application/json"
 _HEADERS = {"Cache-Control": "no-cache, private"}

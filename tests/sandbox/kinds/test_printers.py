@@ -2,7 +2,8 @@
 
 import pytest
 
-from kscheduler.sandbox.kinds.printers import human_duration, pod_status
+from kscheduler.rest.tables import human_duration
+from kscheduler.sandbox.kinds.printers import pod_status
 from kscheduler.sandbox.resources import RESOURCES
 from tests.kit.manifests import pod_manifest
 from tests.sandbox.rest import NODES, PODS, new_node
