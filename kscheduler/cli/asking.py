@@ -226,7 +226,7 @@ def answer(asker: Asker, ask: Callable[[Question], Awaitable[int]]) -> NoReturn:
 async def _asked(asker: Asker, ask: Callable[[Question], Awaitable[int]]) -> int:
     config = _configuration(asker)
     async with reach(
-        config.rest,
+        config,
         asker.target,
         agent=user_agent("explanation"),
         timeout_seconds=asker.timeout_seconds,
@@ -242,8 +242,8 @@ def _configuration(asker: Asker) -> ClientConfig:
     except ConfigError:
         if not asker.target.server or overrides.kubeconfig or overrides.context:
             raise
-        no_api = RestConfig("", identity=Identity(token=overrides.token))
-        return ClientConfig(no_api, overrides.namespace or DEFAULT_NAMESPACE)
+        own = RestConfig("", identity=Identity(token=overrides.token))
+        return ClientConfig(RestConfig(""), own, overrides.namespace or DEFAULT_NAMESPACE)
 
 
 def print_object(output: str, resource: Resource, item: ApiObject) -> None:

@@ -30,6 +30,7 @@ from kscheduler.api.explanation import (
 )
 from kscheduler.api.meta import ApiStruct
 from kscheduler.api.resources import PODS
+from kscheduler.client.clientcmd.loading_rules import ClientConfig
 from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.errors import NotFound, StatusError, TransportError, Unauthorized
 from kscheduler.client.http.dial import Route
@@ -131,11 +132,11 @@ class Target(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def reach(
-    config: RestConfig, target: Target, *, agent: str, timeout_seconds: float | None
+    config: ClientConfig, target: Target, *, agent: str, timeout_seconds: float | None
 ) -> AsyncIterator[ExplanationClient]:
     """A client of the scheduler that is meant; UnreachableError if none answers.
 
-    `config` is the API server's; without a server, it only says who asks.
+    Without an API server (an empty one), `target` has to name a server.
     """
     async with AsyncExitStack() as stack:
         yield await _Reaching(config, target, agent, timeout_seconds, stack).client()
@@ -146,7 +147,7 @@ class _Reaching:
 
     def __init__(
         self,
-        config: RestConfig,
+        config: ClientConfig,
         target: Target,
         agent: str,
         timeout_seconds: float | None,
@@ -159,7 +160,7 @@ class _Reaching:
         self._stack = stack
 
     async def client(self) -> ExplanationClient:
-        config, target = self._config, self._target
+        config, target = self._config.rest, self._target
         api = KubeClient(await self._transport(config)) if config.server else None
         if target.server:
             return await self._directly(
@@ -228,20 +229,20 @@ class _Reaching:
         patience_seconds: float | None = None,
     ) -> ExplanationClient:
         """A client of a scheduler's own port, after it has answered once."""
-        target, config = self._target, self._config
+        target, own = self._target, self._config.own
         server = address if "://" in address else f"https://{address}"
         # A pinned certificate needs no authority; flags about the certificate are obeyed first.
         pinned = not (target.ca_file or target.insecure) and bool(certificate_sha256)
         rest = RestConfig(
             server,
             tls=replace(
-                config.tls,
+                own.tls,
                 ca_file=target.ca_file,
                 ca_data=b"",
                 insecure=target.insecure or pinned,
                 server_name=target.server_name,
             ),
-            identity=config.identity,
+            identity=own.identity,
         )
         route = Route(
             server,

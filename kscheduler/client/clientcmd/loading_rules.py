@@ -36,6 +36,7 @@ from kscheduler.gotext import files
 from kscheduler.gotext.strconv import quote
 
 DEFAULT_NAMESPACE = "default"
+ANY_SERVER = "https://localhost"
 
 N = TypeVar("N", NamedCluster, NamedUser, NamedContext)
 
@@ -55,9 +56,14 @@ class Overrides(msgspec.Struct, frozen=True):
 
 
 class ClientConfig(msgspec.Struct, frozen=True):
-    """A server, who we are there, and the namespace that is meant when none is said."""
+    """An API server, who we are there, and the namespace that is meant when none is said.
+
+    `own` is who we are to another server of the cluster, which speaks TLS: an API server that does
+    not is never told.
+    """
 
     rest: RestConfig
+    own: RestConfig
     namespace: str = DEFAULT_NAMESPACE
 
 
@@ -77,7 +83,12 @@ def load_client_config(
     validate(active)
     rest = rest_config_of(active)
     check_usable(rest)
-    return ClientConfig(rest, overrides.namespace or active.namespace or DEFAULT_NAMESPACE)
+    own = rest
+    if not rest.secure:
+        cluster = replace(active.cluster, server=ANY_SERVER)
+        own = rest_config_of(replace(active, cluster=cluster))
+    namespace = overrides.namespace or active.namespace or DEFAULT_NAMESPACE
+    return ClientConfig(rest, own, namespace)
 
 
 def _paths(explicit: str, environ: Mapping[str, str]) -> list[str]:
@@ -126,7 +137,7 @@ def _in_cluster(
             namespace = files.read(str(service_account / "namespace")).decode().strip()
         except ConfigError:
             namespace = DEFAULT_NAMESPACE
-    return ClientConfig(rest, namespace)
+    return ClientConfig(rest, rest, namespace)
 
 
 def _active(merged: Kubeconfig, overrides: Overrides) -> ActiveContext:
