@@ -134,6 +134,7 @@ def candidates(scores: ScoreTable, chosen: str, rows: int, *, wide: bool) -> str
     best, shown = nodes[0], nodes[:rows]
     plugins = [f"{p.name}*{p.weight}" if p.weight != 1 else p.name for p in scores.plugins]
     header = ("NODE", "SCORE", "BEHIND", *(plugins if wide else ()), "WHY")
+    have_said = [any(values) for values in zip(*(one.normalized for one in nodes), strict=True)]
     lines = []
     for one in shown:
         if one.node == chosen:
@@ -144,10 +145,14 @@ def candidates(scores: ScoreTable, chosen: str, rows: int, *, wide: bool) -> str
             named = differences(scores, best, one)[:MAX_DIFFERENCES]
             why = ", ".join(f"{name} {by:+d}" for name, by in named) or "equal"
         behind = str(best.total - one.total) if one.node != chosen else ""
-        parts = [str(value) for value in weighted(scores, one)] if wide else []
-        lines.append(
-            (one.node, str(one.total), behind, *parts, "" if wide and why != CHOSEN else why)
-        )
+        # Plugins that gave nothing to any node are left out, as columns without a cell are.
+        parts = [
+            str(value) if has_said else ""
+            for value, has_said in zip(weighted(scores, one), have_said, strict=True)
+        ]
+        # Beside the scores themselves, differences are not worth a column.
+        told = why if not wide or one.node == chosen else ""
+        lines.append((one.node, str(one.total), behind, *(parts if wide else ()), told))
     text = table(header, lines, numbers=header[1:-1], marked=chosen)
     if len(nodes) > len(shown):
         text += f"\n{more(len(nodes) - len(shown), wide=wide)}"

@@ -118,7 +118,7 @@ async def about_one_node(question: Question, text: str, node: str, number: int |
         if question.is_for_programs:
             print_object(question.output, PLACEMENT_REVIEWS, PlacementReview(status=now))
         else:
-            show(node_now(f"{namespace}/{name}", node, now, is_only_answer=True))
+            show(node_now(f"{namespace}/{name}", node, now))
         return YES if now.fits else NO
     attempt = _attempt(decision, number)
     about = about_node(attempt, node)

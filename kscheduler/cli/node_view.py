@@ -61,49 +61,68 @@ def node_explained(
     node: str,
     now: PlacementReviewStatus | None,
 ) -> Iterator[str]:
-    """The record first; then, if it was asked, what a review limited to the node says `now`."""
+    """The record first; then, if it was asked, what a review limited to the node says `now`.
+
+    Where both say the same, it is said once, with today's numbers, which are those of this node.
+    """
     pod = f"{decision.metadata.namespace}/{decision.metadata.name}"
     about = about_node(attempt, node)
     when = f"at {attempt.time}" if decision.attempts == 1 else f"in attempt {attempt.number}"
+    elsewhere = f"{pod} is on {attempt.node}. " if attempt.outcome == SCHEDULED else ""
+    there = rejected_now(now, node) if now is not None else ()
     if about.is_chosen and attempt.outcome == SCHEDULED:
         yield wrapped(f"{pod} is on {node}. {decision.summary}")
         return
     if about.is_chosen:
         yield wrapped(f"{pod} was to go to {node} {when}: {attempt.message}")
-    elif about.rejections:
-        yield wrapped(f"{pod} cannot go to {node}: {_reasons(about.rejections, node)}, {when}.")
     elif about.score is not None:
         yield from _scored_lower(pod, attempt, node, about.score)
+    elif not about.rejections:
+        yield wrapped(f"{elsewhere}As for {node}, {_not_looked_at(attempt, when)}")
+    elif there and _alike(about.rejections, there):
+        it = "It" if elsewhere else pod
+        yield wrapped(f"{elsewhere}{it} cannot go to {node}: {_reasons(there, node)}.")
     else:
-        yield wrapped(f"{pod} and {node}: {_not_looked_at(attempt, when)}")
+        it = "It" if elsewhere else pod
+        refused = _reasons(about.rejections, node)
+        yield wrapped(f"{elsewhere}{it} could not go to {node} {when}: {refused}.")
     if now is not None:
-        yield from node_now(pod, node, now, is_only_answer=False)
+        is_said = bool(there) and _alike(about.rejections, there)
+        yield from node_now("it", node, now, is_said=is_said)
     if decision.partial:
         yield wrapped(PARTIAL)
 
 
 def node_now(
-    pod: str, node: str, now: PlacementReviewStatus, *, is_only_answer: bool
+    pod: str, node: str, now: PlacementReviewStatus, *, is_said: bool = False
 ) -> Iterator[str]:
-    """The answer of a review of the pod that was limited to the node."""
-    lead = f"Asked now, {pod}" if is_only_answer else "Asked now, it"
+    """The answer of a review of the pod that was limited to the node; `is_said` leaves only what
+    would help to be told.
+    """
+    there = rejected_now(now, node)
     if now.fits:
-        yield wrapped(f"{lead} would fit on {node}.")
+        yield wrapped(f"Asked now, {pod} would fit on {node}.")
         return
-    placement = now.placements[0] if now.placements else None
-    found = placement.explanation.rejections if placement and placement.explanation else ()
-    there = tuple(one for one in found if node in one.nodes)
-    if there:
-        yield wrapped(f"{lead} does not fit on {node}: {_reasons(there, node)}.")
-    else:
-        yield wrapped(f"{lead} does not fit on {node}: {now.message or now.summary}")
-    by_affinity = any(one.plugin == "NodeAffinity" for one in there)
-    helping = [one for one in now.remedies if not one.change.startswith(OF_THE_WISH)]
-    changes = [one.change for one in helping]
-    if by_affinity:
+    if not is_said:
+        why = _reasons(there, node) if there else (now.message or now.summary).rstrip(".")
+        yield wrapped(f"Asked now, {pod} does not fit on {node}: {why}.")
+    changes = [one.change for one in now.remedies if not one.change.startswith(OF_THE_WISH)]
+    if any(one.plugin == "NodeAffinity" for one in there):
         changes.insert(0, "without its node selector or affinity")
     if changes:
         yield listed("What would help:", changes)
+
+
+def rejected_now(now: PlacementReviewStatus, node: str) -> tuple[RejectedNodes, ...]:
+    """Reasons of a review against this node."""
+    placement = now.placements[0] if now.placements else None
+    found = placement.explanation.rejections if placement and placement.explanation else ()
+    return tuple(one for one in found if node in one.nodes)
+
+
+def _alike(some: Sequence[RejectedNodes], others: Sequence[RejectedNodes]) -> bool:
+    reasons = [{(one.plugin, one.reason) for one in found} for found in (some, others)]
+    return reasons[0] == reasons[1]
 
 
 def fits(about: AboutNode, attempt: AttemptRecord, now: PlacementReviewStatus | None) -> bool:
@@ -127,7 +146,7 @@ def _reasons(rejections: Sequence[RejectedNodes], node: str) -> str:
         elif short is not None:
             numbers = f" (asked {short.asked})"
         texts.append(f"{one.reason}{numbers}")
-    return f"{rejections[0].plugin} rejected it, {joined(texts)}"
+    return f"{joined(texts)}, says {rejections[0].plugin}"
 
 
 def _scored_lower(pod: str, attempt: AttemptRecord, node: str, score: NodeScore) -> Iterator[str]:

@@ -36,19 +36,25 @@ QUEUES = {
     "Unschedulable": "unschedulable",
     "Gated": "gated",
 }
-# Reasons of a summary for which the scheduler is asked what would help: each takes a review.
+# Groups of a summary that are shown, and those for which the scheduler is asked what would help:
+# each takes a review.
+MAX_GROUPS = 20
 MAX_REVIEWS = 5
 
 _REASONS = re.compile(r"^0/\d+ nodes are available: (.*?)\.?(?: preemption: .*)?$", re.DOTALL)
 _NEXT_REASON = re.compile(r", (?=\d+ )")
 
 
-class Reason(msgspec.Struct):
-    """Pods that wait for one reason; a pod may wait for several."""
+class Alike(msgspec.Struct):
+    """Pods that wait for the same reasons, and what would help the one that waits longest."""
 
-    text: str
+    reasons: str
     pods: list[PendingPod]
     remedy: Remedy | None = None
+
+    @property
+    def oldest(self) -> PendingPod:
+        return min(self.pods, key=_longest_first)
 
 
 @click.command(cls=AskingCommand)
@@ -90,7 +96,7 @@ def pending(
         if question.is_for_programs:
             print_list(question.output, PENDING_PODS, pods)
         elif summary and pods:
-            show(summarised(pods, await reasons_of(question, pods), where(namespace)))
+            show(summarised(pods, await groups_of(question, pods), where(namespace)))
         else:
             show(overview(pods, where(namespace), wide=question.output == WIDE))
         return NO if pods else YES
@@ -127,7 +133,10 @@ def one_pod(pod: PendingPod) -> Iterator[str]:
     if pod.message:
         yield wrapped(f"The last attempt said: {pod.message}")
     if pod.wakes_on:
-        rows = [(one.description, one.event, one.plugin) for one in pod.wakes_on]
+        plugins: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for one in pod.wakes_on:
+            plugins[one.description, one.event].append(one.plugin)
+        rows = [(*event, ", ".join(filter(None, names))) for event, names in plugins.items()]
         yield table(("IT IS TRIED AGAIN WHEN", "EVENT", "FOR"), rows)
 
 
@@ -188,66 +197,63 @@ def reasons_in(message: str) -> list[str]:
     return [text.partition(" ")[2] if text[:1].isdigit() else text for text in texts]
 
 
-def grouped(pods: Sequence[PendingPod]) -> list[Reason]:
-    """Reasons by the number of pods that wait for them, most first."""
-    by_text: dict[str, list[PendingPod]] = defaultdict(list)
+def grouped(pods: Sequence[PendingPod]) -> list[Alike]:
+    """Pods by their reasons, most first."""
+    by_reasons: dict[str, list[PendingPod]] = defaultdict(list)
     for pod in pods:
         if pod.queue == "Gated":
-            gates = pod.scheduling_gates
-            texts = [f"scheduling gate {gate}" for gate in gates] or [
-                f"held by {pod.gating_plugin}"
-            ]
+            gates = ", ".join(pod.scheduling_gates)
+            text = f"scheduling gates: {gates}" if gates else f"held by {pod.gating_plugin}"
         else:
-            texts = reasons_in(pod.message) or [f"{QUEUES.get(pod.queue, pod.queue)}"]
-        for text in dict.fromkeys(texts):
-            by_text[text].append(pod)
-    return sorted(
-        (Reason(text, found) for text, found in by_text.items()), key=lambda one: -len(one.pods)
-    )
+            text = ", ".join(reasons_in(pod.message)) or QUEUES.get(pod.queue, pod.queue)
+        by_reasons[text].append(pod)
+    found = [Alike(text, alike) for text, alike in by_reasons.items()]
+    return sorted(found, key=lambda one: -len(one.pods))
 
 
-async def reasons_of(question: Question, pods: Sequence[PendingPod]) -> list[Reason]:
-    """Reasons, the first few with the change that would help a pod that waits for it."""
-    reasons = grouped(pods)
-    asked: set[str] = set()
-    for reason in reasons:
-        rejected = [pod for pod in reason.pods if pod.unschedulable_plugins]
-        example = next((pod for pod in rejected if pod.metadata.uid not in asked), None)
-        if example is None or len(asked) == MAX_REVIEWS:
-            continue
-        asked.add(example.metadata.uid)
-        metadata = example.metadata
+async def groups_of(question: Question, pods: Sequence[PendingPod]) -> list[Alike]:
+    """Pods by their reasons, the largest groups with the change that would help one of them."""
+    groups = grouped(pods)
+    rejected = [one for one in groups if one.oldest.unschedulable_plugins]
+    for group in rejected[:MAX_REVIEWS]:
+        metadata = group.oldest.metadata
         status = await review_now(question, metadata.namespace, metadata.name)
         if status is not None and status.remedies:
-            reason.remedy = status.remedies[0]
-    return reasons
+            group.remedy = status.remedies[0]
+    return groups
 
 
-def summarised(pods: Sequence[PendingPod], reasons: Sequence[Reason], place: str) -> Iterator[str]:
-    yield wrapped(counts_of(pods, place))
-    best = next((one for one in reasons if one.remedy is not None), None)
+def summarised(pods: Sequence[PendingPod], groups: Sequence[Alike], place: str) -> Iterator[str]:
+    sentence = counts_of(pods, place)
+    best = next((one for one in groups if one.remedy is not None), None)
     if best is not None and best.remedy is not None:
-        wait = "1 pod waits" if len(best.pods) == 1 else f"{len(best.pods):,} pods wait"
-        nodes = counted(best.remedy.more_nodes, "more node")
-        yield wrapped(
-            f"Most would be freed by this: {wait} for “{best.text}”; {best.remedy.change}, {nodes} "
-            f"could take a pod like {best.pods[0].metadata.name}."
+        metadata, count = best.oldest.metadata, len(best.pods)
+        nodes = counted(best.remedy.more_nodes, "node")
+        alike = f"; {count:,} wait for the same reasons" if count > 1 else ""
+        sentence += (
+            f" The change that would free most: {best.remedy.change}, {nodes} could take "
+            f"{metadata.namespace}/{metadata.name}{alike}."
         )
+    yield wrapped(sentence)
     rows = []
-    for one in reasons:
-        oldest = min(one.pods, key=_longest_first)
-        remedy = f"{one.remedy.change} (+{one.remedy.more_nodes})" if one.remedy else ""
+    for one in groups[:MAX_GROUPS]:
+        metadata = one.oldest.metadata
         rows.append(
             (
                 str(len(one.pods)),
-                one.text,
-                age(oldest.metadata.creation_timestamp) or age(oldest.since),
-                f"{oldest.metadata.namespace}/{oldest.metadata.name}",
-                remedy,
+                age(metadata.creation_timestamp) or age(one.oldest.since),
+                f"{metadata.namespace}/{metadata.name}",
+                one.reasons,
+                f"{one.remedy.change} (+{counted(one.remedy.more_nodes, 'node')})"
+                if one.remedy
+                else "",
             )
         )
-    header = ("PODS", "REASON", "LONGEST", "EXAMPLE", "WOULD HELP (NODES)")
-    yield table(header, rows, numbers=("PODS",))
+    header = ("PODS", "LONGEST", "LIKE", "REASONS", "WOULD HELP IT")
+    text = table(header, rows, numbers=("PODS",))
+    if len(groups) > MAX_GROUPS:
+        text += f"\nand {counted(len(groups) - MAX_GROUPS, 'more group')}"
+    yield text
 
 
 def _longest_first(pod: PendingPod) -> tuple[str, str, str]:
