@@ -111,10 +111,23 @@ def _gvk(row: Resource) -> Json:
     return {"group": row.group, "version": row.version, "kind": row.kind}
 
 
-@lru_cache(maxsize=1)
-def v2_document() -> bytes:
-    """The whole API in JSON."""
-    return msgspec.json.encode(_v2())
+@lru_cache(maxsize=2)
+def v2_document(*others: bytes) -> bytes:
+    """The whole API in JSON, with the documents of other servers merged in."""
+    return msgspec.json.encode(_merged_v2(others))
+
+
+def _merged_v2(others: Iterable[bytes]) -> Json:
+    merged = _v2()
+    for document in others:
+        try:
+            other = msgspec.json.decode(document, type=Json)
+        except msgspec.DecodeError:
+            continue
+        for part in ("paths", "definitions"):
+            # Definitions that both have, as those of metadata, are ours.
+            merged[part] = (other.get(part) or {}) | merged[part]
+    return merged
 
 
 def _v2() -> Json:
@@ -155,16 +168,18 @@ def _v2_references(schema: Any) -> Any:
 # numbers are those of the public gnostic schema.
 
 
-@lru_cache(maxsize=1)
-def v2_protobuf() -> bytes:
+@lru_cache(maxsize=2)
+def v2_protobuf(*others: bytes) -> bytes:
     """The whole API in gnostic's protobuf."""
-    document = _v2()
+    document = _merged_v2(others)
+    # Paths without a patch say nothing that clients look for.
+    paths = {path: item for path, item in document["paths"].items() if "patch" in item}
     info = _text(1, document["info"]["title"]) + _text(2, document["info"]["version"])
     return b"".join(
         (
             _text(1, document["swagger"]),
             _message(2, info),
-            _message(8, *_named(2, document["paths"], _path_item)),
+            _message(8, *_named(2, paths, _path_item)),
             _message(9, *_named(1, document["definitions"], _schema)),
         )
     )
@@ -172,8 +187,10 @@ def v2_protobuf() -> bytes:
 
 def _path_item(item: Json) -> bytes:
     operation = item["patch"]
-    parts = [_text(7, kind) for kind in operation["consumes"]]
-    for parameter in operation["parameters"]:
+    parts = [_text(7, kind) for kind in operation.get("consumes", ())]
+    for parameter in operation.get("parameters", ()):
+        if parameter.get("in") != "query":
+            continue
         # ParametersItem > Parameter > NonBodyParameter > QueryParameterSubSchema
         schema = _text(2, "query") + _text(4, parameter["name"]) + _text(6, parameter["type"])
         parts.append(_message(8, _message(1, _message(2, _message(3, schema)))))
