@@ -16,7 +16,7 @@ from kscheduler.api.explanation import (
     ScoreTable,
     Victim,
 )
-from kscheduler.cli.page import answer_about, counted, joined, listed, table, wrapped
+from kscheduler.cli.page import answer_about, counted, joined, listed, table, whole_seconds, wrapped
 
 # Rows of a table of candidates: by default, with -o wide, and with --all.
 FEW, MANY, ALL = 5, 25, 1 << 30
@@ -73,7 +73,7 @@ def explained(
 
 
 def past_attempt(decision: Decision, attempt: AttemptRecord) -> str:
-    ordinal = f"Attempt {attempt.number} of {decision.attempts}, at {attempt.time},"
+    ordinal = f"Attempt {attempt.number} of {decision.attempts}, at {whole_seconds(attempt.time)},"
     if attempt.outcome == SCHEDULED:
         return f"{ordinal} chose {attempt.node}."
     return f"{ordinal} ended {attempt.outcome}: {attempt.message}"

@@ -16,7 +16,7 @@ from kscheduler.api.explanation import (
     RejectedNodes,
 )
 from kscheduler.cli.decision_view import PARTIAL, differences, weighted
-from kscheduler.cli.page import joined, listed, table, wrapped
+from kscheduler.cli.page import joined, listed, table, whole_seconds, wrapped
 
 # Parts of remedies that would take away the wish for this very node.
 OF_THE_WISH = ("without its node selector", "without its node affinity")
@@ -67,7 +67,9 @@ def node_explained(
     """
     pod = f"{decision.metadata.namespace}/{decision.metadata.name}"
     about = about_node(attempt, node)
-    when = f"at {attempt.time}" if decision.attempts == 1 else f"in attempt {attempt.number}"
+    when = f"at {whole_seconds(attempt.time)}"
+    if decision.attempts > 1:
+        when = f"in attempt {attempt.number}, {when}"
     elsewhere = f"{pod} is on {attempt.node}. " if attempt.outcome == SCHEDULED else ""
     there = rejected_now(now, node) if now is not None else ()
     if about.is_chosen and attempt.outcome == SCHEDULED:
@@ -184,12 +186,12 @@ def _scored_lower(pod: str, attempt: AttemptRecord, node: str, score: NodeScore)
 def _not_looked_at(attempt: AttemptRecord, when: str) -> str:
     counts = attempt.nodes
     if attempt.only_tried == "nominated":
-        return f"it was never looked at {when}, as the nominated node took the pod."
+        return f"it was not looked at ({when}), as the nominated node took the pod."
     if attempt.only_tried:
-        return f"it was never looked at {when}, as a node found for the pod before took this one."
+        return f"it was not looked at ({when}), as a node found for the pod before took this one."
     if counts.not_evaluated:
         return (
-            f"it was never looked at {when}: {counts.evaluated} of {counts.total} nodes were, "
+            f"it was not looked at ({when}): {counts.evaluated} of {counts.total} nodes were, "
             "and enough of them fitted."
         )
-    return f"there is nothing about it in the record {when}; was it a node of the cluster then?"
+    return f"there is nothing about it in the record ({when}); was it a node of the cluster then?"

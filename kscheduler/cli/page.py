@@ -7,6 +7,7 @@ have a colour, unless NO_COLOR is set; elsewhere the text is the same without ei
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -101,6 +102,11 @@ def age(timestamp: str | None, now: float | None = None) -> str:
     except TimestampError:
         return ""
     return duration(max(seconds, 0.0))
+
+
+def whole_seconds(timestamp: str) -> str:
+    """The time without its microseconds."""
+    return re.sub(r"\.\d+Z$", "Z", timestamp)
 
 
 def duration(seconds: float) -> str:

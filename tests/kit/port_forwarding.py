@@ -7,12 +7,16 @@ WebSocket; a pod that cannot be reached is told on the error channel.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 
 from aiohttp import WSMsgType, web
 
 PROTOCOL = "v4.channel.k8s.io"
 PIECE_BYTES = 32 << 10
+PATHS = re.compile(
+    "/portForward/([^/]+)/([^/]+)|/api/v1/namespaces/([^/]+)/pods/([^/]+)/portforward"
+)
 
 # Host and port where a pod's port can be reached, by namespace, name and port.
 Locate = Callable[[str, str, int], tuple[str, int] | None]
@@ -22,16 +26,18 @@ class PortForwarding:
     """A handler for aiohttp; `locate` says where pods are, None where there is no such pod.
 
     The API server asks a kubelet at `/portForward/{namespace}/{pod}` with `?port=`; a client asks
-    an API server at `/api/v1/namespaces/{namespace}/pods/{pod}/portforward` with `?ports=`. Route
-    either path here.
+    an API server at `/api/v1/namespaces/{namespace}/pods/{pod}/portforward` with `?ports=`. Either
+    is understood, and 404 is the answer to other paths.
     """
 
     def __init__(self, locate: Locate) -> None:
         self._locate = locate
         # What was asked for: headers are those of the upgrade request.
-        self.requests: list[web.Request] = []
+        self.requests: list[web.BaseRequest] = []
 
-    async def __call__(self, request: web.Request) -> web.StreamResponse:
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        if PATHS.fullmatch(request.path) is None:
+            raise web.HTTPNotFound
         self.requests.append(request)
         asked = request.query.getall("port", []) + request.query.getall("ports", [])
         ports = [int(port) for text in asked for port in text.split(",")]
@@ -62,9 +68,11 @@ class PortForwarding:
         return answer
 
     async def _opened(
-        self, answer: web.WebSocketResponse, number: int, request: web.Request, port: int
+        self, answer: web.WebSocketResponse, number: int, request: web.BaseRequest, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        namespace, pod = request.match_info["namespace"], request.match_info["pod"]
+        found = PATHS.fullmatch(request.path)
+        assert found is not None
+        namespace, pod = filter(None, found.groups())
         where = self._locate(namespace, pod, port)
         try:
             if where is None:
