@@ -174,6 +174,14 @@ class _Reaching:
             return ExplanationClient(api, api, f"the API server {config.host}")
         try:
             return await self._by_lease(config, api, await find_scheduler(api, target.lease))
+        except TransportError as error:
+            raise UnreachableError(
+                f"The API server {config.host} does not answer: {error.cause}."
+            ) from error
+        except Unauthorized as error:
+            raise UnreachableError(
+                f"The API server {config.host} does not accept the credentials of the kubeconfig."
+            ) from error
         except UnreachableError as error:
             # Whoever said which scheduler to ask shall not get the answer of another.
             if target.lease or isinstance(error, AmbiguousError):

@@ -314,6 +314,23 @@ async def test_an_api_server_that_does_not_serve_the_group_is_told(plane, identi
             pass
 
 
+async def test_an_api_server_that_is_away_is_told_in_a_sentence():
+    config = ClientConfig(RestConfig("http://127.0.0.1:1"), RestConfig(""))
+    with pytest.raises(UnreachableError, match=r"The API server 127\.0\.0\.1:1 does not answer: "):
+        async with reach(config, Target(), agent="test", timeout_seconds=10):
+            pass
+
+
+async def test_an_api_server_that_knows_nobody_is_told_in_a_sentence(plane):
+    async def unauthorized(request):
+        return web.json_response({"kind": "Status", "reason": "Unauthorized"}, status=401)
+
+    plane.api.interceptors.append(unauthorized)
+    with pytest.raises(UnreachableError, match="does not accept the credentials"):
+        async with plane.reached():
+            pass
+
+
 async def test_without_any_server_there_is_nobody_to_ask():
     config = ClientConfig(RestConfig(""), RestConfig(""))
     with pytest.raises(UnreachableError, match="neither a kubeconfig nor --server"):
