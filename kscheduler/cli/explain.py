@@ -138,7 +138,8 @@ async def review_now(
 ) -> PlacementReviewStatus | None:
     """What would become of a pod like this one now, on this node or anywhere.
 
-    None if the pod or the answer cannot be had: whoever asks may have fewer rights than that.
+    None if the pod or the answer cannot be had, which is told beside the answer: whoever asks may
+    have fewer rights than that.
     """
     try:
         manifest = await question.client.pod(namespace, name)
@@ -151,7 +152,8 @@ async def review_now(
             pods=(msgspec.Raw(msgspec.json.encode(pod)),), detail="All" if node else "Summary"
         )
         return (await question.client.review(PlacementReview(spec=spec), namespace)).status
-    except ApiError:
+    except ApiError as error:
+        click.echo(f"Not asked what would be now: {error}", err=True)
         return None
 
 

@@ -12,6 +12,7 @@ from kscheduler.cli.asking import Failure
 from kscheduler.cli.manifests import Manifest, title
 
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job", "CronJob")
+HAVING_PODS = ("Pod", "DaemonSet", *WORKLOADS)
 # Parts of a pod's metadata that matter to a decision.
 METADATA = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences")
 # kubectl writes the whole manifest to this annotation.
@@ -54,12 +55,22 @@ def limited_to(pod: Manifest, node: str) -> Manifest:
     return pod
 
 
-def pods_of(manifests: Sequence[Manifest], replicas: int | None) -> list[ReviewedPod]:
-    """Pods, and templates of workloads as many times as they say, or as `replicas` says."""
-    found = [_pod_of(manifest) for manifest in manifests]
+def pods_of(
+    manifests: Sequence[Manifest], replicas: int | None
+) -> tuple[list[ReviewedPod], list[str]]:
+    """Pods, and templates of workloads as many times as they say, or as `replicas` says; and the
+    titles of objects that have no pods.
+    """
+    found = [_pod_of(one) for one in manifests if one["kind"] in HAVING_PODS]
+    others = [title(one) for one in manifests if one["kind"] not in HAVING_PODS]
+    if others and not found:
+        raise Failure(
+            f"{', '.join(others)}: only pods can be placed: those of a Pod, "
+            f"{', '.join(WORKLOADS)}, or of a PlacementReview."
+        )
     if replicas is not None:
         found = [msgspec.structs.replace(one, replicas=replicas) for one in found]
-    return found
+    return found, others
 
 
 def _pod_of(manifest: Manifest) -> ReviewedPod:
@@ -70,11 +81,6 @@ def _pod_of(manifest: Manifest) -> ReviewedPod:
         raise Failure(
             f"{title(manifest)}: a DaemonSet has a pod on each node that its template suits, so "
             "there is no number of replicas to place; make a Pod of its template to ask about it."
-        )
-    if kind not in WORKLOADS:
-        raise Failure(
-            f"{title(manifest)}: only pods can be placed: a Pod, {', '.join(WORKLOADS)}, or a "
-            "PlacementReview."
         )
     count = spec.get("replicas")
     if kind == "CronJob":

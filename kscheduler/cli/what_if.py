@@ -36,11 +36,13 @@ from kscheduler.cli.decision_view import ALL, FEW, MANY, candidates, rejections,
 from kscheduler.cli.manifests import Manifest, read_manifests, title
 from kscheduler.cli.page import counted, listed, show, table, wrapped
 from kscheduler.cli.reviewed_pods import ReviewedPod, pods_of
+from kscheduler.client.errors import Invalid
 from kscheduler.errors import KschedulerError
 from kscheduler.gotext import files
 
 # More pods than these are shown by node.
 MAX_LISTED = 10
+UNNAMED = f'{PLACEMENT_REVIEWS.kind}.{PLACEMENT_REVIEWS.group} "" is invalid: '
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -160,7 +162,10 @@ def what_if(
         )
     if filenames and not manifests:
         raise Failure(f"{', '.join(filenames)}: there is no object in it.")
-    pods = [] if whole else pods_of(manifests, replicas)
+    pods, others = ([], []) if whole else pods_of(manifests, replicas)
+    notes = [one.note for one in pods if one.note]
+    if others:
+        notes.append(f"Left out, as it has no pods to place: {', '.join(others)}.")
 
     async def ask(question: Question) -> int:
         if whole:
@@ -169,13 +174,16 @@ def what_if(
             detail = "All" if everything else "Candidates" if question.output == WIDE else "Summary"
             review = PlacementReview(spec=await _spec(question, pods, changes, detail))
         namespace = review.metadata.namespace or question.namespace
-        reviewed = await question.client.review(review, namespace)
+        try:
+            reviewed = await question.client.review(review, namespace)
+        except Invalid as error:
+            # The review is ours, and has no name: what is wrong is a field of it.
+            raise Failure(str(error).removeprefix(UNNAMED)) from error
         status = reviewed.status
         if question.is_for_programs:
             print_object(question.output, PLACEMENT_REVIEWS, reviewed)
         else:
             wide = question.output == WIDE
-            notes = [one.note for one in pods if one.note]
             show(answered(status, notes, wide=wide, everything=everything))
         return YES if status.fits else NO
 

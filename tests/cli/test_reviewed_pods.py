@@ -47,9 +47,9 @@ CRON_JOB = {
     ],
 )
 def test_a_workload_is_its_template_so_many_times(manifest, replicas):
-    (found,) = pods_of([manifest], None)
+    (found,), _ = pods_of([manifest], None)
     assert (found.manifest, found.replicas) == (POD, replicas)
-    (found,) = pods_of([manifest], 7)
+    (found,), _ = pods_of([manifest], 7)
     assert found.replicas == 7
 
 
@@ -71,11 +71,16 @@ def test_what_cannot_be_placed_is_told_by_name(manifest, complaint):
     assert error.value.exit_code == 2
 
 
+def test_objects_without_pods_are_passed_over_beside_those_with():
+    pods, others = pods_of([workload("Service"), POD], None)
+    assert ([one.manifest for one in pods], others) == ([POD], ["Service a"])
+
+
 def test_claims_that_would_be_made_with_the_pods_are_left_out_and_told():
     volumes = [{"name": "data"}, {"name": "tmp", "emptyDir": {}}]
     templates = [{"metadata": {"name": "data"}, "spec": {}}]
     manifest = workload("StatefulSet", SPEC | {"volumes": volumes}, volumeClaimTemplates=templates)
-    (found,) = pods_of([manifest], None)
+    (found,), _ = pods_of([manifest], None)
     assert found.manifest["spec"]["volumes"] == [{"name": "tmp", "emptyDir": {}}]
     assert found.note == (
         "StatefulSet a: volumes of its volumeClaimTemplates are left out of account."
