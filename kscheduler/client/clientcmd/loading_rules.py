@@ -79,6 +79,10 @@ def load_client_config(
         config = _in_cluster(overrides, environ, service_account)
         if config is not None:
             return config
+        raise ConfigError(
+            "There is no kubeconfig: name one with --kubeconfig FILE or KUBECONFIG in the "
+            "environment, or put it to ~/.kube/config."
+        )
     active = _active(merged, overrides)
     validate(active)
     rest = rest_config_of(active)

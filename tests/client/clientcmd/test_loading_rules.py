@@ -83,7 +83,7 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are(files, overrides, 
 
 
 def test_nothing_to_go_by_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match="no configuration has been provided"):
+    with pytest.raises(ConfigError, match="There is no kubeconfig: name one with --kubeconfig"):
         load_client_config(Overrides(), environ={"HOME": str(tmp_path)})
 
 
