@@ -274,9 +274,11 @@ def answered(
     yield wrapped(status.summary)
     if status.remedies:
         yield listed("What would help:", map(remedy_text, status.remedies))
-    placements = status.placements
+    placements, message = status.placements, status.message
     if len(placements) <= MAX_LISTED or everything:
         yield by_pod(placements)
+        for one in placements:  # Said in the table.
+            message = message.removeprefix(f"{one.namespace}/{one.name}: {one.message}").lstrip()
     else:
         yield by_node(placements, MANY if wide else FEW)
     yield evicted(placements)
@@ -284,8 +286,8 @@ def answered(
         rows = ALL if everything else FEW
         for one in placements if everything else placements[:MAX_LISTED]:
             yield from _explained(one, rows)
-    if status.message:
-        yield wrapped(status.message)
+    if message:
+        yield wrapped(message)
     yield from map(wrapped, notes)
     if status.partial:
         yield wrapped("This is a partial view: node names take the right to list nodes.")
