@@ -33,6 +33,7 @@ from kscheduler.serving.access_metrics import SERVING_CERTIFICATE, AccessObserve
 from kscheduler.serving.health import PING, Check, ping
 
 if TYPE_CHECKING:
+    from kscheduler.serving.explanation.api import ExplanationApi
     from kscheduler.serving.server import Server
 
 log = logs.logger(__name__)
@@ -77,6 +78,8 @@ class Daemon:
         self.synced = False
         self.stopping = asyncio.Event()
         self._synced_once = asyncio.Event()
+        # None until the secure port is served.
+        self.explanations: ExplanationApi | None = None
 
     @property
     def elector(self) -> LeaderElector | None:
@@ -123,6 +126,7 @@ class Daemon:
             lost_lease = not self.stopping.is_set()
             # Serving goes on until the end, and readyz says from here on why it is not ready.
             self.stopping.set()
+            self._end_watches()
             work.cancel()
             await asyncio.wait({work})
             # Upstream drops the events it has not sent; a moment's patience saves most of them.
@@ -149,6 +153,7 @@ class Daemon:
         while self.rejoins:
             log.error(None, "Leaderelection lost, campaigning again")
             self.synced = False
+            self._end_watches()
             self.cc.metrics.forget_state()
             self.scheduler = self.cc.new_scheduler()
             # The last scheduler was kept out of the collector's rounds; now it is garbage.
@@ -168,6 +173,11 @@ class Daemon:
                 raise _OverError
         except* _OverError:
             pass
+
+    def _end_watches(self) -> None:
+        """What was watched is no longer told here; a watch would keep the port from closing."""
+        if self.explanations is not None:
+            self.explanations.end_watches()
 
     async def _lead(self, reflectors: asyncio.TaskGroup) -> None:
         if self.delays_cache:
@@ -224,12 +234,15 @@ class Daemon:
             callers = serving.delegation
             pages = endpoints.all_pages(sources)
             install_discovery(pages)
+            self.explanations = ExplanationApi(
+                explanation_sources(self), callers.authorizer, metrics
+            )
             guarded = gate.guarded(
                 pages,
                 callers.authenticator,
                 callers.authorizer,
                 AccessObserver(metrics),
-                ExplanationApi(explanation_sources(self), callers.authorizer),
+                self.explanations,
             )
             upkeep = Upkeep(metrics, SERVING_CERTIFICATE)
             tls = TlsContexts(serving.port, callers.trust, upkeep)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from kscheduler import plugins
 from kscheduler.api.explanation import (
     ERROR,
@@ -16,7 +18,7 @@ from kscheduler.api.explanation import (
 from kscheduler.app.scheduler import Scheduler, counting
 from kscheduler.app.status import scheduler_status
 from kscheduler.cycle.attempt import Attempt, Failed, Outcome, Unschedulable
-from kscheduler.decisions.explain import attempt_of
+from kscheduler.decisions.explain import View, attempt_of
 from kscheduler.decisions.record import NodeNames, record_of
 from kscheduler.serving.explanation.reads import Sources
 from kscheduler.what_if import LiveScheduler, Reviewer
@@ -68,7 +70,7 @@ class Reviewers:
         scheduler = self._daemon.scheduler
         if self._of is None or self._of[0] is not scheduler:
             self._of = scheduler, Reviewer(live_scheduler(self._daemon), explain=explained)
-        return await self._of[1].review(review)
+        return await self._of[1].review(review, node_names=node_names)
 
 
 def live_scheduler(daemon: Daemon) -> LiveScheduler:
@@ -87,7 +89,7 @@ def live_scheduler(daemon: Daemon) -> LiveScheduler:
     )
 
 
-def explained(attempt: Attempt, outcome: Outcome) -> AttemptRecord:
+def explained(attempt: Attempt, outcome: Outcome, view: View) -> AttemptRecord:
     """An attempt of a review, told like one of the scheduler's own."""
     record = record_of(attempt, outcome, NodeNames(attempt.nodes), now=time.time())
     record.outcome = SCHEDULED
@@ -96,4 +98,5 @@ def explained(attempt: Attempt, outcome: Outcome) -> AttemptRecord:
     elif isinstance(outcome, Failed):
         record.outcome = UNSCHEDULABLE if outcome.status.rejected else ERROR
         record.message = outcome.status.message
-    return attempt_of(record)
+    told = attempt_of(record, view)
+    return told if view.node_names else replace(told, node="", nominated_node="")

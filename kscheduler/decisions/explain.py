@@ -47,6 +47,8 @@ class View(msgspec.Struct, frozen=True):
     """
 
     per_node: bool = True
+    # Whether the nodes are listed that were rejected.
+    rejected_nodes: bool = True
     node_names: bool = True
     names_pods_of: Callable[[str], bool] = lambda namespace: True
 
@@ -216,8 +218,9 @@ def _largest_first(record: Record) -> list[RejectedRows]:
 
 
 def _rejected_nodes(record: Record, rejected: RejectedRows, view: View) -> RejectedNodes:
-    names, nodes = record.names.names, ()
-    if view.per_node and view.node_names:
+    names = record.names.names
+    nodes: tuple[str, ...] = ()
+    if view.per_node and view.rejected_nodes and view.node_names:
         nodes = tuple([names[row] for row in rejected.rows.rows.tolist()])
     return RejectedNodes(
         plugin=rejected.plugin,

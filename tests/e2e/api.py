@@ -27,6 +27,7 @@ JSON = "application/json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 AT_ONCE = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
 GROUPS = {
+    "apiservices": "apis/apiregistration.k8s.io/v1",
     "events": "apis/events.k8s.io/v1",
     "leases": "apis/coordination.k8s.io/v1",
     "replicasets": "apis/apps/v1",

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from kscheduler.rest import openapi
 from kscheduler.rest.discovery import (
     aggregated,
     aggregated_content_type,
@@ -25,7 +26,7 @@ from kscheduler.rest.discovery import (
 from kscheduler.rest.status import unknown_path
 from kscheduler.sandbox.aggregation.aggregator import Aggregator, Extension
 from kscheduler.sandbox.resources import RESOURCES
-from kscheduler.sandbox.rest import openapi
+from kscheduler.sandbox.rest import schemas
 from kscheduler.sandbox.rest.negotiation import aggregated_discovery_version
 from kscheduler.sandbox.rest.request import Exchange, json_answer, text_answer
 from kscheduler.version import KUBERNETES_VERSION
@@ -33,8 +34,13 @@ from kscheduler.version import KUBERNETES_VERSION
 Json = dict[str, Any]
 
 _HEALTH = ("healthz", "livez", "readyz")
-_OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2"
-_CACHED = "public, max-age=31536000"  # v3 documents carry their hash in the URL
+_OPENAPI = openapi.OpenApi(
+    RESOURCES,
+    lambda rows: schemas.closure([schemas.model_name(row) for row in rows]),
+    schemas.model_name,
+    title="Kubernetes",
+    version=KUBERNETES_VERSION,
+)
 
 
 async def answer_path(exchange: Exchange, address: str, aggregator: Aggregator) -> web.Response:
@@ -104,24 +110,25 @@ async def _openapi_answer(
 ) -> web.Response:
     """OpenAPI documents; a thread makes them, because the first one imports all client models."""
     match rest:
-        case ["v2"] if _OPENAPI_PROTOBUF in exchange.accept:
+        case ["v2"] if openapi.PROTOBUF_V2 in exchange.accept:
             others = await aggregator.documents("/openapi/v2")
-            body = await asyncio.to_thread(openapi.v2_protobuf, *others)
-            kind = f"{_OPENAPI_PROTOBUF}.v1.0+protobuf"
-            return web.Response(body=body, headers={"Content-Type": kind})
+            body = await asyncio.to_thread(_OPENAPI.v2_protobuf, *others)
+            return web.Response(
+                body=body, headers={"Content-Type": openapi.PROTOBUF_V2_CONTENT_TYPE}
+            )
         case ["v2"]:
             others = await aggregator.documents("/openapi/v2")
-            return json_answer(await asyncio.to_thread(openapi.v2_document, *others))
+            return json_answer(await asyncio.to_thread(_OPENAPI.v2_document, *others))
         case ["v3"]:
-            index = openapi.v3_index()
+            index = _OPENAPI.v3_index()
             for document in await aggregator.documents("/openapi/v3"):
                 index["paths"] |= _openapi_paths(document, aggregator)
             return json_answer(index)
         case ["v3", *parts]:
-            found = await asyncio.to_thread(openapi.v3_document, "/".join(parts))
+            found = await asyncio.to_thread(_OPENAPI.v3_document, "/".join(parts))
             if found is not None:
                 answer = json_answer(found)
-                answer.headers["Cache-Control"] = _CACHED
+                answer.headers["Cache-Control"] = openapi.CACHED
                 return answer
     return not_found(exchange.path)
 

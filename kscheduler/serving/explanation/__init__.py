@@ -8,8 +8,11 @@ attributes, and the parts of the running scheduler (`api.Sources`). Out: objects
     api          dispatch by verb; discovery and OpenAPI beside it
     rights       what the asker may see of an object that it may get
     reads        one object, or a list in slices
+    watch        changes of decisions, as they happen
+    placement_reviews    what if: questions that are answered and not stored
     absence      why there is no decision, in a sentence
     responses    objects as JSON, tables or metadata, streamed
+    limits       how much one asker, and all of them, may have going on
 
 There are two gates. The first is the request itself: get, list or watch decisions, create
 placementreviews. The second is the content: the pod's own part needs `get pods` in its namespace,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from aiohttp import web
@@ -13,11 +14,15 @@ from kscheduler.api.fields import parse_field_selector
 from kscheduler.api.labels import SelectorError
 from kscheduler.api.small_groups import ResourceAttributes, UserInfo
 from kscheduler.client.errors import ApiError
+from kscheduler.metrics import Metrics
 from kscheduler.rest import discovery, status
+from kscheduler.rest.openapi import PROTOBUF_V2, PROTOBUF_V2_CONTENT_TYPE
 from kscheduler.rest.status import StatusError
 from kscheduler.serving import answers
 from kscheduler.serving.access import Authorizer, ContradictionError
 from kscheduler.serving.answers import JSON, Handler, Target
+from kscheduler.serving.explanation import schemas
+from kscheduler.serving.explanation.placement_reviews import PlacementReviews
 from kscheduler.serving.explanation.reads import Reader, Sources
 from kscheduler.serving.explanation.resources import (
     BY_PLURAL,
@@ -27,8 +32,15 @@ from kscheduler.serving.explanation.resources import (
     ROOT,
     Served,
 )
-from kscheduler.serving.explanation.responses import document, encode, form_for, stream
+from kscheduler.serving.explanation.responses import (
+    document,
+    encode,
+    form_for,
+    stream,
+    warning_header,
+)
 from kscheduler.serving.explanation.rights import Asker
+from kscheduler.serving.explanation.watch import Watches
 from kscheduler.serving.gate import Pages, path_of
 
 log = logs.logger(__name__)
@@ -40,8 +52,10 @@ _NO_WATCH = ("", "0", "false", "False")
 class ExplanationApi:
     """Requests about resources, as the gate hands them over (`gate.ResourceRequests`)."""
 
-    def __init__(self, sources: Sources, authorizer: Authorizer) -> None:
+    def __init__(self, sources: Sources, authorizer: Authorizer, metrics: Metrics) -> None:
         self._reader = Reader(sources)
+        self._reviews = PlacementReviews(sources.review, self._reader.check_leading, metrics)
+        self._watches = Watches(self._reader)
         self._authorizer = authorizer
 
     def attributes(self, request: web.BaseRequest) -> ResourceAttributes | None:
@@ -76,6 +90,10 @@ class ExplanationApi:
             subresource=subresource,
             name=name,
         )
+
+    def end_watches(self) -> None:
+        """Clients have to come back: to this instance, or to the one that schedules then."""
+        self._watches.end()
 
     async def answer(
         self, request: web.BaseRequest, user: UserInfo, asked: ResourceAttributes
@@ -112,12 +130,25 @@ class ExplanationApi:
         query, namespace, name = query_of(request), asked.namespace, asked.name
         form = form_for(request, served, query)
         reader = self._reader
+        if asked.verb == "create":
+            review, warnings = await self._reviews.create(request, asker, namespace, query)
+            created = document(form.one(review), code=201)
+            for warning in warnings:
+                created.headers.add("Warning", warning_header(warning))
+            return created
         if asked.verb == "get":
             if served is DECISION:
                 return document(form.one(await reader.decision(asker, namespace, name)))
             if served is PENDING_POD:
                 return document(form.one(await reader.pending_pod(asker, namespace, name)))
             return document(form.one(reader.scheduler_status(name)))
+        if asked.verb == "watch":
+
+            def is_gone() -> bool:
+                return request.transport is None or request.transport.is_closing()
+
+            lines = self._watches.watch(asker, form, namespace, query, is_gone)
+            return await stream(request, lines, at_once=True)
         if served is DECISION:
             listing = await reader.decisions(asker, form, namespace, query)
         elif served is PENDING_POD:
@@ -149,6 +180,9 @@ def install_discovery(pages: Pages) -> None:
     pages.add("/apis", _groups)
     pages.add(f"/apis/{GROUP}", _document(discovery.api_group(RESOURCES, GROUP)))
     pages.add(ROOT, _document(discovery.api_resource_list(RESOURCES, GROUP, VERSION)))
+    pages.add("/openapi/v2", _openapi_v2)
+    pages.add("/openapi/v3", _openapi_v3)
+    pages.add(f"/openapi/v3{ROOT}", _openapi_v3)
 
 
 async def _groups(request: web.BaseRequest) -> web.StreamResponse:
@@ -169,6 +203,25 @@ async def _groups(request: web.BaseRequest) -> web.StreamResponse:
     version = choice.target.version
     found = discovery.aggregated(RESOURCES, (GROUP,), version)
     return document(encode(found), content_type=discovery.aggregated_content_type(version))
+
+
+async def _openapi_v2(request: web.BaseRequest) -> web.StreamResponse:
+    wants_protobuf = PROTOBUF_V2 in request.headers.get("Accept", "")
+    # Made in a thread: 20 ms, once.
+    if wants_protobuf:
+        body = await asyncio.to_thread(schemas.openapi().v2_protobuf)
+        return document(body, content_type=PROTOBUF_V2_CONTENT_TYPE)
+    return document(await asyncio.to_thread(schemas.openapi().v2_document))
+
+
+async def _openapi_v3(request: web.BaseRequest) -> web.StreamResponse:
+    """The index of documents, or the one there is."""
+    made = schemas.openapi()
+    if path_of(request) == "/openapi/v3":
+        return document(encode(made.v3_index()))
+    body = await asyncio.to_thread(made.v3_document, f"apis/{GROUP}/{VERSION}")
+    assert body is not None
+    return document(body)
 
 
 def _document(value: Mapping[str, object] | None) -> Handler:

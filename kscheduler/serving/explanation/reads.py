@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import (
-    AsyncIterator,
+    AsyncGenerator,
     Awaitable,
     Callable,
     Collection,
@@ -121,7 +121,7 @@ def decided_node(entry: Entry) -> str:
 class Listing(msgspec.Struct, frozen=True):
     """A list that is ready to be streamed."""
 
-    pieces: AsyncIterator[bytes]
+    pieces: AsyncGenerator[bytes, None]
     warnings: tuple[str, ...] = ()
 
 
@@ -363,7 +363,7 @@ def _page(
 
 async def _pieces(
     form: Form, metadata: dict[str, Any], items: Iterator[Callable[[], ApiObject | None]]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """A list, item by item, each made when the client has taken those before it."""
     yield form.opening(metadata)
     slices, between = Slices(), b""

@@ -8,7 +8,8 @@ the memory of a piece of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -44,17 +45,12 @@ class Form:
         """Whether lists that grow with the nodes are shown at all."""
         return not self._is_metadata and not (self.is_table and self._include != "Object")
 
-    def shown(self, item: ApiObject) -> Json:
-        """One object as it is, with kind and apiVersion."""
-        head = {"kind": self._served.kind, "apiVersion": self._served.group_version}
-        return head | msgspec.to_builtins(item)
-
     def one(self, item: ApiObject) -> bytes:
         """The answer to a get, or the object of a watch event."""
         if self._is_metadata:
             return encode(metadata_of(item.metadata))
         if not self.is_table:
-            return encode(self.shown(item))
+            return self._served.resource.encode(item)
         version = {"resourceVersion": item.metadata.resource_version}
         return encode(self._table_head | table(self._served.columns, version, [self._row(item)]))
 
@@ -62,7 +58,9 @@ class Form:
         """The object within a list: the item, or the row of a table."""
         if self.is_table:
             return encode(self._row(item))
-        return encode(metadata_of(item.metadata) if self._is_metadata else self.shown(item))
+        if self._is_metadata:
+            return encode(metadata_of(item.metadata))
+        return self._served.resource.encode(item)
 
     def opening(self, metadata: Mapping[str, Any]) -> bytes:
         """A list up to its first item; `CLOSING` ends it."""
@@ -78,7 +76,9 @@ class Form:
         )
 
     def _row(self, item: ApiObject) -> Json:
-        shown = self.shown(item)
+        head = {"kind": self._served.kind, "apiVersion": self._served.group_version}
+        # Parts that are kept as text are the pods and nodes of a review.
+        shown = head | msgspec.to_builtins(item, enc_hook=msgspec.json.decode)
         match self._include:
             case "Metadata":
                 return row(self._served.columns, shown, metadata_of(item.metadata))
@@ -112,7 +112,7 @@ def document(body: bytes, *, code: int = 200, content_type: str = JSON) -> web.R
 
 async def stream(
     request: web.BaseRequest,
-    pieces: AsyncIterator[bytes],
+    pieces: AsyncGenerator[bytes, None],
     *,
     warnings: tuple[str, ...] = (),
     at_once: bool = False,
@@ -121,38 +121,39 @@ async def stream(
 
     The first piece is made before anything is sent, so that what it raises can still be a Status.
     """
-    first = await anext(pieces, b"")
-    answer = web.StreamResponse(headers={"Content-Type": JSON, **_HEADERS})
-    for warning in warnings:
-        answer.headers.add("Warning", warning_header(warning))
-    if request.version >= HttpVersion11:
-        answer.enable_chunked_encoding()
-    buffer = bytearray(first)
+    async with aclosing(pieces):
+        first = await anext(pieces, b"")
+        answer = web.StreamResponse(headers={"Content-Type": JSON, **_HEADERS})
+        for warning in warnings:
+            answer.headers.add("Warning", warning_header(warning))
+        if request.version >= HttpVersion11:
+            answer.enable_chunked_encoding()
+        buffer = bytearray(first)
 
-    async def flush() -> None:
-        async with asyncio.timeout(SEND_SECONDS):
-            await answer.write(bytes(buffer))
-        buffer.clear()
+        async def flush() -> None:
+            async with asyncio.timeout(SEND_SECONDS):
+                await answer.write(bytes(buffer))
+            buffer.clear()
 
-    try:
-        async with asyncio.timeout(SEND_SECONDS):
-            await answer.prepare(request)
-        if request.method == "HEAD":
-            return answer
-        if at_once and buffer:
-            await flush()
-        async for piece in pieces:
-            buffer += piece
-            if at_once or len(buffer) >= PIECE_BYTES:
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await answer.prepare(request)
+            if request.method == "HEAD":
+                return answer
+            async for piece in pieces:
+                if buffer and (at_once or len(buffer) >= PIECE_BYTES):
+                    await flush()
+                buffer += piece
+                if at_once and buffer:
+                    await flush()
+            if buffer:
                 await flush()
-        if buffer:
-            await flush()
-        async with asyncio.timeout(SEND_SECONDS):
-            await answer.write_eof()
-    except (ConnectionError, TimeoutError):
-        if request.transport is not None:
-            request.transport.abort()
-    return answer
+            async with asyncio.timeout(SEND_SECONDS):
+                await answer.write_eof()
+        except (ConnectionError, TimeoutError):
+            if request.transport is not None:
+                request.transport.abort()
+        return answer
 
 
 def warning_header(text: str) -> str:
