@@ -23,6 +23,14 @@ from kscheduler.api.resources import Resource
 GROUP = "kscheduler.dev"
 VERSION = "v1alpha1"
 
+# Annotations on the Lease, by which the leader says where it can be asked: its pod
+# ("namespace/name"), its secure port, host:port where that is reached without a pod, and the hex
+# digits of its certificate's SHA-256.
+POD_ANNOTATION = f"{GROUP}/pod"
+PORT_ANNOTATION = f"{GROUP}/port"
+ADDRESS_ANNOTATION = f"{GROUP}/address"
+CERTIFICATE_ANNOTATION = f"{GROUP}/certificate-sha256"
+
 # Outcomes of an attempt.
 SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"

@@ -15,6 +15,7 @@ from kscheduler.api.explanation import (
     AttemptRecord,
     PlacementReview,
 )
+from kscheduler.app.advertisement import ADDRESS, POD, PORT
 from kscheduler.app.scheduler import Scheduler, counting
 from kscheduler.app.status import scheduler_status
 from kscheduler.cycle.attempt import Attempt, Failed, Outcome, Unschedulable
@@ -53,9 +54,15 @@ def not_leading(daemon: Daemon) -> str | None:
         return (
             f"no instance leads at present: nobody holds the lease {lease}; try again in a moment"
         )
+    told = elector.annotations
+    where = f"the lease {lease} does not say where that is"
+    if POD in told:
+        where = f"in the pod {told[POD]}, port {told.get(PORT, '')}"
+    elif ADDRESS in told:
+        where = f"at {told[ADDRESS]}"
     return (
-        f'this instance, "{elector.config.identity}", does not schedule: ask the leader, '
-        f'"{elector.holder}"; the annotations of the lease {lease} say where it is'
+        f'this instance, "{elector.config.identity}", does not schedule; ask the leader, '
+        f'"{elector.holder}": {where}'
     )
 
 
