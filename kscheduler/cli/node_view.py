@@ -173,6 +173,7 @@ def _scored_lower(pod: str, attempt: AttemptRecord, node: str, score: NodeScore)
     rows = [
         (plugin.name, str(plugin.weight), str(first), str(second), f"{second - first:+d}")
         for plugin, first, second in zip(scores.plugins, ours, theirs, strict=True)
+        if first or second
     ]
     if scores.extenders_scored:
         first, second = best.total - sum(ours), score.total - sum(theirs)

@@ -81,8 +81,13 @@ async def find_scheduler(api: KubeClient, lease: str = "") -> Location:
         try:
             leases: Sequence[Lease] = _decode_leases(await api.list(LEASES, namespace)).items
         except Forbidden:
-            forbidden = True
-            leases = await _known_lease(api, namespace, name)
+            try:
+                leases = [_decode_lease(await api.get(LEASES, name, namespace))]
+            except NotFound:
+                continue
+            except Forbidden:
+                forbidden = True
+                continue
         found += filter(None, map(location_of, leases))
     if len(found) == 1:
         return found[0]
@@ -101,13 +106,6 @@ async def find_scheduler(api: KubeClient, lease: str = "") -> Location:
         f"No Lease in {places} says where a kscheduler can be asked; "
         "if its Lease is elsewhere, say --lease NAMESPACE/NAME."
     )
-
-
-async def _known_lease(api: KubeClient, namespace: str, name: str) -> list[Lease]:
-    try:
-        return [_decode_lease(await api.get(LEASES, name, namespace))]
-    except (Forbidden, NotFound):
-        return []
 
 
 async def _holder_of(api: KubeClient, lease: str) -> Location:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kscheduler.api.explanation import Decision, PendingPod, PlacementReview
 from kscheduler.cli import kscheduler
 from kscheduler.sandbox import User
-from tests.integration.cluster import pod
+from tests.integration.cluster import ELECTED, pod
 from tests.kit.manifests import node_manifest
 from tests.kit.polling import until
 from tests.kit.port_forwarding import PortForwarding
@@ -67,6 +67,16 @@ class Colleague:
         return str(path)
 
 
+def secure_port(cluster, port):
+    where = cluster.kubeconfig()
+    return [
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--authentication-kubeconfig={where}",
+        f"--authorization-kubeconfig={where}",
+    ]
+
+
 @pytest.fixture
 async def colleague(cluster, tmp_path_factory):
     cluster.create(
@@ -75,10 +85,8 @@ async def colleague(cluster, tmp_path_factory):
         node_manifest("small-2", cpu="2"),
         node_manifest("tainted", cpu="8", taints=GPU),
     )
-    port, where = free_port(), cluster.kubeconfig()
-    flags = ["--bind-address=127.0.0.1", f"--secure-port={port}"]
-    flags += [f"--authentication-kubeconfig={where}", f"--authorization-kubeconfig={where}"]
-    async with cluster.scheduler(args=flags):
+    port = free_port()
+    async with cluster.scheduler(args=secure_port(cluster, port)):
         cluster.create(pod("web", cpu="1"))
         await until(lambda: cluster.place("web"))
         cluster.create(
@@ -332,12 +340,31 @@ async def test_the_scheduler_is_found_by_its_lease_and_reached_through_its_pod(c
     assert forwarding.requests
 
 
+async def test_a_kubeconfig_is_all_it_takes_to_ask_the_leader(cluster, tmp_path_factory):
+    """Its Lease says where it is and which certificate it has."""
+    cluster.create(node_manifest("large"))
+    port = free_port()
+    flags = secure_port(cluster, port)
+    async with cluster.scheduler(args=flags, leaderElection=ELECTED, ready=False):
+        asked = Colleague(cluster, port, tmp_path_factory.mktemp("asked"))
+        cluster.create(pod("web"))
+        await until(lambda: cluster.place("web"))
+        await until(lambda: "kscheduler.dev/address" in str(lease(cluster)))
+        answer = await asked.run("explain", "web", f"--kubeconfig={asked.kubeconfig()}")
+        assert answer.code == 0, answer.complaint
+        assert answer.text.startswith("default/web: it is on large, the only node that fits")
+
+
 async def test_without_a_kubeconfig_it_is_said_how_to_name_one(colleague, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     answer = await colleague.run("explain", "web")
     assert answer.code == 2
     assert answer.complaint.startswith("Error: There is no kubeconfig: name one with --kubeconfig")
+
+
+def lease(cluster):
+    return cluster.api.objects.find("leases.coordination.k8s.io", "kube-scheduler", "kube-system")
 
 
 def margin(sentence):
