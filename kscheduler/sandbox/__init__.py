@@ -12,9 +12,9 @@ know about it. A new controller is a module in `controllers` with a class whose 
 
 Invariants. A request is one synchronous step over the store, so no client sees half of it. An
 object is encoded once per change for all watchers. Nothing is unbounded: history, watch queues,
-request bodies and events all have a stated cap. The sandbox knows only `api`, `rest`
-and, for the selectors in claims, `cel`: it is a server, not a back door, and real clients (kubectl, the official
-Python client) must work against it.
+request bodies and events all have a stated cap. The sandbox knows only `api`, `rest` and,
+for the selectors in claims, `cel`: it is a server, not a back door, and real clients (kubectl, the
+official Python client) must work against it.
 
 Left out: controllers for workloads, budgets and garbage collection, and persistence. A stub that
 fakes the few calls a scheduler makes was the alternative; it would have agreed with our own

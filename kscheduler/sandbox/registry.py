@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 import kscheduler.api
 from kscheduler.api.decode import DecodeError, convert, without_nulls
-from kscheduler.api.meta import ApiObject
 from kscheduler.rest import fields, status
 from kscheduler.sandbox import metadata
 from kscheduler.sandbox.admission import Admission
@@ -139,7 +138,7 @@ class Registry:
         """
         item = without_nulls(item)
         try:
-            convert(item, _STRUCTS.get((resource.group_version, resource.kind), ApiObject))
+            convert(item, _STRUCTS.get((resource.group_version, resource.kind), resource.struct))
         except DecodeError as error:
             what = f'{resource.kind} in version "{resource.version}"'
             why = error.__cause__ or error

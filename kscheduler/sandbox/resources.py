@@ -10,6 +10,7 @@ from kscheduler.sandbox.kinds import (
     devices,
     events,
     pods,
+    registration,
     scheduling,
     storage,
     workloads,
@@ -27,6 +28,7 @@ RESOURCES: tuple[Resource, ...] = (
     *storage.RESOURCES,
     *devices.RESOURCES,
     *access.RESOURCES,
+    *registration.RESOURCES,
     *scheduling.COORDINATION_RESOURCES,
     *events.RESOURCES,
 )
@@ -41,6 +43,8 @@ PODS = BY_NAME["pods"]
 NODES = BY_NAME["nodes"]
 NAMESPACES = BY_NAME["namespaces"]
 EVENTS = BY_NAME["events"]
+SERVICES = BY_NAME["services"]
+API_SERVICES = BY_NAME["apiservices.apiregistration.k8s.io"]
 LEASES = BY_NAME["leases.coordination.k8s.io"]
 PRIORITY_CLASSES = BY_NAME["priorityclasses.scheduling.k8s.io"]
 POD_DISRUPTION_BUDGETS = BY_NAME["poddisruptionbudgets.policy"]

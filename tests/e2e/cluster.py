@@ -27,7 +27,7 @@ async def open_cluster(server: Path, folder: Path) -> "AsyncIterator[Cluster]":
     api = Api(server / "kubeconfig")
     try:
         kubeconfig = await identity.establish(api, server, folder)
-        cluster = Cluster(api, f"e2e-{uuid.uuid4().hex[:8]}", folder, kubeconfig)
+        cluster = Cluster(api, f"e2e-{uuid.uuid4().hex[:8]}", folder, kubeconfig, server)
         await api.create("namespaces", {"metadata": {"name": cluster.namespace}})
         try:
             yield cluster
@@ -46,6 +46,8 @@ class Cluster:
     namespace: str
     folder: Path
     kubeconfig: Path
+    # The folder of the server, with the administrator's kubeconfig.
+    server: Path
     daemons: list[Daemon] = field(default_factory=list)
     # Texts that make a line of trouble in a daemon's log one that the test has asked for.
     expected_errors: list[str] = field(default_factory=list)

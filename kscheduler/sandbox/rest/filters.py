@@ -82,6 +82,8 @@ class AccessFilter:
         name = f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
         if name in BY_NAME:
             raise status.forbidden(BY_NAME[name], wanted.name, why)
-        subject = f'{name} "{wanted.name}" is forbidden' if name else "forbidden"
-        about = {"kind": wanted.resource, "name": wanted.name} if name else {}
+        named = f' "{wanted.name}"' if wanted.name else ""
+        subject = f"{name}{named} is forbidden" if name else "forbidden"
+        about = {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
+        about = {key: value for key, value in about.items() if value}
         raise StatusError(403, "Forbidden", f"{subject}: {why}", about)

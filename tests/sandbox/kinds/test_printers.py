@@ -17,6 +17,7 @@ async def test_groups_and_versions_are_listed(rest):
     assert core["versions"] == ["v1"]
     _, groups = await rest.get("/apis")
     assert [group["name"] for group in groups["groups"]] == [
+        "apiregistration.k8s.io",
         "apps",
         "authentication.k8s.io",
         "authorization.k8s.io",
