@@ -25,6 +25,9 @@ SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"
 ERROR = "Error"
 
+# The configuration is read once, at the start.
+CONFIGURATION_GENERATION = 1
+
 
 class Shortage(ApiStruct):
     """Numbers of a reason that has them, in the resource's own notation: `250m`, `3Gi`."""
@@ -37,6 +40,15 @@ class Shortage(ApiStruct):
     node: str = ""
 
 
+class RejectionDetail(ApiStruct):
+    """What a reason leaves out, and for how many of its nodes that holds: the taint, the port, the
+    term, the constraint with its counts. A node may count under several.
+    """
+
+    text: str = ""
+    count: int = 0
+
+
 class RejectedNodes(ApiStruct):
     """Nodes that one plugin rejected for one reason."""
 
@@ -45,8 +57,12 @@ class RejectedNodes(ApiStruct):
     count: int = 0
     # Whether room could be made by evicting pods.
     preemption_might_help: bool = False
+    # Left out by PreFilter; no Filter plugin was asked about them.
+    by_pre_filter: bool = False
     nodes: tuple[str, ...] = ()
     shortage: Shortage | None = None
+    # The largest first.
+    details: tuple[RejectionDetail, ...] = ()
 
 
 class ScorePlugin(ApiStruct):
@@ -63,6 +79,8 @@ class NodeScore(ApiStruct, omit_defaults=False):
     total: int
     raw: tuple[int, ...]
     normalized: tuple[int, ...]
+    # What extenders added to the total.
+    from_extenders: int = 0
 
 
 class ScoreTable(ApiStruct):
@@ -75,7 +93,7 @@ class ScoreTable(ApiStruct):
     # The total of the best node that was not chosen, and how far it is behind.
     runner_up: str = ""
     margin: int | None = None
-    # How many nodes shared the highest total; one of them is drawn.
+    # How many nodes shared the highest total, the first ones of the table; one of them is drawn.
     ties: int = 0
 
 
@@ -87,10 +105,46 @@ class Victim(ApiStruct):
     priority: int = 0
     # Whether a disruption budget is violated by it.
     violates_budget: bool = False
+    # Names of the disruption budgets that select it.
+    budgets: tuple[str, ...] = ()
+    # In a review: the node that would take it next, "" if none would.
+    next_node: str = ""
+
+
+class QueueWait(ApiStruct, omit_defaults=False):
+    """A stretch of waiting: "Gated", "Unschedulable", "BackingOff" or "Active"."""
+
+    queue: str = ""
+    seconds: float = 0.0
+
+
+class ExtenderAnswer(ApiStruct):
+    """What an extender said to Filter, Prioritize or Bind."""
+
+    extender: str = ""
+    verb: str = ""
+    # Nodes that it was asked about, and those it let pass, or gave a score.
+    asked: int = 0
+    passed: int = 0
+    # Why there is no answer; `ignored` if the attempt went on without it.
+    error: str = ""
+    ignored: bool = False
+
+
+class PluginFault(ApiStruct):
+    """An out-of-tree plugin that did not keep to the contract during the attempt."""
+
+    plugin: str = ""
+    point: str = ""
+    # "exception", "timeout", "answer", "score" or "mutation".
+    kind: str = ""
+    message: str = ""
 
 
 class Step(ApiStruct):
-    """An answer after the decision: of Reserve, Permit, PreBind, Bind or an extender."""
+    """An answer after the decision: of Reserve, Permit, PreBind or Bind. `plugin` is the one that
+    ended the attempt there, or the extender that bound the pod.
+    """
 
     point: str = ""
     plugin: str = ""
@@ -114,8 +168,11 @@ class AttemptRecord(ApiStruct):
 
     number: int = 0
     time: str = ""
-    # In the queue before this attempt, since the last one or since it was created.
+    # In the queue before this attempt, since the last one or since it was created; where; and the
+    # event that ended the wait for one.
     waited_seconds: float = 0.0
+    waits: tuple[QueueWait, ...] = ()
+    woken_by: str = ""
     duration_seconds: float = 0.0
     snapshot_generation: int = 0
     configuration_generation: int = 0
@@ -129,9 +186,13 @@ class AttemptRecord(ApiStruct):
     rejections: tuple[RejectedNodes, ...] = ()
     scores: ScoreTable | None = None
     node: str = ""
+    # Nominated for the pod when the attempt began, and when it ended.
+    nominated_before: str = ""
     nominated_node: str = ""
     victims: tuple[Victim, ...] = ()
     steps: tuple[Step, ...] = ()
+    extenders: tuple[ExtenderAnswer, ...] = ()
+    faults: tuple[PluginFault, ...] = ()
 
 
 class OutcomeCount(ApiStruct):
@@ -261,6 +322,20 @@ class ReviewedPlacement(ApiStruct):
     message: str = ""
     explanation: AttemptRecord | None = None
     victims: tuple[Victim, ...] = ()
+    # The nodes that had the highest score, if there are several: the scheduler draws one of them.
+    # At most 100.
+    ties: tuple[str, ...] = ()
+
+
+class BudgetLeft(ApiStruct, omit_defaults=False):
+    """A disruption budget of evicted or drained pods: disruptions allowed now, and after them.
+    Below zero, the budget is violated.
+    """
+
+    namespace: str = ""
+    name: str = ""
+    allowed: int = 0
+    left: int = 0
 
 
 class Remedy(ApiStruct):
@@ -279,6 +354,7 @@ class PlacementReviewStatus(ApiStruct):
     # What stops the rest, and what would help, the smallest change first.
     message: str = ""
     remedies: tuple[Remedy, ...] = ()
+    budgets: tuple[BudgetLeft, ...] = ()
     snapshot_generation: int = 0
     duration_seconds: float = 0.0
     partial: bool = False

@@ -9,15 +9,29 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import chain, repeat
 
 import msgspec
 
 from kscheduler import logs
+from kscheduler.api.core import Pod
 from kscheduler.api.explanation import ERROR, SCHEDULED, UNSCHEDULABLE
 from kscheduler.cycle.attempt import Attempt, Outcome
 from kscheduler.cycle.failure import Failure
-from kscheduler.decisions.record import NodeNames, Record, record_of
-from kscheduler.runtime.preemption.candidate import Candidate
+from kscheduler.decisions.record import (
+    MAX_ANSWERS,
+    MAX_TEXT,
+    MAX_VICTIMS,
+    NodeNames,
+    Record,
+    RecordedVictim,
+    new_record,
+    record_of,
+)
+from kscheduler.extension_points import Point
+from kscheduler.runtime.extenders.extenders import NO_ROWS, ExtenderAnswer
+from kscheduler.runtime.out_of_tree.health import FaultReport
+from kscheduler.runtime.preemption.candidate import Candidate, VictimBudgets
 from kscheduler.state.nodes_view import Nodes
 
 log = logs.logger(__name__)
@@ -28,6 +42,9 @@ ENTRY_BYTES = 700
 END_BYTES = 150
 # Different ends that are counted apart; a pod that fails in more ways counts as "other".
 MAX_ENDS = 16
+# Pods whose faults are kept until their attempt ends.
+MAX_FAULTY_PODS = 1024
+POST_BIND = Point.POST_BIND.label
 OTHER = "(other messages)"
 
 
@@ -94,6 +111,8 @@ class DecisionLog:
         self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
         self._names: NodeNames | None = None
         self._watchers: list[Watcher] = []
+        # Of pods whose attempt has not ended, by uid.
+        self._faults: dict[str, list[FaultReport]] = {}
 
     @property
     def entries(self) -> int:
@@ -114,31 +133,47 @@ class DecisionLog:
             record = attempt.record
             if not isinstance(record, Record):
                 # It failed before there was a decision.
-                record = Record(
-                    number=attempt.queued.attempts,
-                    time=now,
-                    waited=max(0.0, now - attempt.queued.timestamp),
-                    duration=0.0,
-                    generation=attempt.nodes.generation,
-                    names=self._names_of(attempt.nodes),
-                    total=attempt.nodes.total,
-                    evaluated=0,
-                    feasible=0,
-                )
+                record = new_record(attempt, self._names_of(attempt.nodes), now=now)
             record.duration = max(0.0, now - record.time)
             if failure is None:
                 record.outcome = SCHEDULED
             else:
                 record.outcome = UNSCHEDULABLE if failure.rejected else ERROR
-                record.message = failure.status.message
+                record.message = failure.status.message[:MAX_TEXT]
                 record.nominated_node = failure.nominated_node or ""
+                if failure.nominated_node is None:
+                    record.nominated_node = record.nominated_before
                 if record.node:
-                    record.failed_at, record.failed_by = attempt.point, failure.status.plugin
+                    blamed = failure.unschedulable_plugins | failure.pending_plugins
+                    record.failed_at = attempt.point
+                    record.failed_by = failure.status.plugin or ", ".join(sorted(blamed))
                 self._add_victims(attempt, record)
+            record.held_by, record.bound_by = tuple(attempt.held_by), attempt.bound_by
+            if attempt.extender_answers:
+                record.answers = tuple(map(_kept, attempt.extender_answers[:MAX_ANSWERS]))
+            if self._faults:
+                record.faults = tuple(self._faults.pop(attempt.queued.uid, ()))
             attempt.record = None
             self._keep(attempt, record)
         except Exception as error:
             log.error(error, "Decision was not recorded", pod=logs.ref(attempt.pod.pod))
+
+    def fault(self, pod: Pod, report: FaultReport) -> None:
+        """An out-of-tree plugin failed this pod; it belongs to the attempt that ends next, or that
+        has just ended.
+        """
+        report = report._replace(text=report.text[:MAX_TEXT])
+        entry = self._entries.get((pod.namespace, pod.name))
+        if report.point == POST_BIND and entry is not None and entry.uid == pod.uid:
+            self._release(entry)
+            entry.last.faults = (*entry.last.faults, report)[:MAX_ANSWERS]
+            self._hold(entry)
+            return
+        if pod.uid not in self._faults and len(self._faults) >= MAX_FAULTY_PODS:
+            del self._faults[next(iter(self._faults))]
+        reports = self._faults.setdefault(pod.uid, [])
+        if len(reports) < MAX_ANSWERS:
+            reports.append(report)
 
     def get(self, namespace: str, name: str) -> Entry | None:
         return self._entries.get((namespace, name))
@@ -161,10 +196,17 @@ class DecisionLog:
     def _add_victims(self, attempt: Attempt, record: Record) -> None:
         candidate = attempt.cycle.get(Candidate)
         if candidate is not None and record.nominated_node == candidate.node:
+            budgets = attempt.cycle.get(VictimBudgets)
+            known = () if budgets is None else budgets.names
+            names = chain(known, repeat(()))
             record.victims = tuple(
-                [(one.namespace, one.name, one.priority) for one in candidate.victims]
+                [
+                    RecordedVictim(
+                        one.namespace, one.name, one.priority, one.uid in candidate.violating, under
+                    )
+                    for one, under in zip(candidate.victims[:MAX_VICTIMS], names, strict=False)
+                ]
             )
-            record.budget_violations = candidate.num_pdb_violations
 
     def _keep(self, attempt: Attempt, record: Record) -> None:
         pod = attempt.queued.pod
@@ -218,3 +260,8 @@ class DecisionLog:
     def _tell(self, kind: str, entry: Entry) -> None:
         for watcher in tuple(self._watchers):
             watcher(kind, entry)
+
+
+def _kept(answer: ExtenderAnswer) -> ExtenderAnswer:
+    """The answer without rows, which are in the record's rejections."""
+    return answer._replace(rejected=NO_ROWS, error=answer.error[:MAX_TEXT])

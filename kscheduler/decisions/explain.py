@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler.api.explanation import (
+    CONFIGURATION_GENERATION,
     ERROR,
     SCHEDULED,
     AttemptRecord,
     Decision,
+    ExtenderAnswer,
     NodeCounts,
     NodeScore,
     OutcomeCount,
+    PluginFault,
+    QueueWait,
     RejectedNodes,
+    RejectionDetail,
     ScorePlugin,
     ScoreTable,
     Shortage,
@@ -23,7 +28,7 @@ from kscheduler.api.explanation import (
     Victim,
 )
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.api.resource_names import CPU, MEMORY
+from kscheduler.api.resource_names import CPU, MEMORY, PODS
 from kscheduler.api.timestamps import format_micro_time, format_time
 from kscheduler.decisions.decision_log import Entry
 from kscheduler.decisions.record import BATCH, NOMINATED, Record, RejectedRows, ScoredRows
@@ -72,10 +77,12 @@ def attempt_of(record: Record) -> AttemptRecord:
     return AttemptRecord(
         number=record.number,
         time=format_micro_time(record.time),
-        waited_seconds=round(record.waited, 3),
+        waited_seconds=round(sum(record.waited), 3),
+        waits=_waits(record),
+        woken_by=record.woken_by,
         duration_seconds=round(record.duration, 6),
         snapshot_generation=record.generation,
-        configuration_generation=1,
+        configuration_generation=CONFIGURATION_GENERATION,
         outcome=record.outcome,
         message=record.message,
         nodes=NodeCounts(
@@ -85,22 +92,30 @@ def attempt_of(record: Record) -> AttemptRecord:
             not_evaluated=record.total - record.evaluated,
         ),
         only_tried=record.only_tried,
-        rejections=tuple(_rejected_nodes(one, names) for one in _largest_first(record)),
+        rejections=_rejections(record),
         scores=_score_table(record, names),
         node=record.node,
+        nominated_before=record.nominated_before,
         nominated_node=record.nominated_node,
-        victims=tuple(
-            # Those that violate a budget come first, as preemption lists them.
-            Victim(
-                namespace=namespace,
-                name=name,
-                priority=priority,
-                violates_budget=index < record.budget_violations,
-            )
-            for index, (namespace, name, priority) in enumerate(record.victims)
-        ),
+        victims=tuple(Victim(*victim) for victim in record.victims),
         steps=_steps(record),
+        extenders=tuple(
+            ExtenderAnswer(
+                one.extender, one.verb, one.asked, one.passed, error=one.error, ignored=one.ignored
+            )
+            for one in record.answers
+        ),
+        faults=tuple(
+            PluginFault(one.plugin, one.point, one.fault.value, one.text) for one in record.faults
+        ),
     )
+
+
+def _waits(record: Record) -> tuple[QueueWait, ...]:
+    # Before the first attempt no plugin but a PreEnqueue plugin can have rejected it.
+    first = "Gated" if record.number == 1 else "Unschedulable"
+    waits = zip((first, "BackingOff", "Active"), record.waited, strict=True)
+    return tuple(QueueWait(queue, round(seconds, 3)) for queue, seconds in waits if seconds > 0)
 
 
 def summary_of(entry: Entry) -> str:
@@ -115,16 +130,13 @@ def summary_of(entry: Entry) -> str:
         )
     if record.outcome == ERROR:
         return f"It could not be decided on: {record.message}{_times(entry)}"
-    counted = sum(one.count for one in record.rejected)
-    reasons = [
-        f"{_nodes(one.count)}: {_reason(one, record.names.names)}"
-        for one in _largest_first(record)[:MAX_REASONS]
-    ]
-    left = len(record.rejected) - len(reasons)
+    rejections = _rejections(record)
+    reasons = [f"{_nodes(one.count)}: {_reason(one)}" for one in rejections[:MAX_REASONS]]
+    left = len(rejections) - len(reasons)
     text = "; ".join(reasons)
     if left > 0:
         text += f"; and {left} more reason{'s' if left > 1 else ''}"
-    if not counted:
+    if not rejections:
         text = record.message
     lead = f"None of {_nodes(record.total)} can take it"
     if record.victims:
@@ -168,20 +180,38 @@ def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
 
-def _reason(rejected: RejectedRows, names: Sequence[str]) -> str:
-    shortage = _shortage(rejected, names)
-    if shortage is None:
-        return rejected.reason
-    if rejected.resource == "pods":
-        return f"{rejected.reason}"
-    return (
-        f"{rejected.reason} (asked {shortage.asked}; most is left on {shortage.node}, "
-        f"{shortage.most_free}, short by {shortage.least_short_by})"
-    )
+def _reason(rejected: RejectedNodes) -> str:
+    """The reason with its numbers."""
+    shortage, more = rejected.shortage, []
+    if shortage is not None and shortage.resource != PODS:
+        more.append(
+            f"asked {shortage.asked}; most is left on {shortage.node}, {shortage.most_free}, "
+            f"short by {shortage.least_short_by}"
+        )
+    for detail in rejected.details[:MAX_REASONS]:
+        on = "" if detail.count == rejected.count else f" on {detail.count}"
+        more.append(f"{detail.text}{on}")
+    return f"{rejected.reason} ({'; '.join(more)})" if more else rejected.reason
 
 
-def _largest_first(record: Record) -> list[RejectedRows]:
-    return sorted(record.rejected, key=lambda one: -one.count)
+def _rejections(record: Record) -> tuple[RejectedNodes, ...]:
+    """The largest first; nodes that PreFilter left out have the one reason that it gave."""
+    names = record.names.names
+    found = [_rejected_nodes(one, names) for one in record.rejected]
+    if record.absent is not None:
+        known = {name for one in found for name in one.nodes}
+        nodes = tuple([name for name in names if name and name not in known])
+        found.append(
+            RejectedNodes(
+                plugin=record.absent.plugin,
+                reason=record.absent.message,
+                count=record.total - record.evaluated,
+                by_pre_filter=True,
+                preemption_might_help=record.absent.code is Code.UNSCHEDULABLE,
+                nodes=nodes,
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -one.count))
 
 
 def _rejected_nodes(rejected: RejectedRows, names: Sequence[str]) -> RejectedNodes:
@@ -192,19 +222,20 @@ def _rejected_nodes(rejected: RejectedRows, names: Sequence[str]) -> RejectedNod
         preemption_might_help=rejected.code is Code.UNSCHEDULABLE,
         nodes=tuple([names[row] for row in rejected.rows.rows.tolist()]),
         shortage=_shortage(rejected, names),
+        details=tuple(RejectionDetail(*one) for one in rejected.details),
     )
 
 
 def _shortage(rejected: RejectedRows, names: Sequence[str]) -> Shortage | None:
-    if not rejected.resource:
+    if rejected.shortage is None:
         return None
-    amount = rejected.resource
+    resource, asked, most_free, row = rejected.shortage
     return Shortage(
-        resource=amount,
-        asked=in_notation(amount, rejected.asked),
-        most_free=in_notation(amount, rejected.most_free),
-        least_short_by=in_notation(amount, rejected.asked - rejected.most_free),
-        node=names[rejected.best_row],
+        resource=resource,
+        asked=in_notation(resource, asked),
+        most_free=in_notation(resource, most_free),
+        least_short_by=in_notation(resource, asked - most_free),
+        node=names[row],
     )
 
 
@@ -231,12 +262,14 @@ def _score_table(record: Record, names: Sequence[str]) -> ScoreTable | None:
     normalized = scores.normalized.tolist()
     silent = (0,) * len(scores.all_zero)
     total = totals.tolist()
+    extra = None if scores.extra is None else scores.extra.tolist()
     found = tuple(
         NodeScore(
             node=names[rows[position]],
             total=total[position],
             raw=(*(one[position] for one in raw), *silent),
             normalized=(*(one[position] for one in normalized), *silent),
+            from_extenders=0 if extra is None else extra[position],
         )
         for position in order
     )
@@ -245,7 +278,7 @@ def _score_table(record: Record, names: Sequence[str]) -> ScoreTable | None:
     return ScoreTable(
         plugins=_score_plugins(scores),
         nodes=found,
-        extenders_scored=scores.extra is not None,
+        extenders_scored=extra is not None,
         runner_up=others[0].node if others else "",
         margin=chosen.total - others[0].total if chosen and others else None,
         ties=int((totals == totals.max()).sum()),
@@ -261,11 +294,18 @@ def _steps(record: Record) -> tuple[Step, ...]:
     """Answers after the decision, as far as the attempt came."""
     if not record.node or not record.outcome:
         return ()
-    if record.outcome == SCHEDULED:
-        return tuple(Step(point=point, code="Success") for point in POINTS)
-    if record.failed_at not in POINTS:
-        return ()
-    passed = POINTS[: POINTS.index(record.failed_at)]
-    code = "Error" if record.outcome == ERROR else "Unschedulable"
-    failed = Step(record.failed_at, record.failed_by, code, record.message)
-    return (*(Step(point=point, code="Success") for point in passed), failed)
+    passed: Sequence[str] = POINTS
+    failed: tuple[Step, ...] = ()
+    if record.outcome != SCHEDULED:
+        if record.failed_at not in POINTS:
+            return ()
+        passed = passed[: POINTS.index(record.failed_at)]
+        code = "Error" if record.outcome == ERROR else "Unschedulable"
+        failed = (Step(record.failed_at, record.failed_by, code, record.message),)
+    steps = [Step(point=point, code="Success") for point in passed]
+    if record.held_by:
+        held = Step("Permit", ", ".join(record.held_by), "Wait")
+        steps.insert(1, held)
+    if record.bound_by and record.outcome == SCHEDULED:
+        steps[-1] = Step("Bind", record.bound_by, "Success")
+    return (*steps, *failed)

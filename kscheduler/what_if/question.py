@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kscheduler.api.core import Container, Node, Pod, PodStatus, ResourceRequirements, Taint
+from kscheduler.api.core import Container, Node, Pod, PodStatus, ResourceRequirements
 from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.explanation import NodesToAdd, PlacementReviewSpec
 from kscheduler.api.field_errors import FieldError, Path, duplicate, invalid, required, unsupported
@@ -371,8 +371,3 @@ def _note_on_gates(pod: Pod) -> str:
 
 def _pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count:,} pods"
-
-
-def taint_text(taint: Taint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
