@@ -38,7 +38,7 @@ log = logs.logger(__name__)
 
 DEFAULT_BYTES = 64 << 20
 # An entry without its records, with its place in the log.
-ENTRY_BYTES = 700
+ENTRY_BYTES = 430
 END_BYTES = 150
 # Different ends that are counted apart; a pod that fails in more ways counts as "other".
 MAX_ENDS = 16
@@ -48,7 +48,9 @@ POST_BIND = Point.POST_BIND.label
 OTHER = "(other messages)"
 
 
-class End(msgspec.Struct):
+# Nothing here is part of a cycle, and thousands are kept: the garbage collector need not look at
+# them each time.
+class End(msgspec.Struct, gc=False):
     """Attempts of a pod that ended alike; times are seconds since the epoch."""
 
     outcome: str
@@ -58,7 +60,7 @@ class End(msgspec.Struct):
     last: float
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, gc=False):
     """A pod's attempts, folded."""
 
     namespace: str
@@ -71,7 +73,7 @@ class Entry(msgspec.Struct):
     attempts: int
     first: Record
     last: Record
-    ends: list[End] = msgspec.field(default_factory=list)
+    ends: tuple[End, ...] = ()
     bytes: int = 0
 
     def count(self, record: Record) -> None:
@@ -79,14 +81,20 @@ class Entry(msgspec.Struct):
             if end.outcome == record.outcome and end.message in (record.message, OTHER):
                 end.count += 1
                 end.last = record.time
+                if end.message == record.message:
+                    # One text instead of two that are equal.
+                    record.message = end.message
                 return
         message = record.message if len(self.ends) < MAX_ENDS else OTHER
-        self.ends.append(End(record.outcome, message, 1, record.time, record.time))
+        self.ends += (End(record.outcome, message, 1, record.time, record.time),)
 
     def measure(self) -> int:
-        size = ENTRY_BYTES + self.last.bytes
+        size = ENTRY_BYTES + len(self.namespace) + len(self.name) + len(self.uid)
+        size += self.last.bytes
         for end in self.ends:
             size += END_BYTES + len(end.message)
+        if self.ends[-1].message == OTHER:
+            size += len(self.last.message)
         return size if self.first is self.last else size + self.first.bytes
 
 

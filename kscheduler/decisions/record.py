@@ -9,6 +9,7 @@ instead of 70.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,17 +18,19 @@ from numpy.typing import NDArray
 
 from kscheduler.cycle.attempt import Attempt, Outcome, Placement, Unschedulable
 from kscheduler.framework.in_tree import MAX_DETAILS, Shortfall
-from kscheduler.framework.status import Charge, Code, Rows, Scores, Status
+from kscheduler.framework.status import Charge, Code, Mask, Rows, Scores, Status, distinct_rows
 from kscheduler.runtime.extenders.extenders import ExtenderAnswer
 from kscheduler.runtime.out_of_tree.health import FaultReport
 from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
 
-# A record without arrays, with the objects around it; and an array without its numbers.
-RECORD_BYTES = 900
-ARRAY_BYTES = 120
-REJECTED_BYTES = 250
+# Bytes as tracemalloc counts them: a record without what it refers to, an array without its
+# numbers, a rejection without rows and details, a text with the tuple it is in.
+RECORD_BYTES = 350
+ARRAY_BYTES = 112
+REJECTED_BYTES = 180
 DETAIL_BYTES = 160
+SCORES_BYTES = 400
 VICTIM_BYTES = 220
 # A reference to a name that its node has as well, and the share of a name that has outlived it.
 NAME_BYTES = 40
@@ -119,7 +122,7 @@ class ScoredRows(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def bytes(self) -> int:
-        size = ARRAY_BYTES + self.normalized.nbytes
+        size = SCORES_BYTES + ARRAY_BYTES + self.normalized.nbytes
         for raw in (*self.raw, self.extra):
             if type(raw) is np.ndarray:
                 size += ARRAY_BYTES + raw.nbytes
@@ -192,7 +195,8 @@ class Record(msgspec.Struct, gc=False):
 
     @property
     def bytes(self) -> int:
-        size = RECORD_BYTES + len(self.message)
+        """All but the message, which is that of an end (see `decision_log.Entry`)."""
+        size = RECORD_BYTES
         for rejected in self.rejected:
             size += rejected.bytes
         if self.absent is not None:
@@ -238,41 +242,53 @@ def record_of(attempt: Attempt, outcome: Outcome, names: NodeNames, *, now: floa
         if attempt.search is None:
             record.only_tried = NOMINATED if record.nominated_before == outcome.node else BATCH
         else:
-            charges = attempt.diagnosis.charges
-            if not attempt.extended:
-                filtered, visited = attempt.search.filtered, attempt.search.visited_rows
-                if visited is None:
-                    charges = filtered.charges
-                else:
-                    charges = filtered.charges_within(visited, nodes.rows)
-            record.rejected = _rejected(charges, attempt)
+            # Without details: what was in the way elsewhere matters less to a pod that has a node,
+            # and describing it would cost more than the rest of the record.
+            filtered, visited = attempt.search.filtered, attempt.search.visited_rows
+            if attempt.extended:
+                record.rejected = _rejected(attempt.diagnosis.charges, attempt, details=False)
+            elif not filtered.has_charges:
+                pass
+            elif visited is None:
+                record.rejected = _rejected(filtered.charges, attempt, details=False)
+            else:
+                record.rejected = tuple(
+                    RejectedRows(plugin, reason[:MAX_TEXT], code, count, _marked_rows(mask, count))
+                    for plugin, code, reason, mask, count in islice(
+                        filtered.charged_within(visited, nodes.rows), MAX_REASONS
+                    )
+                )
         if outcome.scores is not None:
             record.rows = _narrow(outcome.scores.rows, len(nodes))
             record.scores = _scored(outcome.scores, extended=attempt.extended)
     elif isinstance(outcome, Unschedulable):
         diagnosis = outcome.diagnosis
-        record.rejected = _rejected(diagnosis.charges, attempt)
+        record.rejected = _rejected(diagnosis.charges, attempt, details=True)
         record.evaluated = len(diagnosis.charged_rows)
         if diagnosis.absent.reasons and record.evaluated < record.total:
             record.absent = diagnosis.absent
     return record
 
 
-def _rejected(charges: Sequence[Charge], attempt: Attempt) -> tuple[RejectedRows, ...]:
+def _rejected(
+    charges: Sequence[Charge], attempt: Attempt, *, details: bool
+) -> tuple[RejectedRows, ...]:
     """Charges with what plugins tell about them. Of more reasons than MAX_REASONS, those with few
     nodes are put together: every node may have a reason of its own.
     """
     if len(charges) > 1:
         charges = _merged(charges)
     if len(charges) <= MAX_REASONS:
-        return tuple([_rejected_rows(charge, attempt) for charge in charges])
+        return tuple([_rejected_rows(charge, attempt, details=details) for charge in charges])
     ordered = sorted(charges, key=lambda charge: -len(charge.rows))
-    kept = [_rejected_rows(charge, attempt) for charge in ordered[: MAX_REASONS - 1]]
+    kept = [
+        _rejected_rows(charge, attempt, details=details) for charge in ordered[: MAX_REASONS - 1]
+    ]
     others = ordered[MAX_REASONS - 1 :]
-    rows = np.unique(np.concatenate([charge.rows for charge in others]))
+    rows = distinct_rows([charge.rows for charge in others])
     code = max(charge.code for charge in others)
-    reason = f"({len(others)} other reasons)"
-    return (*kept, _rejected_rows(Charge(others[0].plugin, rows, code, reason), attempt))
+    rest = Charge(others[0].plugin, rows, code, f"({len(others)} other reasons)")
+    return (*kept, _rejected_rows(rest, attempt, details=False))
 
 
 def _merged(charges: Sequence[Charge]) -> Sequence[Charge]:
@@ -287,26 +303,24 @@ def _merged(charges: Sequence[Charge]) -> Sequence[Charge]:
     ]
 
 
-def _rejected_rows(charge: Charge, attempt: Attempt) -> RejectedRows:
+def _rejected_rows(charge: Charge, attempt: Attempt, *, details: bool) -> RejectedRows:
     plugin, rows, code, reason = charge
     nodes = attempt.nodes
     packed = _some_rows(rows, len(nodes))
-    describe = attempt.framework.describe_rejected.get(plugin)
+    describe = attempt.framework.describe_rejected.get(plugin) if details else None
     if describe is None:
         if not plugin:
             plugin = _extender_of(rows, attempt.extender_answers)
         return RejectedRows(plugin, reason[:MAX_TEXT], code, len(rows), packed)
     shortage: tuple[str, int, int, int] | None = None
-    details: list[tuple[str, int]] = []
+    texts: list[tuple[str, int]] = []
     for told in describe(attempt.cycle, attempt.pod, nodes.take(rows), reason):
         if isinstance(told, Shortfall):
             shortage = told.resource, told.asked, told.most_free, int(rows[told.position])
-        elif len(details) < MAX_DETAILS:
-            details.append((told.text[:MAX_TEXT], told.number))
-    details.sort(key=lambda one: -one[1])
-    return RejectedRows(
-        plugin, reason[:MAX_TEXT], code, len(rows), packed, shortage, tuple(details)
-    )
+        elif len(texts) < MAX_DETAILS:
+            texts.append((told.text[:MAX_TEXT], told.number))
+    texts.sort(key=lambda one: -one[1])
+    return RejectedRows(plugin, reason[:MAX_TEXT], code, len(rows), packed, shortage, tuple(texts))
 
 
 def _extender_of(rows: Rows, answers: Sequence[ExtenderAnswer]) -> str:
@@ -326,6 +340,12 @@ def _some_rows(rows: Rows, size: int) -> SomeRows:
     return SomeRows(np.packbits(bits), is_bitmap=True)
 
 
+def _marked_rows(mask: Mask, count: int) -> SomeRows:
+    if count * 2 > len(mask) // 8:
+        return SomeRows(np.packbits(mask), is_bitmap=True)
+    return SomeRows(_narrow(mask.nonzero()[0], len(mask)), is_bitmap=False)
+
+
 def _narrow(rows: Rows, size: int) -> NDArray[Any]:
     return rows.astype(np.uint16 if size <= 1 << 16 else np.uint32)
 
@@ -342,7 +362,8 @@ def _scored(board: ScoreBoard, *, extended: bool) -> ScoredRows:
     if extended:
         extra = board.total - board.weights.dot(board.normalized)
     all_zero = tuple(board.all_zero.items())
-    return ScoredRows(board.plugins, board.weights.tolist(), normalized, raw, all_zero, extra)
+    weights = tuple(board.weights.tolist())
+    return ScoredRows(board.plugins, weights, normalized, raw, all_zero, extra)
 
 
 def _compact(scores: Scores) -> NDArray[Any] | int:

@@ -36,6 +36,9 @@ class Listed(FixedListers):
     def add(self, pod):
         self._pods[pod.key] = pod
 
+    def clear(self):
+        self._pods.clear()
+
 
 class Decider:
     """A scheduler's core that keeps its decisions; victims of preemption stay where they are."""
@@ -56,8 +59,13 @@ class Decider:
         self.algorithm = SchedulingAlgorithm(Metrics(), rng=Random(0))
         self.log = DecisionLog()
 
-    def decide(self, pod, *, attempts=1, now=10.0):
+    def decide(self, pod, **fields):
         """The decision, as it is told."""
+        self.place(pod, **fields)
+        return decision_of(self.log.get(pod.namespace, pod.name))
+
+    def place(self, pod, *, attempts=1, now=10.0):
+        """One attempt, kept in the log."""
         queued = QueuedPodInfo(PodInfo(pod), timestamp=now, attempts=attempts)
         attempt = Attempt(queued, self.framework, CycleState(), self.cache.snapshot())
         outcome = at_once(self.algorithm.schedule_pod(attempt))
@@ -72,7 +80,6 @@ class Decider:
         elif not isinstance(outcome, Placement):
             failure = Failure(outcome.status)
         self.log.ended(attempt, failure, now)
-        return decision_of(self.log.get(pod.namespace, pod.name))
 
 
 @pytest.fixture(name="decider")
