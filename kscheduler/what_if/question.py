@@ -8,7 +8,7 @@ dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,7 +23,6 @@ from kscheduler.api.quantity import QuantityError, parse
 from kscheduler.api.requests import Counting
 from kscheduler.api.scheduling import PriorityClass
 from kscheduler.api.taints import UNSCHEDULABLE_TAINT
-from kscheduler.framework.listers import Lister
 from kscheduler.slices import Slices
 from kscheduler.state.cache import Contents
 from kscheduler.state.pod_info import PodInfo
@@ -53,6 +52,8 @@ class PodToPlace(msgspec.Struct, frozen=True):
     note: str = ""
     # Evicted to make room; such a pod makes room for itself nowhere.
     evicted: bool = False
+    # One of the pods that the review is about.
+    asked: bool = True
 
 
 class ChangedCluster(msgspec.Struct):
@@ -248,11 +249,11 @@ class PodReader:
     def __init__(
         self,
         profiles: Sequence[str],
-        classes: Lister[PriorityClass],
+        classes: Iterable[PriorityClass],
         counting: Counting,
     ) -> None:
         self._profiles = profiles
-        self._classes = {one.name: one for one in classes.items()}
+        self._classes = {one.name: one for one in classes}
         self._default_class = next((c for c in self._classes.values() if c.global_default), None)
         self._counting = counting
         self._names: set[str] = set()

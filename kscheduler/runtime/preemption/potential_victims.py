@@ -9,7 +9,7 @@ Mirrors filterPodsWithPDBViolation and MoreImportantPod of upstream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -131,6 +131,22 @@ class DisruptionBudgets:
         budgets = islice(self._by_namespace.get(pod.namespace, ()), MOST_SEARCHED)
         names = (one.name for one in budgets if one.selector.matches(pod.labels))
         return tuple(islice(names, MOST_NAMED))
+
+    def covering(self, pods: Sequence[PodInfo]) -> Iterator[tuple[str, str, int, int]]:
+        """Namespace and name of budgets that cover some of these pods, the disruptions that each
+        allows, and how many of the pods it covers.
+        """
+        by_namespace: dict[str, list[int]] = {}
+        for number, pod in enumerate(pods):
+            if pod.namespace in self._by_namespace and pod.labels:
+                by_namespace.setdefault(pod.namespace, []).append(number)
+        for namespace, numbers in by_namespace.items():
+            labelled = LabelledPods(pods, numbers, self._keys[namespace])
+            for budget in self._by_namespace[namespace]:
+                selected = labelled.selected(budget.selector)
+                count = len(labelled.without(selected, budget.disrupted_pods))
+                if count:
+                    yield namespace, budget.name, budget.disruptions_allowed, count
 
     def violated_by(self, pods: Sequence[PodInfo], node: Rows) -> Mask:
         """Pods whose eviction, after that of those before them on their node, exceeds a budget.
