@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test parity parity-devices adversary controlplane e2e conformance lint format docs bench bench-sync bench-core bench-plugins bench-stalls clean help
+.PHONY: run test parity parity-devices adversary controlplane e2e conformance lint format docs bench bench-sync bench-core bench-plugins bench-decisions bench-what-if bench-stalls what-if-cases clean help
 
 help: ## what can be made
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -71,6 +71,15 @@ bench-plugins: $(INSTALLED) ## a rule of one's own: over columns, node by node, 
 
 bench-core: $(INSTALLED) ## CPU per decision by workload and cluster size, in process
 	$(BIN)/python -m tests.bench.core $(ARGS)
+
+bench-decisions: $(INSTALLED) ## keeping decisions: CPU per pod with and without, and how many 64 MiB hold
+	$(BIN)/python -m tests.bench.decisions $(ARGS)
+
+bench-what-if: $(INSTALLED) ## a review of 1,000 pods while a backlog is decided: throughput and latency with and without
+	$(BIN)/python -m tests.bench.what_if $(ARGS)
+
+what-if-cases: $(INSTALLED) ## random placement reviews, and what then happens (ARGS="--cases 1000 --api-server")
+	$(BIN)/python -m tests.what_if.cases $(ARGS)
 
 bench-stalls: $(INSTALLED) ## the longest step of any task at start, on relist, when many pods wake
 	$(BIN)/python -m tests.bench.stalls $(ARGS)

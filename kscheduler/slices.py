@@ -7,7 +7,8 @@
             await slices.rest()
 
 A slice is a few milliseconds. After it the work sleeps for as long as it took: others have at least
-half of the time, however long the work is in all.
+half of the time, however long the work is in all. `IdleSlices` are for work that should not be
+noticed at all while there is something better to do.
 """
 
 from __future__ import annotations
@@ -55,3 +56,40 @@ class Slices:
     def _begin(self) -> None:
         self._ends = self._timer() + self._seconds
         self._cpu_began = time.thread_time()
+
+
+# Of the loop's time, while others are busy.
+BUSY_SHARE = 0.025
+BUSY_SLICE_SECONDS = 0.001
+# How soon it is noticed that they are no longer.
+BUSY_CHECK_SECONDS = 0.02
+
+
+class IdleSlices(Slices):
+    """Work for idle time. While others are busy it is done in short slices and takes a small share
+    of the time; else it takes all the time that there is, slice by slice.
+    """
+
+    __slots__ = ("_is_busy",)
+
+    def __init__(
+        self,
+        is_busy: Callable[[], bool],
+        seconds: float = SLICE_SECONDS,
+        timer: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._is_busy = is_busy
+        super().__init__(seconds, timer)
+
+    async def rest(self) -> None:
+        worked = self.finish()
+        until = self._timer() + worked * (1 / BUSY_SHARE - 1)
+        await asyncio.sleep(0)
+        while self._is_busy() and (left := until - self._timer()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(left, BUSY_CHECK_SECONDS))
+        self._begin()
+
+    def _begin(self) -> None:
+        super()._begin()
+        if self._is_busy():
+            self._ends = self._timer() + BUSY_SLICE_SECONDS

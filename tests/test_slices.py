@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kscheduler import slices
-from kscheduler.slices import Slices
+from kscheduler.slices import BUSY_SHARE, BUSY_SLICE_SECONDS, IdleSlices, Slices
 
 
 @pytest.fixture
@@ -61,3 +61,36 @@ async def test_others_run_in_a_rest():
     task = asyncio.create_task(other())
     await Slices(0).rest()
     assert (turns, task.done()) == ([1], True)
+
+
+@pytest.fixture
+def timed_clocks(monkeypatch, clocks):
+    """The same where sleeping passes the time."""
+    now, slept = clocks
+
+    async def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(slices.asyncio, "sleep", sleep)
+    return now, slept
+
+
+async def test_while_others_are_busy_work_takes_a_small_share(timed_clocks):
+    now, slept = timed_clocks
+    one = IdleSlices(lambda: True, 0.25, lambda: now[0])
+    now[:] = [BUSY_SLICE_SECONDS, BUSY_SLICE_SECONDS]
+    assert one.due()
+    await one.rest()
+    assert sum(slept) == pytest.approx(BUSY_SLICE_SECONDS * (1 / BUSY_SHARE - 1))
+
+
+async def test_work_goes_on_when_others_have_nothing_to_do(timed_clocks):
+    now, slept = timed_clocks
+    busy = iter([True, True, False, False])
+    one = IdleSlices(lambda: next(busy), 0.25, lambda: now[0])
+    now[:] = [1.0, 1.0]
+    await one.rest()
+    assert sum(slept) <= slices.BUSY_CHECK_SECONDS
+    now[0] += 0.2
+    assert not one.due()

@@ -36,6 +36,9 @@ SCHEDULED = "Scheduled"
 UNSCHEDULABLE = "Unschedulable"
 ERROR = "Error"
 
+# The configuration is read once, at the start.
+CONFIGURATION_GENERATION = 1
+
 
 class Shortage(ApiStruct):
     """Numbers of a reason that has them, in the resource's own notation: `250m`, `3Gi`."""
@@ -52,6 +55,15 @@ class Shortage(ApiStruct):
     node: str = ""
 
 
+class RejectionDetail(ApiStruct):
+    """What a reason leaves out, and for how many of its nodes that holds: the taint, the port, the
+    term, the constraint with its counts. A node may count under several.
+    """
+
+    text: str = ""
+    count: int = 0
+
+
 class RejectedNodes(ApiStruct):
     """Nodes that one plugin rejected for one reason."""
 
@@ -63,10 +75,14 @@ class RejectedNodes(ApiStruct):
     count: int = 0
     # Whether room could be made by evicting pods.
     preemption_might_help: bool = False
+    # Left out by PreFilter; no Filter plugin was asked about them.
+    by_pre_filter: bool = False
     # Their names. Left out in lists, and for askers that may not list nodes.
     nodes: tuple[str, ...] = ()
     # How much is missing, where the reason is a lack of a resource.
     shortage: Shortage | None = None
+    # The largest first.
+    details: tuple[RejectionDetail, ...] = ()
 
 
 class ScorePlugin(ApiStruct):
@@ -91,6 +107,8 @@ class NodeScore(ApiStruct, omit_defaults=False):
     raw: tuple[int, ...]
     # Scores from 0 to 100, as the plugins normalized them.
     normalized: tuple[int, ...]
+    # What extenders added to the total.
+    from_extenders: int = 0
 
 
 class ScoreTable(ApiStruct):
@@ -106,7 +124,7 @@ class ScoreTable(ApiStruct):
     runner_up: str = ""
     # How far its total is behind; 0 if the chosen node was drawn among equals.
     margin: int | None = None
-    # How many nodes shared the highest total; one of them is drawn.
+    # How many nodes shared the highest total, the first ones of the table; one of them is drawn.
     ties: int = 0
 
 
@@ -121,10 +139,46 @@ class Victim(ApiStruct):
     priority: int = 0
     # Whether a disruption budget is violated by it.
     violates_budget: bool = False
+    # Names of the disruption budgets that select it.
+    budgets: tuple[str, ...] = ()
+    # In a review: the node that would take it next, "" if none would.
+    next_node: str = ""
+
+
+class QueueWait(ApiStruct, omit_defaults=False):
+    """A stretch of waiting: "Gated", "Unschedulable", "BackingOff" or "Active"."""
+
+    queue: str = ""
+    seconds: float = 0.0
+
+
+class ExtenderAnswer(ApiStruct):
+    """What an extender said to Filter, Prioritize or Bind."""
+
+    extender: str = ""
+    verb: str = ""
+    # Nodes that it was asked about, and those it let pass, or gave a score.
+    asked: int = 0
+    passed: int = 0
+    # Why there is no answer; `ignored` if the attempt went on without it.
+    error: str = ""
+    ignored: bool = False
+
+
+class PluginFault(ApiStruct):
+    """An out-of-tree plugin that did not keep to the contract during the attempt."""
+
+    plugin: str = ""
+    point: str = ""
+    # "exception", "timeout", "answer", "score" or "mutation".
+    kind: str = ""
+    message: str = ""
 
 
 class Step(ApiStruct):
-    """An answer after the decision: of Reserve, Permit, PreBind, Bind or an extender."""
+    """An answer after the decision: of Reserve, Permit, PreBind or Bind. `plugin` is the one that
+    ended the attempt there, or the extender that bound the pod.
+    """
 
     # The extension point.
     point: str = ""
@@ -160,6 +214,10 @@ class AttemptRecord(ApiStruct):
     time: str = ""
     # In the queue before this attempt, since the last one or since it was created.
     waited_seconds: float = 0.0
+    # Where it waited meanwhile.
+    waits: tuple[QueueWait, ...] = ()
+    # The event that ended the wait for one.
+    woken_by: str = ""
     # From the decision to the end of the attempt: binding and evictions included.
     duration_seconds: float = 0.0
     # Grows with every change of nodes and pods that the scheduler hears of.
@@ -182,6 +240,8 @@ class AttemptRecord(ApiStruct):
     scores: ScoreTable | None = None
     # The node that was chosen.
     node: str = ""
+    # Nominated for the pod when the attempt began.
+    nominated_before: str = ""
     # The node where room is being made for the pod.
     nominated_node: str = ""
     # Pods that are evicted to make room.
@@ -190,6 +250,8 @@ class AttemptRecord(ApiStruct):
     hidden_victims: int = 0
     # What happened to the decision: Reserve, Permit, PreBind and Bind, as far as it came.
     steps: tuple[Step, ...] = ()
+    extenders: tuple[ExtenderAnswer, ...] = ()
+    faults: tuple[PluginFault, ...] = ()
 
 
 class OutcomeCount(ApiStruct):
@@ -385,6 +447,24 @@ class ReviewedPlacement(ApiStruct):
     victims: tuple[Victim, ...] = ()
     # Victims that are not named, because the asker may not get pods in their namespaces.
     hidden_victims: int = 0
+    # The nodes that had the highest score, if there are several: the scheduler draws one of them.
+    # At most 100.
+    ties: tuple[str, ...] = ()
+
+
+class BudgetLeft(ApiStruct, omit_defaults=False):
+    """A disruption budget of evicted or drained pods: disruptions allowed now, and after them.
+    Below zero, the budget is violated.
+    """
+
+    # The namespace of the budget.
+    namespace: str = ""
+    # The name of the budget.
+    name: str = ""
+    # Disruptions that it allows now.
+    allowed: int = 0
+    # Disruptions that it would allow afterwards.
+    left: int = 0
 
 
 class Remedy(ApiStruct):
@@ -413,6 +493,8 @@ class PlacementReviewStatus(ApiStruct):
     message: str = ""
     # Single changes to the first pod that does not fit, by which it would.
     remedies: tuple[Remedy, ...] = ()
+    # Disruption budgets of the pods that would be evicted or drained.
+    budgets: tuple[BudgetLeft, ...] = ()
     # The state of the cluster that the answer is about.
     snapshot_generation: int = 0
     # How long it took to answer.

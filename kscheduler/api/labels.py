@@ -14,6 +14,7 @@ selector prints its requirements in one spelling only.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from itertools import islice
 from typing import ClassVar, Self
 from weakref import WeakValueDictionary
 
@@ -28,6 +29,9 @@ from kscheduler.errors import KschedulerError
 from kscheduler.gotext.strconv import quote
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,400}")
+
+# Of requirements and of values, in a text for people.
+MOST_SHOWN = 8
 
 
 class SelectorError(KschedulerError, ValueError):
@@ -159,6 +163,17 @@ EVERYTHING = Selector()
 NOTHING: Selector = object.__new__(Selector)
 NOTHING.requirements = ()
 NOTHING.matches_nothing = True
+
+
+def brief(requirements: Iterable[Requirement]) -> str:
+    """Requirements for people: some of them with some of their values, however many there are."""
+    shown = []
+    for one in islice(requirements, MOST_SHOWN):
+        if len(one.values) <= MOST_SHOWN:
+            shown.append(str(one))
+        else:
+            shown.append(f"{one.key} {one.operator.value} ({len(one.values)} values)")
+    return ",".join(shown)
 
 
 def compile_selector(selector: LabelSelector | None) -> Selector:

@@ -44,6 +44,12 @@ def is_tolerated(
     )
 
 
+def taint_text(taint: Taint) -> str:
+    """As kubectl writes it: `key=value:effect`."""
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
 def find_untolerated(
     taints: Iterable[Taint],
     tolerations: Collection[Toleration],

@@ -205,7 +205,10 @@ def new_scheduler(
         hold=factory.hold,
     )
     writer = StatusWriter(client, informers.pods, fence=client.fence, on_idle=queue.reported)
-    decisions = DecisionLog(decision_log_bytes) if decision_log_bytes else None
+    decisions = None
+    if decision_log_bytes:
+        decisions = DecisionLog(decision_log_bytes)
+        out_of_tree.health.listen(decisions.fault)
     failures = FailureHandler(queue, informers.pods, recorders.__getitem__, writer, metrics)
     binder = Binder(
         cache=cache,

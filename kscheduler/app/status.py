@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kscheduler.api.explanation import PluginHealth, SchedulerStatus
+from kscheduler.api.explanation import CONFIGURATION_GENERATION, PluginHealth, SchedulerStatus
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.timestamps import format_time, steady_time
 from kscheduler.serving.health import STARTED
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # Hexadecimal digits of the configuration's hash that are shown.
 HASH_DIGITS = 12
-# The configuration is read once, at the start.
-CONFIGURATION_GENERATION = 1
 
 
 def scheduler_status(daemon: Daemon, now: float | None = None) -> SchedulerStatus:

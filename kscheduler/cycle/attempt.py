@@ -9,7 +9,7 @@ Where none takes part, it runs from its start to its end `at_once`, and nothing 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ import msgspec
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Diagnosis, Rows, Status, fit_error
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.runtime.extenders.extenders import ExtenderAnswer
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
@@ -44,6 +45,8 @@ class Attempt:
     cycle_number: int = 0
     # perf_counter() when the scheduling cycle began.
     started: float = 0.0
+    # Seconds since the epoch, then.
+    began: float = 0.0
     # Whether an extender wants to filter or prioritize nodes for this pod.
     extended: bool = False
     # As queued; once it is assumed, with its node name.
@@ -56,8 +59,13 @@ class Attempt:
     # None while no nodes but the nominated one were filtered.
     search: Search | None = field(init=False, default=None)
 
-    # The extension point that the attempt has come to after the decision.
+    # The extension point that the attempt has come to after the decision, the plugins that held the
+    # pod at Permit, and the extender that bound it.
     point: str = field(init=False, default="")
+    held_by: Collection[str] = field(init=False, default=())
+    bound_by: str = field(init=False, default="")
+    # Answers of extenders, in their order.
+    extender_answers: list[ExtenderAnswer] = field(init=False, default_factory=list)
     # Kept by the recorder of decisions between `decided` and `ended`.
     record: object | None = field(init=False, default=None)
 

@@ -168,9 +168,11 @@ class Binder:
             if not self._extenders:
                 return await attempt.framework.run_bind(attempt.cycle, pod, node)
             try:
-                is_bound, unsettled = await self._extenders.bind(pod, node)
-                if is_bound:
+                binding = await self._extenders.bind(pod, node, attempt.extender_answers)
+                if binding.is_bound:
+                    attempt.bound_by = binding.extender
                     return None
+                unsettled = binding.unsettled
                 status = await attempt.framework.run_bind(attempt.cycle, pod, node)
             except KschedulerError as error:
                 status, unsettled = failed(error), error.unsettled

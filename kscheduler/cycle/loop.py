@@ -173,6 +173,7 @@ class SchedulingLoop:
             self._cache.snapshot(),
             self._queue.scheduling_cycle,
             started,
+            self._clock(),
             extended=self._extenders.any_interested(queued.pod),
         )
         self.slow.watch.begin(started)
@@ -291,7 +292,7 @@ class SchedulingLoop:
                 status = framework.run_permit(cycle, pod, node)
             if isinstance(status, Hold):
                 framework.hold(pod, status)
-                status = None
+                attempt.held_by, status = tuple(status.timeouts), None
             if status is None and cycle.pods_to_activate:
                 self._queue.activate(cycle.pods_to_activate.values(), self._clock())
                 cycle.pods_to_activate.clear()

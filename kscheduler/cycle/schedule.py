@@ -139,7 +139,9 @@ class SchedulingAlgorithm:
                 if not attempt.extended:
                     return Feasible(view.rows, 1)
                 try:
-                    rows = await self._extenders.filter(attempt.pod, nodes, view.rows, diagnosis)
+                    rows = await self._extenders.filter(
+                        attempt.pod, nodes, view.rows, diagnosis, attempt.extender_answers
+                    )
                     if len(rows):
                         return Feasible(rows, _evaluated(rows, diagnosis))
                 except KschedulerError as error:
@@ -232,7 +234,9 @@ class SchedulingAlgorithm:
     ) -> Feasible | Unschedulable | Failed:
         diagnosis, nodes = attempt.diagnosis, attempt.nodes
         try:
-            rows = await self._extenders.filter(attempt.pod, nodes, feasible, diagnosis)
+            rows = await self._extenders.filter(
+                attempt.pod, nodes, feasible, diagnosis, attempt.extender_answers
+            )
         except KschedulerError as error:
             return Failed(failed(error))
         if len(rows) != len(feasible):
@@ -257,7 +261,8 @@ class SchedulingAlgorithm:
         if attempt.extended:
             self._asking_extenders.inc()
             try:
-                scores.total = scores.total + await self._extenders.prioritize(pod, view)
+                added = await self._extenders.prioritize(pod, view, attempt.extender_answers)
+                scores.total = scores.total + added
             finally:
                 self._asking_extenders.dec()
         if v:

@@ -10,33 +10,52 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
+from itertools import chain, repeat
 
 import msgspec
 
 from kscheduler import logs
+from kscheduler.api.core import Pod
 from kscheduler.api.explanation import ERROR, SCHEDULED, UNSCHEDULABLE
 from kscheduler.api.meta import EMPTY
 from kscheduler.cycle.attempt import Attempt, Outcome
 from kscheduler.cycle.failure import Failure
-from kscheduler.decisions.record import NodeNames, Record, record_of
-from kscheduler.runtime.preemption.candidate import Candidate
+from kscheduler.decisions.record import (
+    MAX_ANSWERS,
+    MAX_TEXT,
+    MAX_VICTIMS,
+    NodeNames,
+    Record,
+    RecordedVictim,
+    new_record,
+    record_of,
+)
+from kscheduler.extension_points import Point
+from kscheduler.runtime.extenders.extenders import NO_ROWS, ExtenderAnswer
+from kscheduler.runtime.out_of_tree.health import FaultReport
+from kscheduler.runtime.preemption.candidate import Candidate, VictimBudgets
 from kscheduler.state.nodes_view import Nodes
 
 log = logs.logger(__name__)
 
 DEFAULT_BYTES = 64 << 20
 # An entry without its records, with its place in the log.
-ENTRY_BYTES = 700
+ENTRY_BYTES = 430
 END_BYTES = 150
 LABEL_BYTES = 120
 # Different ends that are counted apart; a pod that fails in more ways counts as "other".
 MAX_ENDS = 16
+# Pods whose faults are kept until their attempt ends.
+MAX_FAULTY_PODS = 1024
+POST_BIND = Point.POST_BIND.label
 OTHER = "(other messages)"
 # Entries whose end is remembered for watchers that come back, some 300 bytes each.
 MAX_DROPPED = 4096
 
 
-class End(msgspec.Struct):
+# Nothing here is part of a cycle, and thousands are kept: the garbage collector need not look at
+# them each time.
+class End(msgspec.Struct, gc=False):
     """Attempts of a pod that ended alike; times are seconds since the epoch."""
 
     outcome: str
@@ -46,7 +65,7 @@ class End(msgspec.Struct):
     last: float
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, gc=False):
     """A pod's attempts, folded."""
 
     namespace: str
@@ -61,7 +80,7 @@ class Entry(msgspec.Struct):
     first: Record
     last: Record
     labels: Mapping[str, str] = EMPTY
-    ends: list[End] = msgspec.field(default_factory=list)
+    ends: tuple[End, ...] = ()
     bytes: int = 0
 
     def count(self, record: Record) -> None:
@@ -69,16 +88,22 @@ class Entry(msgspec.Struct):
             if end.outcome == record.outcome and end.message in (record.message, OTHER):
                 end.count += 1
                 end.last = record.time
+                if end.message == record.message:
+                    # One text instead of two that are equal.
+                    record.message = end.message
                 return
         message = record.message if len(self.ends) < MAX_ENDS else OTHER
-        self.ends.append(End(record.outcome, message, 1, record.time, record.time))
+        self.ends += (End(record.outcome, message, 1, record.time, record.time),)
 
     def measure(self) -> int:
-        size = ENTRY_BYTES + self.last.bytes
+        size = ENTRY_BYTES + len(self.namespace) + len(self.name) + len(self.uid)
+        size += self.last.bytes
         for name, value in self.labels.items():
             size += LABEL_BYTES + len(name) + len(value)
         for end in self.ends:
             size += END_BYTES + len(end.message)
+        if self.ends[-1].message == OTHER:
+            size += len(self.last.message)
         return size if self.first is self.last else size + self.first.bytes
 
 
@@ -115,6 +140,8 @@ class DecisionLog:
         self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
         self._names: NodeNames | None = None
         self._watchers: list[Watcher] = []
+        # Of pods whose attempt has not ended, by uid.
+        self._faults: dict[str, list[FaultReport]] = {}
 
     @property
     def entries(self) -> int:
@@ -135,31 +162,47 @@ class DecisionLog:
             record = attempt.record
             if not isinstance(record, Record):
                 # It failed before there was a decision.
-                record = Record(
-                    number=attempt.queued.attempts,
-                    time=now,
-                    waited=max(0.0, now - attempt.queued.timestamp),
-                    duration=0.0,
-                    generation=attempt.nodes.generation,
-                    names=self._names_of(attempt.nodes),
-                    total=attempt.nodes.total,
-                    evaluated=0,
-                    feasible=0,
-                )
+                record = new_record(attempt, self._names_of(attempt.nodes), now=now)
             record.duration = max(0.0, now - record.time)
             if failure is None:
                 record.outcome = SCHEDULED
             else:
                 record.outcome = UNSCHEDULABLE if failure.rejected else ERROR
-                record.message = failure.status.message
+                record.message = failure.status.message[:MAX_TEXT]
                 record.nominated_node = failure.nominated_node or ""
+                if failure.nominated_node is None:
+                    record.nominated_node = record.nominated_before
                 if record.node:
-                    record.failed_at, record.failed_by = attempt.point, failure.status.plugin
+                    blamed = failure.unschedulable_plugins | failure.pending_plugins
+                    record.failed_at = attempt.point
+                    record.failed_by = failure.status.plugin or ", ".join(sorted(blamed))
                 self._add_victims(attempt, record)
+            record.held_by, record.bound_by = tuple(attempt.held_by), attempt.bound_by
+            if attempt.extender_answers:
+                record.answers = tuple(map(_kept, attempt.extender_answers[:MAX_ANSWERS]))
+            if self._faults:
+                record.faults = tuple(self._faults.pop(attempt.queued.uid, ()))
             attempt.record = None
             self._keep(attempt, record)
         except Exception as error:
             log.error(error, "Decision was not recorded", pod=logs.ref(attempt.pod.pod))
+
+    def fault(self, pod: Pod, report: FaultReport) -> None:
+        """An out-of-tree plugin failed this pod; it belongs to the attempt that ends next, or that
+        has just ended.
+        """
+        report = report._replace(text=report.text[:MAX_TEXT])
+        entry = self._entries.get((pod.namespace, pod.name))
+        if report.point == POST_BIND and entry is not None and entry.uid == pod.uid:
+            self._release(entry)
+            entry.last.faults = (*entry.last.faults, report)[:MAX_ANSWERS]
+            self._hold(entry)
+            return
+        if pod.uid not in self._faults and len(self._faults) >= MAX_FAULTY_PODS:
+            del self._faults[next(iter(self._faults))]
+        reports = self._faults.setdefault(pod.uid, [])
+        if len(reports) < MAX_ANSWERS:
+            reports.append(report)
 
     def get(self, namespace: str, name: str) -> Entry | None:
         return self._entries.get((namespace, name))
@@ -196,10 +239,17 @@ class DecisionLog:
     def _add_victims(self, attempt: Attempt, record: Record) -> None:
         candidate = attempt.cycle.get(Candidate)
         if candidate is not None and record.nominated_node == candidate.node:
+            budgets = attempt.cycle.get(VictimBudgets)
+            known = () if budgets is None else budgets.names
+            names = chain(known, repeat(()))
             record.victims = tuple(
-                [(one.namespace, one.name, one.priority) for one in candidate.victims]
+                [
+                    RecordedVictim(
+                        one.namespace, one.name, one.priority, one.uid in candidate.violating, under
+                    )
+                    for one, under in zip(candidate.victims[:MAX_VICTIMS], names, strict=False)
+                ]
             )
-            record.budget_violations = candidate.num_pdb_violations
 
     def _keep(self, attempt: Attempt, record: Record) -> None:
         pod = attempt.queued.pod
@@ -262,3 +312,8 @@ class DecisionLog:
     def _tell(self, kind: str, entry: Entry) -> None:
         for watcher in tuple(self._watchers):
             watcher(kind, entry)
+
+
+def _kept(answer: ExtenderAnswer) -> ExtenderAnswer:
+    """The answer without rows, which are in the record's rejections."""
+    return answer._replace(rejected=NO_ROWS, error=answer.error[:MAX_TEXT])

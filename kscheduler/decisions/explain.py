@@ -11,14 +11,19 @@ import msgspec
 from msgspec.structs import replace
 
 from kscheduler.api.explanation import (
+    CONFIGURATION_GENERATION,
     ERROR,
     SCHEDULED,
     AttemptRecord,
     Decision,
+    ExtenderAnswer,
     NodeCounts,
     NodeScore,
     OutcomeCount,
+    PluginFault,
+    QueueWait,
     RejectedNodes,
+    RejectionDetail,
     ScorePlugin,
     ScoreTable,
     Shortage,
@@ -26,7 +31,7 @@ from kscheduler.api.explanation import (
     Victim,
 )
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.api.resource_names import CPU, MEMORY
+from kscheduler.api.resource_names import CPU, MEMORY, PODS
 from kscheduler.api.timestamps import format_micro_time, format_time
 from kscheduler.decisions.decision_log import Entry
 from kscheduler.decisions.record import BATCH, NOMINATED, Record, RejectedRows, ScoredRows
@@ -43,7 +48,8 @@ class View(msgspec.Struct, frozen=True):
 
     Without `per_node`, lists that grow with the nodes have at most the node that was chosen.
     Without `node_names`, no node is named but the pod's own and the one nominated for it, which the
-    pod itself tells. `names_pods_of` says of a namespace whether victims there are named.
+    pod itself tells, and answers of extenders and faults of plugins are left out. `names_pods_of`
+    says of a namespace whether victims there are named.
     """
 
     per_node: bool = True
@@ -51,6 +57,10 @@ class View(msgspec.Struct, frozen=True):
     rejected_nodes: bool = True
     node_names: bool = True
     names_pods_of: Callable[[str], bool] = lambda namespace: True
+
+    @property
+    def lists_rejected_nodes(self) -> bool:
+        return self.per_node and self.rejected_nodes and self.node_names
 
 
 WHOLE = View()
@@ -93,7 +103,7 @@ def decision_of(entry: Entry, view: View = WHOLE) -> Decision:
 def victim_namespaces(entry: Entry) -> set[str]:
     """Namespaces of the pods that the decision names besides its own."""
     records = (entry.first, entry.last)
-    return {namespace for record in records for namespace, _, _ in record.victims}
+    return {one.namespace for record in records for one in record.victims}
 
 
 def attempt_of(record: Record, view: View = WHOLE) -> AttemptRecord:
@@ -101,10 +111,12 @@ def attempt_of(record: Record, view: View = WHOLE) -> AttemptRecord:
     return AttemptRecord(
         number=record.number,
         time=format_micro_time(record.time),
-        waited_seconds=round(record.waited, 3),
+        waited_seconds=round(sum(record.waited), 3),
+        waits=_waits(record),
+        woken_by=record.woken_by,
         duration_seconds=round(record.duration, 6),
         snapshot_generation=record.generation,
-        configuration_generation=1,
+        configuration_generation=CONFIGURATION_GENERATION,
         outcome=record.outcome,
         message=record.message,
         nodes=NodeCounts(
@@ -114,24 +126,34 @@ def attempt_of(record: Record, view: View = WHOLE) -> AttemptRecord:
             not_evaluated=record.total - record.evaluated,
         ),
         only_tried=record.only_tried,
-        rejections=tuple(_rejected_nodes(record, one, view) for one in _largest_first(record)),
+        rejections=_rejections(record, view),
         scores=_score_table(record, view),
         node=record.node,
+        nominated_before=record.nominated_before,
         nominated_node=record.nominated_node,
-        victims=tuple(
-            # Those that violate a budget come first, as preemption lists them.
-            Victim(
-                namespace=namespace,
-                name=name,
-                priority=priority,
-                violates_budget=index < record.budget_violations,
-            )
-            for index, (namespace, name, priority) in enumerate(record.victims)
-            if view.names_pods_of(namespace)
-        ),
-        hidden_victims=sum(not view.names_pods_of(one[0]) for one in record.victims),
+        victims=tuple(Victim(*one) for one in record.victims if view.names_pods_of(one.namespace)),
+        hidden_victims=sum(not view.names_pods_of(one.namespace) for one in record.victims),
         steps=_steps(record),
+        extenders=tuple(
+            ExtenderAnswer(
+                one.extender, one.verb, one.asked, one.passed, error=one.error, ignored=one.ignored
+            )
+            for one in record.answers
+            if view.node_names
+        ),
+        faults=tuple(
+            PluginFault(one.plugin, one.point, one.fault.value, one.text)
+            for one in record.faults
+            if view.node_names
+        ),
     )
+
+
+def _waits(record: Record) -> tuple[QueueWait, ...]:
+    # Before the first attempt no plugin but a PreEnqueue plugin can have rejected it.
+    first = "Gated" if record.number == 1 else "Unschedulable"
+    waits = zip((first, "BackingOff", "Active"), record.waited, strict=True)
+    return tuple(QueueWait(queue, round(seconds, 3)) for queue, seconds in waits if seconds > 0)
 
 
 def summary_of(entry: Entry, view: View = WHOLE) -> str:
@@ -146,16 +168,13 @@ def summary_of(entry: Entry, view: View = WHOLE) -> str:
         )
     if record.outcome == ERROR:
         return f"It could not be decided on: {record.message}{_times(entry)}"
-    counted = sum(one.count for one in record.rejected)
-    reasons = [
-        f"{_nodes(one.count)}: {_reason(record, one, view)}"
-        for one in _largest_first(record)[:MAX_REASONS]
-    ]
-    left = len(record.rejected) - len(reasons)
+    rejections = _rejections(record, replace(view, rejected_nodes=False))
+    reasons = [f"{_nodes(one.count)}: {_reason(one)}" for one in rejections[:MAX_REASONS]]
+    left = len(rejections) - len(reasons)
     text = "; ".join(reasons)
     if left > 0:
         text += f"; and {left} more reason{'s' if left > 1 else ''}"
-    if not counted:
+    if not rejections:
         text = record.message
     lead = f"None of {_nodes(record.total)} can take it"
     if record.victims:
@@ -200,27 +219,47 @@ def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
 
-def _reason(record: Record, rejected: RejectedRows, view: View) -> str:
-    shortage = _shortage(record, rejected, view)
-    if shortage is None:
-        return rejected.reason
-    if rejected.resource == "pods":
-        return f"{rejected.reason}"
-    where = f" on {shortage.node}" if shortage.node else ""
-    return (
-        f"{rejected.reason} (asked {shortage.asked}; most is left{where}, "
-        f"{shortage.most_free}, short by {shortage.least_short_by})"
-    )
+def _reason(rejected: RejectedNodes) -> str:
+    """The reason with its numbers."""
+    shortage, more = rejected.shortage, []
+    if shortage is not None and shortage.resource != PODS:
+        where = f" on {shortage.node}" if shortage.node else ""
+        more.append(
+            f"asked {shortage.asked}; most is left{where}, {shortage.most_free}, "
+            f"short by {shortage.least_short_by}"
+        )
+    for detail in rejected.details[:MAX_REASONS]:
+        on = "" if detail.count == rejected.count else f" on {detail.count}"
+        more.append(f"{detail.text}{on}")
+    return f"{rejected.reason} ({'; '.join(more)})" if more else rejected.reason
 
 
-def _largest_first(record: Record) -> list[RejectedRows]:
-    return sorted(record.rejected, key=lambda one: -one.count)
+def _rejections(record: Record, view: View) -> tuple[RejectedNodes, ...]:
+    """The largest first; nodes that PreFilter left out have the one reason that it gave."""
+    found = [_rejected_nodes(record, one, view) for one in record.rejected]
+    if record.absent is not None:
+        nodes: tuple[str, ...] = ()
+        if view.lists_rejected_nodes:
+            known = {row for one in record.rejected for row in one.rows.rows.tolist()}
+            names = enumerate(record.names.names)
+            nodes = tuple([name for row, name in names if name and row not in known])
+        found.append(
+            RejectedNodes(
+                plugin=record.absent.plugin,
+                reason=record.absent.message,
+                count=record.total - record.evaluated,
+                by_pre_filter=True,
+                preemption_might_help=record.absent.code is Code.UNSCHEDULABLE,
+                nodes=nodes,
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -one.count))
 
 
 def _rejected_nodes(record: Record, rejected: RejectedRows, view: View) -> RejectedNodes:
     names = record.names.names
     nodes: tuple[str, ...] = ()
-    if view.per_node and view.rejected_nodes and view.node_names:
+    if view.lists_rejected_nodes:
         nodes = tuple([names[row] for row in rejected.rows.rows.tolist()])
     return RejectedNodes(
         plugin=rejected.plugin,
@@ -229,19 +268,21 @@ def _rejected_nodes(record: Record, rejected: RejectedRows, view: View) -> Rejec
         preemption_might_help=rejected.code is Code.UNSCHEDULABLE,
         nodes=nodes,
         shortage=_shortage(record, rejected, view),
+        # Domains of a topology and the like: names of nodes may be among them.
+        details=tuple(RejectionDetail(*one) for one in rejected.details if view.node_names),
     )
 
 
 def _shortage(record: Record, rejected: RejectedRows, view: View) -> Shortage | None:
-    if not rejected.resource:
+    if rejected.shortage is None:
         return None
-    amount = rejected.resource
+    resource, asked, most_free, row = rejected.shortage
     return Shortage(
-        resource=amount,
-        asked=in_notation(amount, rejected.asked),
-        most_free=in_notation(amount, rejected.most_free),
-        least_short_by=in_notation(amount, rejected.asked - rejected.most_free),
-        node=record.names.names[rejected.best_row] if view.node_names else "",
+        resource=resource,
+        asked=in_notation(resource, asked),
+        most_free=in_notation(resource, most_free),
+        least_short_by=in_notation(resource, asked - most_free),
+        node=record.names.names[row] if view.node_names else "",
     )
 
 
@@ -272,12 +313,14 @@ def _score_table(record: Record, view: View) -> ScoreTable | None:
     normalized = scores.normalized[:, order].tolist()
     silent = (0,) * len(scores.all_zero)
     total = totals.tolist()
+    extra = None if scores.extra is None else scores.extra.tolist()
     found = tuple(
         NodeScore(
             node=names[rows[position]],
             total=total[position],
             raw=(*(one[place] for one in raw), *silent),
             normalized=(*(one[place] for one in normalized), *silent),
+            from_extenders=0 if extra is None else extra[position],
         )
         for place, position in enumerate(order)
     )
@@ -287,7 +330,7 @@ def _score_table(record: Record, view: View) -> ScoreTable | None:
     return ScoreTable(
         plugins=_score_plugins(scores),
         nodes=found,
-        extenders_scored=scores.extra is not None,
+        extenders_scored=extra is not None,
         runner_up=names[rows[runner_up]] if runner_up is not None and view.node_names else "",
         margin=margin,
         ties=int((totals == totals.max()).sum()),
@@ -303,11 +346,18 @@ def _steps(record: Record) -> tuple[Step, ...]:
     """Answers after the decision, as far as the attempt came."""
     if not record.node or not record.outcome:
         return ()
-    if record.outcome == SCHEDULED:
-        return tuple(Step(point=point, code="Success") for point in POINTS)
-    if record.failed_at not in POINTS:
-        return ()
-    passed = POINTS[: POINTS.index(record.failed_at)]
-    code = "Error" if record.outcome == ERROR else "Unschedulable"
-    failed = Step(record.failed_at, record.failed_by, code, record.message)
-    return (*(Step(point=point, code="Success") for point in passed), failed)
+    passed: tuple[str, ...] = POINTS
+    failed: tuple[Step, ...] = ()
+    if record.outcome != SCHEDULED:
+        if record.failed_at not in POINTS:
+            return ()
+        passed = passed[: POINTS.index(record.failed_at)]
+        code = "Error" if record.outcome == ERROR else "Unschedulable"
+        failed = (Step(record.failed_at, record.failed_by, code, record.message),)
+    steps = [Step(point=point, code="Success") for point in passed]
+    if record.held_by:
+        held = Step("Permit", ", ".join(record.held_by), "Wait")
+        steps.insert(1, held)
+    if record.bound_by and record.outcome == SCHEDULED:
+        steps[-1] = Step("Bind", record.bound_by, "Success")
+    return (*steps, *failed)

@@ -8,29 +8,39 @@ instead of 70.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.api.resource_names import PODS
 from kscheduler.cycle.attempt import Attempt, Outcome, Placement, Unschedulable
-from kscheduler.framework.status import Charge, Code, Rows, Scores, Status
+from kscheduler.framework.in_tree import MAX_DETAILS, Shortfall
+from kscheduler.framework.status import Charge, Code, Mask, Rows, Scores, Status, distinct_rows
+from kscheduler.runtime.extenders.extenders import ExtenderAnswer
+from kscheduler.runtime.out_of_tree.health import FaultReport
 from kscheduler.runtime.score import ScoreBoard
 from kscheduler.state.nodes_view import Nodes
-from kscheduler.state.pod_info import PodInfo
 
-# A record without arrays, with the objects around it; and an array without its numbers.
-RECORD_BYTES = 900
-ARRAY_BYTES = 120
+# Bytes as tracemalloc counts them: a record without what it refers to, an array without its
+# numbers, a rejection without rows and details, a text with the tuple it is in.
+RECORD_BYTES = 350
+ARRAY_BYTES = 112
+REJECTED_BYTES = 180
+DETAIL_BYTES = 160
+SCORES_BYTES = 400
+VICTIM_BYTES = 220
 # A reference to a name that its node has as well, and the share of a name that has outlived it.
 NAME_BYTES = 40
 
-FIT = "NodeResourcesFit"
-INSUFFICIENT = "Insufficient "
-TOO_MANY_PODS = "Too many pods"
+# Longer texts are cut: a message may be as long as an extender or a plugin makes it.
+MAX_TEXT = 1024
+# Of reasons, of extenders' answers, of victims and of faults so many are kept.
+MAX_REASONS = 256
+MAX_VICTIMS = 1000
+MAX_ANSWERS = 32
 
 # Where the only node that was tried came from.
 NOMINATED = "nominated"
@@ -73,7 +83,7 @@ class SomeRows(msgspec.Struct, frozen=True, gc=False):
 
 class RejectedRows(msgspec.Struct, frozen=True, gc=False):
     """The rows that one plugin rejected for one reason; with how much of a resource the best of
-    them had left, where the reason is a lack of it.
+    them had left, where the reason is a lack of it, and what else the plugin tells about them.
     """
 
     plugin: str
@@ -81,10 +91,18 @@ class RejectedRows(msgspec.Struct, frozen=True, gc=False):
     code: Code
     count: int
     rows: SomeRows
-    resource: str = ""
-    asked: int = 0
-    most_free: int = 0
-    best_row: int = 0
+    # The resource, what was asked, the most that is free, and the row that has it.
+    shortage: tuple[str, int, int, int] | None = None
+    details: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        size = REJECTED_BYTES + self.rows.bytes + len(self.reason)
+        if self.shortage is not None:
+            size += DETAIL_BYTES
+        for text, _ in self.details:
+            size += DETAIL_BYTES + len(text)
+        return size
 
 
 class ScoredRows(msgspec.Struct, frozen=True, gc=False):
@@ -104,7 +122,7 @@ class ScoredRows(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def bytes(self) -> int:
-        size = ARRAY_BYTES + self.normalized.nbytes
+        size = SCORES_BYTES + ARRAY_BYTES + self.normalized.nbytes
         for raw in (*self.raw, self.extra):
             if type(raw) is np.ndarray:
                 size += ARRAY_BYTES + raw.nbytes
@@ -124,13 +142,25 @@ class ScoredRows(msgspec.Struct, frozen=True, gc=False):
         return np.broadcast_to(np.asarray(raw, np.int64), normalized.shape)
 
 
+class RecordedVictim(NamedTuple):
+    """A pod evicted to make room, and the disruption budgets that select it."""
+
+    namespace: str
+    name: str
+    priority: int
+    violates_budget: bool
+    budgets: tuple[str, ...]
+
+
 class Record(msgspec.Struct, gc=False):
     """One attempt. What is known only after the decision is set by the end of the attempt."""
 
     number: int
-    # Seconds since the epoch, when the attempt was decided; seconds in the queue before it.
+    # Seconds since the epoch, when the attempt began; seconds before it as unschedulable (or
+    # gated), backing off and active; and the event that ended the wait for one.
     time: float
-    waited: float
+    waited: tuple[float, float, float]
+    woken_by: str
     duration: float
     generation: int
     names: NodeNames
@@ -146,9 +176,9 @@ class Record(msgspec.Struct, gc=False):
     rows: NDArray[Any] | None = None
     scores: ScoredRows | None = None
     node: str = ""
-    # Victims of preemption: namespace, name, priority; and how many of them violate a budget.
-    victims: tuple[tuple[str, str, int], ...] = ()
-    budget_violations: int = 0
+    nominated_before: str = ""
+    # Victims of preemption.
+    victims: tuple[RecordedVictim, ...] = ()
 
     # From the end of the attempt.
     outcome: str = ""
@@ -157,88 +187,148 @@ class Record(msgspec.Struct, gc=False):
     # The extension point that ended it after the decision, and the plugin.
     failed_at: str = ""
     failed_by: str = ""
+    # Plugins that held the pod at Permit, and the extender that bound it.
+    held_by: tuple[str, ...] = ()
+    bound_by: str = ""
+    answers: tuple[ExtenderAnswer, ...] = ()
+    faults: tuple[FaultReport, ...] = ()
 
     @property
     def bytes(self) -> int:
+        """All but the message, which is that of an end (see `decision_log.Entry`)."""
         size = RECORD_BYTES
         for rejected in self.rejected:
-            size += RECORD_BYTES // 3 + rejected.rows.bytes
+            size += rejected.bytes
+        if self.absent is not None:
+            size += DETAIL_BYTES + len(self.absent.message)
         if self.rows is not None:
             size += ARRAY_BYTES + self.rows.nbytes
         if self.scores is not None:
             size += self.scores.bytes
-        return size + 200 * len(self.victims) + len(self.message)
+        for victim in self.victims:
+            size += VICTIM_BYTES + len(victim.namespace) + len(victim.name)
+        for answer in self.answers:
+            size += DETAIL_BYTES + len(answer.error)
+        for fault in self.faults:
+            size += DETAIL_BYTES + len(fault.text)
+        return size
 
 
-def record_of(attempt: Attempt, outcome: Outcome, names: NodeNames, *, now: float) -> Record:
-    """The attempt when the decision has fallen; what grows with nodes is array operations."""
-    queued, nodes = attempt.queued, attempt.nodes
-    record = Record(
+def new_record(attempt: Attempt, names: NodeNames, *, now: float) -> Record:
+    """A record of an attempt without anything that a decision adds to it."""
+    queued, nodes, began = attempt.queued, attempt.nodes, attempt.began or now
+    return Record(
         number=queued.attempts,
-        time=now,
-        waited=max(0.0, now - queued.timestamp),
+        time=began,
+        waited=queued.waited(began),
+        woken_by=queued.woken_by,
         duration=0.0,
         generation=nodes.generation,
         names=names,
         total=nodes.total,
         evaluated=0,
         feasible=0,
+        nominated_before=queued.pod.pod.status.nominated_node_name,
     )
+
+
+def record_of(attempt: Attempt, outcome: Outcome, names: NodeNames, *, now: float) -> Record:
+    """The attempt when the decision has fallen; what grows with nodes is array operations."""
+    nodes = attempt.nodes
+    record = new_record(attempt, names, now=now)
     if isinstance(outcome, Placement):
         record.node = outcome.node
         record.evaluated, record.feasible = outcome.evaluated, outcome.feasible
         if attempt.search is None:
-            nominated = attempt.queued.pod.pod.status.nominated_node_name
-            record.only_tried = NOMINATED if nominated == outcome.node else BATCH
+            record.only_tried = NOMINATED if record.nominated_before == outcome.node else BATCH
         else:
-            charges = attempt.diagnosis.charges
-            if not attempt.extended:
-                filtered, visited = attempt.search.filtered, attempt.search.visited_rows
-                if visited is None:
-                    charges = filtered.charges
-                else:
-                    charges = filtered.charges_within(visited, nodes.rows)
-            record.rejected = _rejected(charges, attempt.pod, nodes)
+            # Without details: what was in the way elsewhere matters less to a pod that has a node,
+            # and describing it would cost more than the rest of the record.
+            filtered, visited = attempt.search.filtered, attempt.search.visited_rows
+            if attempt.extended:
+                record.rejected = _rejected(attempt.diagnosis.charges, attempt, details=False)
+            elif not filtered.has_charges:
+                pass
+            elif visited is None:
+                record.rejected = _rejected(filtered.charges, attempt, details=False)
+            else:
+                record.rejected = tuple(
+                    RejectedRows(plugin, reason[:MAX_TEXT], code, count, _marked_rows(mask, count))
+                    for plugin, code, reason, mask, count in islice(
+                        filtered.charged_within(visited, nodes.rows), MAX_REASONS
+                    )
+                )
         if outcome.scores is not None:
             record.rows = _narrow(outcome.scores.rows, len(nodes))
             record.scores = _scored(outcome.scores, extended=attempt.extended)
     elif isinstance(outcome, Unschedulable):
         diagnosis = outcome.diagnosis
-        record.rejected = _rejected(diagnosis.charges, attempt.pod, nodes)
+        record.rejected = _rejected(diagnosis.charges, attempt, details=True)
         record.evaluated = len(diagnosis.charged_rows)
-        record.absent = diagnosis.absent
+        if diagnosis.absent.reasons and record.evaluated < record.total:
+            record.absent = diagnosis.absent
     return record
 
 
-def _rejected(charges: Iterable[Charge], pod: PodInfo, nodes: Nodes) -> tuple[RejectedRows, ...]:
-    return tuple([_rejected_rows(charge, pod, nodes) for charge in charges])
+def _rejected(
+    charges: Sequence[Charge], attempt: Attempt, *, details: bool
+) -> tuple[RejectedRows, ...]:
+    """Charges with what plugins tell about them. Of more reasons than MAX_REASONS, those with few
+    nodes are put together: every node may have a reason of its own.
+    """
+    if len(charges) > 1:
+        charges = _merged(charges)
+    if len(charges) <= MAX_REASONS:
+        return tuple([_rejected_rows(charge, attempt, details=details) for charge in charges])
+    ordered = sorted(charges, key=lambda charge: -len(charge.rows))
+    kept = [
+        _rejected_rows(charge, attempt, details=details) for charge in ordered[: MAX_REASONS - 1]
+    ]
+    others = ordered[MAX_REASONS - 1 :]
+    rows = distinct_rows([charge.rows for charge in others])
+    code = max(charge.code for charge in others)
+    rest = Charge(others[0].plugin, rows, code, f"({len(others)} other reasons)")
+    return (*kept, _rejected_rows(rest, attempt, details=False))
 
 
-def _rejected_rows(charge: Charge, pod: PodInfo, nodes: Nodes) -> RejectedRows:
+def _merged(charges: Sequence[Charge]) -> Sequence[Charge]:
+    """Each reason of a plugin once; nodes with nominated pods are judged apart from the others."""
+    found: dict[tuple[str, Code, str], list[Charge]] = {}
+    for charge in charges:
+        found.setdefault((charge.plugin, charge.code, charge.reason), []).append(charge)
+    if len(found) == len(charges):
+        return charges
+    return [
+        same[0]._replace(rows=np.concatenate([one.rows for one in same])) for same in found.values()
+    ]
+
+
+def _rejected_rows(charge: Charge, attempt: Attempt, *, details: bool) -> RejectedRows:
     plugin, rows, code, reason = charge
+    nodes = attempt.nodes
     packed = _some_rows(rows, len(nodes))
-    if plugin == FIT:
-        resource = PODS if reason == TOO_MANY_PODS else reason.removeprefix(INSUFFICIENT)
-        free = None
-        if resource == PODS:
-            asked, free = 1, nodes.max_pods[rows] - nodes.pod_count[rows]
-        elif resource in nodes.resources and resource in pod.spec_requests:
-            column, asked = nodes.resources[resource], pod.spec_requests[resource]
-            free = nodes.allocatable[rows, column] - nodes.requested[rows, column]
-        if free is not None:
-            best = int(free.argmax())
-            return RejectedRows(
-                plugin,
-                reason,
-                code,
-                len(rows),
-                packed,
-                resource,
-                asked,
-                int(free[best]),
-                int(rows[best]),
-            )
-    return RejectedRows(plugin, reason, code, len(rows), packed)
+    describe = attempt.framework.describe_rejected.get(plugin) if details else None
+    if describe is None:
+        if not plugin:
+            plugin = _extender_of(rows, attempt.extender_answers)
+        return RejectedRows(plugin, reason[:MAX_TEXT], code, len(rows), packed)
+    shortage: tuple[str, int, int, int] | None = None
+    texts: list[tuple[str, int]] = []
+    for told in describe(attempt.cycle, attempt.pod, nodes.take(rows), reason):
+        if isinstance(told, Shortfall):
+            shortage = told.resource, told.asked, told.most_free, int(rows[told.position])
+        elif len(texts) < MAX_DETAILS:
+            texts.append((told.text[:MAX_TEXT], told.number))
+    texts.sort(key=lambda one: -one[1])
+    return RejectedRows(plugin, reason[:MAX_TEXT], code, len(rows), packed, shortage, tuple(texts))
+
+
+def _extender_of(rows: Rows, answers: Sequence[ExtenderAnswer]) -> str:
+    """The extender that rejected these rows last."""
+    for answer in reversed(answers):
+        if len(answer.rejected) and np.isin(rows[:1], answer.rejected).all():
+            return f"extender {answer.extender}"
+    return "extender"
 
 
 def _some_rows(rows: Rows, size: int) -> SomeRows:
@@ -248,6 +338,12 @@ def _some_rows(rows: Rows, size: int) -> SomeRows:
     bits = np.zeros(size, np.bool_)
     bits[rows] = True
     return SomeRows(np.packbits(bits), is_bitmap=True)
+
+
+def _marked_rows(mask: Mask, count: int) -> SomeRows:
+    if count * 2 > len(mask) // 8:
+        return SomeRows(np.packbits(mask), is_bitmap=True)
+    return SomeRows(_narrow(mask.nonzero()[0], len(mask)), is_bitmap=False)
 
 
 def _narrow(rows: Rows, size: int) -> NDArray[Any]:
@@ -266,7 +362,8 @@ def _scored(board: ScoreBoard, *, extended: bool) -> ScoredRows:
     if extended:
         extra = board.total - board.weights.dot(board.normalized)
     all_zero = tuple(board.all_zero.items())
-    return ScoredRows(board.plugins, board.weights.tolist(), normalized, raw, all_zero, extra)
+    weights = tuple(board.weights.tolist())
+    return ScoredRows(board.plugins, weights, normalized, raw, all_zero, extra)
 
 
 def _compact(scores: Scores) -> NDArray[Any] | int:

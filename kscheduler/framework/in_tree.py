@@ -14,7 +14,7 @@ more per column that is read, which a decision of 100 µs cannot spare for 30 ca
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
@@ -104,6 +104,41 @@ class FilterPlugin(Plugin, Protocol):
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Iterable[Rejection]:
         """The nodes that cannot take the pod, one Rejection per reason."""
+
+
+class Shortfall(NamedTuple):
+    """A lack of something that is counted, in its own unit: what the pod asks for, and the most
+    that any of the nodes has left, at that position.
+    """
+
+    resource: str
+    asked: int
+    most_free: int
+    position: int
+
+
+class Detail(NamedTuple):
+    """A part of a reason in words, and the number of nodes that it holds for."""
+
+    text: str
+    number: int
+
+
+# Of a pod's terms, ports and constraints so many are told apart; more would cost more than they
+# tell.
+MAX_DETAILS = 8
+
+
+@runtime_checkable
+class DescribesRejected(Plugin, Protocol):
+    """A Filter plugin whose reasons leave something out: which taint, how much is missing."""
+
+    def describe_rejected(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, reason: str
+    ) -> Iterable[Shortfall | Detail]:
+        """Of nodes that the plugin has just rejected for this reason. Called for every decision
+        that is kept: a few array operations over the nodes, at most MAX_DETAILS times.
+        """
 
 
 @runtime_checkable

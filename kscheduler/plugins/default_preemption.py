@@ -30,7 +30,11 @@ from kscheduler.framework.declaration import plugin
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import Code, Diagnosis, Status, rejected_for_good
 from kscheduler.runtime.handle import RuntimeHandle
-from kscheduler.runtime.preemption.candidate import Candidate
+from kscheduler.runtime.preemption.candidate import (
+    MOST_VICTIMS_TOLD,
+    Candidate,
+    VictimBudgets,
+)
 from kscheduler.runtime.preemption.evaluator import Candidates, Evaluator, NoCandidate
 from kscheduler.runtime.preemption.executor import Executor
 from kscheduler.state.pod_info import PodInfo
@@ -115,8 +119,10 @@ class DefaultPreemption:
                 return self._preempt(cycle, pod, left.best)
 
     def _preempt(self, cycle: CycleState, pod: PodInfo, candidate: Candidate) -> PostFilterResult:
-        # For whoever wants to know the victims of this attempt.
+        # For whoever wants to know the victims of this attempt, and why they are protected.
         cycle.put(candidate)
+        told = map(self.evaluator.budgets_of, candidate.victims[:MOST_VICTIMS_TOLD])
+        cycle.put(VictimBudgets(tuple(told)))
         node = candidate.node
         log.v(2).info(
             "the target node for the preemption is determined", node=node, pod=logs.ref(pod.pod)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from kscheduler.framework.cluster_event import (
     ASSIGNED_POD,
     NODE,
@@ -18,8 +20,9 @@ from kscheduler.framework.cluster_event import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
+from kscheduler.framework.in_tree import MAX_DETAILS, Detail
 from kscheduler.framework.status import SKIP, Code, Rejection, Status, unschedulable
-from kscheduler.state.host_ports import any_ports_conflict
+from kscheduler.state.host_ports import ANY_IP, any_ports_conflict
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import HostPort, PodInfo
 
@@ -48,6 +51,16 @@ class NodePorts:
             yield Rejection(nodes.valid, Code.ERROR, NOT_PREPARED)
             return
         yield unschedulable(nodes.ports_in_use(wanted.ports), REASON)
+
+    def describe_rejected(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, reason: str
+    ) -> Iterator[Detail]:
+        """The ports that are taken. A port that only a nominated pod wants is in use nowhere."""
+        for port in pod.host_ports[:MAX_DETAILS]:
+            taken = int(np.count_nonzero(nodes.ports_in_use((port,))))
+            if taken:
+                on = "" if port.ip == ANY_IP else f" of {port.ip}"
+                yield Detail(f"host port {port.port}/{port.protocol}{on} is in use", taken)
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         return [

@@ -18,6 +18,7 @@ from kscheduler.api.taints import (
     PREFER_NO_SCHEDULE,
     TolerationIndex,
     find_untolerated,
+    taint_text,
 )
 from kscheduler.caches import BoundedCache, size_of
 from kscheduler.errors import KschedulerError
@@ -33,6 +34,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.in_tree import MAX_DETAILS, Detail
 from kscheduler.framework.status import MAX_NODE_SCORE, Rejection, Scores, Status, unresolvable
 from kscheduler.plugins.helper import signers
 from kscheduler.plugins.helper.normalize_score import share_of_best
@@ -114,6 +116,26 @@ class TaintToleration:
                     pod=ref,
                     untoleratedTaint=_shown(taint),
                 )
+
+    def describe_rejected(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, reason: str
+    ) -> Iterator[Detail]:
+        """The first untolerated taint of each node, of the most frequent lists of taints."""
+        tolerations = pod.pod.spec.tolerations
+        if len(tolerations) > MOST_REMEMBERED_TOLERATIONS:
+            return
+        counts = np.bincount(nodes.taint_set)
+        most_frequent = counts.argsort()[: -MAX_DETAILS - 1 : -1]
+        found: dict[str, int] = {}
+        for number in most_frequent[counts[most_frequent] > 0].tolist():
+            taint = find_untolerated(
+                nodes.taint_sets[number], tolerations, numeric_operators=self._numeric
+            )
+            if taint is not None:
+                text = f"untolerated taint {taint_text(taint)}"
+                found[text] = found.get(text, 0) + int(counts[number])
+        for text, count in found.items():
+            yield Detail(text, count)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         cycle.put(self._verdicts(pod, nodes))

@@ -44,6 +44,11 @@ class QueuedPodInfo(msgspec.Struct, eq=False):
     gating_plugin: str = ""
     was_flushed_from_unschedulable: bool = False
     flush_timestamp: float | None = None
+    # On the way to the next attempt: when it entered the backoff queue, and the active one; and the
+    # event that ended its wait for one.
+    backoff_since: float | None = None
+    active_since: float | None = None
+    woken_by: str = ""
     # Pods with equal signatures can share one decision; None cannot.
     signature: bytes | None = None
 
@@ -80,3 +85,11 @@ class QueuedPodInfo(msgspec.Struct, eq=False):
         self.backoff_expiration = None
         self.was_flushed_from_unschedulable = False
         self.flush_timestamp = None
+        self.backoff_since = self.active_since = None
+        self.woken_by = ""
+
+    def waited(self, now: float) -> tuple[float, float, float]:
+        """Seconds since the last attempt as unschedulable (or gated), backing off and active."""
+        active = now if self.active_since is None else self.active_since
+        backoff = active if self.backoff_since is None else min(self.backoff_since, active)
+        return max(0.0, backoff - self.timestamp), active - backoff, max(0.0, now - active)

@@ -19,7 +19,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from kscheduler import logs
-from kscheduler.framework.cluster_event import POP_FROM_BACKOFF_Q
+from kscheduler.framework.cluster_event import (
+    BACKOFF_COMPLETE,
+    POP_FROM_BACKOFF_Q,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULED_POD_ADD,
+)
 from kscheduler.framework.status import Code, Status
 from kscheduler.queue.backoff_queue import Backoff, BackoffQueue
 from kscheduler.queue.heap import PodHeap
@@ -32,6 +37,8 @@ log = logs.logger(__name__)
 
 # Pods that no plugin in particular has rejected are filed under this one: any event may help them.
 ANY_PLUGIN = Rejector("", "")
+# Moves between queues that no event of the cluster is the cause of.
+NOT_WAKING = frozenset({SCHEDULE_ATTEMPT_FAILURE, BACKOFF_COMPLETE, UNSCHEDULED_POD_ADD})
 
 
 class QueueName(Enum):
@@ -204,7 +211,7 @@ class SubQueues:
         if strategy is QueueingStrategy.SKIP:
             return self._put_unschedulable(queued, event, strategy)
         if strategy is QueueingStrategy.AFTER_BACKOFF and self._times.is_backing_off(queued, now):
-            return self._move_to_backoff_queue(queued, event, strategy)
+            return self._move_to_backoff_queue(queued, event, now, strategy)
         return self.move_to_active_queue(queued, event, now, strategy=strategy)
 
     def move_to_active_queue(
@@ -225,16 +232,18 @@ class SubQueues:
             queued.initial_attempt_timestamp = now
         self.unschedulable.remove(queued.key)
         self.active.put(queued)
+        queued.active_since = now
         return self._record_move(queued, QueueName.ACTIVE, event, strategy)
 
     def _move_to_backoff_queue(
-        self, queued: QueuedPodInfo, event: str, strategy: QueueingStrategy
+        self, queued: QueuedPodInfo, event: str, now: float, strategy: QueueingStrategy
     ) -> QueueName:
         # With windows, a pod may be popped from the backoff queue directly, hence PreEnqueue.
         if self._times.windows and not self._run_pre_enqueue(queued):
             return self._put_gated(queued, event, strategy)
         self.unschedulable.remove(queued.key)
         self.backoff.put(queued)
+        queued.backoff_since = now
         return self._record_move(queued, QueueName.BACKOFF, event, strategy)
 
     def _record_move(
@@ -244,6 +253,8 @@ class SubQueues:
         event: str,
         strategy: QueueingStrategy | None,
     ) -> QueueName:
+        if event not in NOT_WAKING:
+            queued.woken_by = event
         self._metrics.incoming(queue.value.lower(), event, strategy)
         log.v(5).info(
             "Entity moved to an internal scheduling queue",

@@ -7,7 +7,7 @@ it is in play (its columns are then views, not copies) and is narrowed once few 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
@@ -66,31 +66,32 @@ class Filtered:
         return self.rows if self.passed is None else self.rows[self.passed]
 
     @property
+    def has_charges(self) -> bool:
+        return bool(self._hits)
+
+    @property
     def charges(self) -> list[Charge]:
         return [
             Charge(plugin, rows[mask], code, reason)
             for plugin, rows, mask, code, reason in self._hits
         ]
 
-    def charges_within(self, rows: Rows, table: Rows) -> list[Charge]:
-        """The charges against some rows of the table, in their order, empty ones left out.
-
-        Looking at few rows is quicker than making all charges and cutting them.
+    def charged_within(self, rows: Rows, table: Rows) -> Iterator[tuple[str, Code, str, Mask, int]]:
+        """Plugin, code and reason of the charges against some rows of the table, with a mask over
+        the table and how many rows it marks; empty ones are left out.
         """
-        found: list[Charge] = []
-        is_within: Mask | None = None
+        is_within = np.zeros(len(table), np.bool_)
+        is_within[rows] = True
         for plugin, own, mask, code, reason in self._hits:
             if own is table:
-                charged = rows[mask[rows]]
+                charged = mask & is_within
             else:
-                if is_within is None:
-                    is_within = np.zeros(len(table), np.bool_)
-                    is_within[rows] = True
-                charged = own[mask]
-                charged = charged[is_within[charged]]
-            if len(charged):
-                found.append(Charge(plugin, charged, code, reason))
-        return found
+                charged = np.zeros(len(table), np.bool_)
+                charged[own[mask]] = True
+                charged &= is_within
+            count = _count(charged)
+            if count:
+                yield plugin, code, reason, charged, count
 
     def charge(self, plugin: str, rows: Rows, mask: Mask, code: Code, reason: str) -> None:
         """The marked ones of these rows did not pass."""

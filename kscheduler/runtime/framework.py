@@ -15,7 +15,7 @@ from typing import Any
 from kscheduler.caches import Cache
 from kscheduler.extension_points import JUDGING_POINTS, Point
 from kscheduler.framework.cluster_event import EventWithHint
-from kscheduler.framework.in_tree import Plugin, QueuedEntity
+from kscheduler.framework.in_tree import DescribesRejected, Plugin, QueuedEntity
 from kscheduler.framework.status import Status
 from kscheduler.runtime.bind import Binding
 from kscheduler.runtime.enqueue import PreEnqueueing, any_change, events_by_plugin
@@ -70,6 +70,12 @@ class Framework:
         self.observe_filter = filtering.observe
         self.filters_node_by_node = filtering.is_node_by_node
         self.filters_locally = filtering.is_local
+        # By plugin name; see `DescribesRejected`.
+        self.describe_rejected = {
+            one.name: one.describe_rejected
+            for one in at(Point.FILTER)
+            if isinstance(one, DescribesRejected)
+        }
         nominated = FilteringWithNominated(pre_filtering, filtering, handle.nominator)
         self.filter_with_nominated = nominated.filter_with_nominated
         self._caches = nominated.caches

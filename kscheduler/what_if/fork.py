@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import ApiObject
 from kscheduler.api.requests import ACCOUNTED, Counting
+from kscheduler.api.scheduling import PriorityClass
 from kscheduler.config.catalog import Catalog
 from kscheduler.config.profiles import Completed
 from kscheduler.cycle.attempt import Attempt, Outcome, at_once
@@ -33,6 +34,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.plugins import factories
 from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.queue.queueing_hints import QueueingHints
 from kscheduler.runtime.framework import Framework
 from kscheduler.runtime.handle import OutOfTreeServices, RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
@@ -68,6 +70,10 @@ class LiveScheduler(msgspec.Struct, frozen=True, kw_only=True):
     registry: Mapping[str, Factory]
     # Where the next search for feasible nodes would start.
     next_start_node_index: Callable[[], int]
+    # Whether pods wait to be decided, so that a review has to stand back.
+    is_busy: Callable[[], bool] = lambda: False
+    # Priority classes, which the scheduler itself does not watch; None: those of the lister.
+    priority_classes: Callable[[], Awaitable[Iterable[PriorityClass]]] | None = None
     counting: Counting = ACCOUNTED
     out_of_tree: OutOfTreeServices = msgspec.field(default_factory=OutOfTreeServices)
 
@@ -99,12 +105,14 @@ class Fork:
         )
         self.frameworks = build_frameworks(_judging(completed), live.registry, lambda _: handle)
         config = completed.config
+        # Without opportunistic batching: every pod is judged on all nodes, and ties are told.
         self._algorithm = SchedulingAlgorithm(
             metrics,
             rng=rng,
             percentage_of_nodes_to_score=config.percentage_of_nodes_to_score or 0,
-            batching=live.gates.enabled("OpportunisticBatching"),
         )
+        registrations = {name: one.events for name, one in self.frameworks.items()}
+        self.hints = QueueingHints(registrations, lambda *_: None)
         self._algorithm.next_start_node_index = live.next_start_node_index()
         self._cycle_number = 0
 
@@ -127,7 +135,7 @@ class Fork:
         self.listers.pods[pod.key] = pod.pod
         self._cycle_number += 1
         framework = self.frameworks[pod.pod.spec.scheduler_name]
-        queued = QueuedPodInfo(pod, timestamp=0.0, attempts=1, signature=framework.sign(pod))
+        queued = QueuedPodInfo(pod, timestamp=0.0, attempts=1)
         nodes = self.cache.snapshot()
         attempt = Attempt(queued, framework, CycleState(), nodes, self._cycle_number)
         return attempt, at_once(self._algorithm.schedule_pod(attempt))

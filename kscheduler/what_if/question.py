@@ -8,13 +8,13 @@ dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from kscheduler.api.core import Container, Node, Pod, PodStatus, ResourceRequirements, Taint
+from kscheduler.api.core import Container, Node, Pod, PodStatus, ResourceRequirements
 from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.explanation import NodesToAdd, PlacementReviewSpec
 from kscheduler.api.field_errors import FieldError, Path, duplicate, invalid, required, unsupported
@@ -23,7 +23,6 @@ from kscheduler.api.quantity import QuantityError, parse
 from kscheduler.api.requests import Counting
 from kscheduler.api.scheduling import PriorityClass
 from kscheduler.api.taints import UNSCHEDULABLE_TAINT
-from kscheduler.framework.listers import Lister
 from kscheduler.slices import Slices
 from kscheduler.state.cache import Contents
 from kscheduler.state.pod_info import PodInfo
@@ -53,6 +52,8 @@ class PodToPlace(msgspec.Struct, frozen=True):
     note: str = ""
     # Evicted to make room; such a pod makes room for itself nowhere.
     evicted: bool = False
+    # One of the pods that the review is about.
+    asked: bool = True
 
 
 class ChangedCluster(msgspec.Struct):
@@ -248,11 +249,11 @@ class PodReader:
     def __init__(
         self,
         profiles: Sequence[str],
-        classes: Lister[PriorityClass],
+        classes: Iterable[PriorityClass],
         counting: Counting,
     ) -> None:
         self._profiles = profiles
-        self._classes = {one.name: one for one in classes.items()}
+        self._classes = {one.name: one for one in classes}
         self._default_class = next((c for c in self._classes.values() if c.global_default), None)
         self._counting = counting
         self._names: set[str] = set()
@@ -371,8 +372,3 @@ def _note_on_gates(pod: Pod) -> str:
 
 def _pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count:,} pods"
-
-
-def taint_text(taint: Taint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"

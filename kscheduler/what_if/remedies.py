@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kscheduler.api.explanation import Remedy
-from kscheduler.api.taints import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
+from kscheduler.api.taints import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated, taint_text
 from kscheduler.cycle.attempt import Attempt
 from kscheduler.extension_points import Point
 from kscheduler.framework.cycle_state import CycleState
@@ -21,7 +21,6 @@ from kscheduler.framework.status import Mask, Rows
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.what_if.amounts import rounded_down, text_of
-from kscheduler.what_if.question import taint_text
 
 MAX_REMEDIES = 8
 

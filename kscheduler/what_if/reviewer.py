@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from random import Random
 
-import numpy as np
+import msgspec
 from msgspec.structs import replace
 
 from kscheduler.api.explanation import (
@@ -25,6 +26,7 @@ from kscheduler.api.explanation import (
     SCHEDULED,
     UNSCHEDULABLE,
     AttemptRecord,
+    BudgetLeft,
     PlacementReview,
     PlacementReviewSpec,
     PlacementReviewStatus,
@@ -42,12 +44,17 @@ from kscheduler.cycle.attempt import Attempt, Failed, Outcome, Placement, Unsche
 from kscheduler.decisions.explain import View
 from kscheduler.errors import ConfigError
 from kscheduler.framework.added_by_devices import AddedByDevices
+from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent
 from kscheduler.framework.status import Status
 from kscheduler.metrics import Metrics
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.queue.queueing_hints import QueueingStrategy
 from kscheduler.runtime.preemption.candidate import Candidate
 from kscheduler.runtime.preemption.evaluator import Candidates
-from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets, potential_victims
-from kscheduler.slices import Slices
+from kscheduler.runtime.preemption.potential_victims import DisruptionBudgets
+from kscheduler.slices import IdleSlices, Slices
+from kscheduler.state.nodes_view import Nodes
+from kscheduler.state.pod_info import PodInfo
 from kscheduler.what_if import question, summary
 from kscheduler.what_if.errors import SPEC, ReviewError
 from kscheduler.what_if.fork import Fork, LiveScheduler
@@ -59,7 +66,14 @@ Explain = Callable[[Attempt, Outcome, View], AttemptRecord]
 
 # Placements that are explained; the others of a large review are only told.
 MAX_EXPLAINED = 100
-TIME_LIMIT_SECONDS = 10.0
+# API servers end requests after a minute. While pods wait to be decided, 1/40 of it is work.
+TIME_LIMIT_SECONDS = 30.0
+# Refused pods that may be tried again, nodes told of a tie, and budgets.
+MAX_REFUSED = 1000
+MAX_TIES = 100
+MAX_BUDGETS = 100
+ASSIGNED_POD_ADD = ClusterEvent(ASSIGNED_POD, Action.ADD)
+ASSIGNED_POD_DELETE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
 NUMERIC_OPERATORS = "TaintTolerationComparisonOperators"
 
 
@@ -74,7 +88,7 @@ class Reviewer:
         time_limit_seconds: float = TIME_LIMIT_SECONDS,
         seed: int = 0,
         timer: Callable[[], float] = time.perf_counter,
-        make_slices: Callable[[], Slices] = Slices,
+        make_slices: Callable[[], Slices] | None = None,
     ) -> None:
         """`seed`: ties are broken alike in all reviews. The time limit is that of one review, from
         its turn on; pods that are not tried by then are told in the answer.
@@ -84,7 +98,7 @@ class Reviewer:
         self._time_limit_seconds = time_limit_seconds
         self._seed = seed
         self._timer = timer
-        self._make_slices = make_slices
+        self._make_slices = make_slices or partial(IdleSlices, live.is_busy)
         # Decisions of reviews are no decisions of the scheduler.
         self._metrics = Metrics()
         self._turn = asyncio.Lock()
@@ -102,12 +116,15 @@ class Reviewer:
     ) -> PlacementReviewStatus:
         live, started, slices = self._live, self._timer(), self._make_slices()
         completed = self._completed(spec.configuration)
+        if live.priority_classes is None:
+            classes = live.listers.lister(PriorityClass).items()
+        else:
+            classes = await live.priority_classes()
         # Consistent, because nothing waits between these lines.
         generation, contents = live.cache.snapshot().generation, live.cache.contents()
         await slices.rest()
         question.check(spec, {node.name for node in contents.nodes})
         changed = question.change(spec, contents)
-        classes = live.listers.lister(PriorityClass)
         reader = PodReader(list(completed.plugins), classes, live.counting)
         question.check_number(len(spec.pods) * spec.replicas + len(changed.drained))
         await slices.rest()
@@ -123,6 +140,7 @@ class Reviewer:
             run = _Run(
                 fork,
                 spec,
+                changed.drained,
                 explain=self._explain if spec.detail != question.DETAILS[0] else None,
                 numeric_operators=live.gates.enabled(NUMERIC_OPERATORS),
                 node_names=node_names,
@@ -137,6 +155,8 @@ class Reviewer:
                     await slices.rest()
                 else:
                     await asyncio.sleep(0)
+            await slices.rest()
+            run.explain_refusal()
         finally:
             fork.close()
         notes = [*changed.notes, *reader.notes]
@@ -165,13 +185,26 @@ def _bad_configuration(error: ConfigError) -> ReviewError:
     return ReviewError(FieldError(str(SPEC / "configuration"), f"Invalid value: {error}"))
 
 
+class _Refused(msgspec.Struct):
+    """A pod that no node took, its place among the placements, and who rejected it."""
+
+    wanted: PodToPlace
+    index: int
+    queued: QueuedPodInfo
+
+
 class _Run:
-    """The pods of one review on their way to nodes of the fork."""
+    """The pods of one review on their way to nodes of the fork.
+
+    A pod that does not fit waits, as in the scheduler's queue, and is tried again when a pod is
+    placed or evicted that a plugin which rejected it was waiting for.
+    """
 
     def __init__(
         self,
         fork: Fork,
         spec: PlacementReviewSpec,
+        drained: Sequence[PodToPlace],
         *,
         explain: Explain | None,
         numeric_operators: bool,
@@ -184,9 +217,18 @@ class _Run:
         # "Candidates" are the nodes that can take the pod; "All" has those that cannot as well.
         self._view = View(node_names=node_names, rejected_nodes=spec.detail == "All")
         self._placements: list[ReviewedPlacement] = []
-        self._nodes: set[str] = set()
         self._explained = 0
         self._evicted: deque[PodToPlace] = deque()
+        # Pods that may be woken, and all that are without a node, by their place.
+        self._refused: list[_Refused] = []
+        self._unplaced: dict[int, PodToPlace] = {}
+        # Pods that were placed or evicted since the last look at refused ones.
+        self._events: list[tuple[ClusterEvent, PodInfo | None, PodInfo | None]] = []
+        # Nodes of the pods asked about, and where victims went next, by uid.
+        self._node_of: dict[str, str] = {}
+        self._next_node: dict[str, str] = {}
+        self._victims_of: dict[int, tuple[PodInfo, ...]] = {}
+        self._disrupted: list[PodInfo] = [one.pod for one in drained]
         self._first_refusal = ""
         self._remedies: tuple[Remedy, ...] = ()
         self._tried = 0
@@ -198,40 +240,108 @@ class _Run:
         for one in wanted:
             yield from self._place(one)
             self._tried += 1
+            yield from self._retry_woken()
             yield
         while self._evicted:
             yield from self._place(self._evicted.popleft())
+            yield from self._retry_woken()
             yield
         self.is_over = True
+
+    def _retry_woken(self) -> Iterator[None]:
+        """Tries pods again that were refused and that an event since may help, important first."""
+        is_worth_requeuing = self._fork.hints.is_pod_worth_requeuing
+        while self._events:
+            events, self._events = self._events, []
+            woken = [
+                one
+                for one in self._refused
+                if any(
+                    is_worth_requeuing(one.queued, *event) is not QueueingStrategy.SKIP
+                    for event in events
+                )
+            ]
+            for one in sorted(woken, key=lambda one: -one.queued.pod.priority):
+                self._refused.remove(one)
+                yield
+                yield from self._place(one.wanted, one.index)
+
+    def explain_refusal(self) -> None:
+        """Why the first pod does not fit that does not, and what would help it."""
+        if not self._unplaced:
+            return
+        index = min(self._unplaced)
+        wanted, told = self._unplaced[index], self._placements[index]
+        attempt, outcome = self._fork.decide(wanted.pod)
+        if isinstance(outcome, Placement):
+            # Reserve refuses it.
+            why = obstacle = told.message
+        else:
+            why = outcome.status.message if isinstance(outcome, Failed) else outcome.message
+            names = self._view.node_names
+            obstacle = summary.obstacle(attempt, outcome, node_names=names)
+        self._first_refusal = f"{wanted.pod.key}: {why.rstrip('.')}."
+        self.tally.obstacle = obstacle.rstrip(".")
+        if isinstance(outcome, Unschedulable):
+            self._remedies = remedies_for(attempt, numeric_operators=self._numeric_operators)
 
     def status(
         self, notes: list[str], generation: int, duration_seconds: float
     ) -> PlacementReviewStatus:
         tally = self.tally
-        tally.nodes, tally.untried = len(self._nodes), tally.total - self._tried
-        fits = tally.placed == tally.total
+        tally.placed, tally.nodes = len(self._node_of), len(set(self._node_of.values()))
+        tally.untried = tally.total - self._tried
+        placements, names = list(self._placements), self._view.node_names
+        for index, victims in self._victims_of.items():
+            told = tuple(
+                replace(one, next_node=self._next_node.get(pod.uid, "") if names else "")
+                for one, pod in zip(placements[index].victims, victims, strict=True)
+            )
+            placements[index] = replace(placements[index], victims=told)
+        budgets = self._budgets()
+        exceeded = sum(one.left < 0 for one in budgets)
+        if exceeded:
+            # Their names are with the budgets, as not every asker may see them.
+            what = "1 disruption budget" if exceeded == 1 else f"{exceeded} disruption budgets"
+            notes = [*notes, f"{what} would be exceeded."]
         return PlacementReviewStatus(
             summary=summary.sentence(tally),
-            fits=fits,
+            fits=tally.placed == tally.total,
             placed=tally.placed,
             total=tally.total,
-            placements=tuple(self._placements),
+            placements=tuple(placements),
             message=" ".join(filter(None, [self._first_refusal, *notes])),
             remedies=self._remedies,
+            budgets=budgets,
             snapshot_generation=generation,
             duration_seconds=duration_seconds,
-            partial=not self._view.node_names,
+            partial=not names,
         )
 
-    def _place(self, wanted: PodToPlace) -> Iterator[None]:
+    def _budgets(self) -> tuple[BudgetLeft, ...]:
+        """Budgets of evicted and drained pods, those with the least left first."""
+        if not self._disrupted:
+            return ()
+        listed = self._fork.listers.lister(PodDisruptionBudget).items()
+        found = [
+            BudgetLeft(namespace, name, allowed, allowed - count)
+            for namespace, name, allowed, count in DisruptionBudgets(listed).covering(
+                self._disrupted
+            )
+        ]
+        found.sort(key=lambda one: (one.left, one.namespace, one.name))
+        return tuple(found[:MAX_BUDGETS])
+
+    def _place(self, wanted: PodToPlace, index: int | None = None) -> Iterator[None]:
+        """Decides on a pod; `index` is its place among the placements if it was refused before."""
         attempt, outcome = self._fork.decide(wanted.pod)
-        victims: tuple[Victim, ...] = ()
-        note = wanted.note
+        candidate: Candidate | None = None
+        told_victims: tuple[Victim, ...] = ()
         if isinstance(outcome, Unschedulable) and self._allow_preemption and not wanted.evicted:
             yield
             candidate = self._find_candidate(attempt, outcome)
             if candidate is not None:
-                victims = self._evict(attempt, candidate)
+                told_victims = self._evict(attempt, candidate)
                 yield
                 # Upstream tries the pod again when its victims are gone, on this node first.
                 status = replace(wanted.pod.pod.status, nominated_node_name=candidate.node)
@@ -240,47 +350,56 @@ class _Run:
         refusal: Status | None = None
         if isinstance(outcome, Placement):
             refusal = self._assume(attempt, outcome)
-        message, told, node = note, SCHEDULED, ""
+        if index is None:
+            index = len(self._placements)
+            self._placements.append(ReviewedPlacement())
+        said = [wanted.note]
+        told, node = SCHEDULED, ""
+        ties: tuple[str, ...] = ()
+        uid = wanted.pod.uid
         if isinstance(outcome, Placement) and refusal is None:
-            node = outcome.node
-            message = "; ".join(filter(None, [note, _ties(outcome)]))
-            if not wanted.evicted:
-                self.tally.placed += 1
-                self._nodes.add(node)
+            node, ties = outcome.node, _ties(outcome, attempt.nodes)
+            if index in self._unplaced:
+                del self._unplaced[index]
+                said.append("once the others were placed")
+            if len(ties) > 1:
+                said.append(f"one of {len(ties):,} equal nodes")
+            if wanted.asked:
+                self._node_of[uid] = node
+            if wanted.evicted:
+                self._next_node[uid] = node
+            self._events.append((ASSIGNED_POD_ADD, None, attempt.pod))
         else:
             if refusal is not None:
                 outcome = Failed(refusal)
             assert not isinstance(outcome, Placement)
             failed = isinstance(outcome, Failed) and not outcome.status.rejected
             told = ERROR if failed else UNSCHEDULABLE
-            why = outcome.status.message if isinstance(outcome, Failed) else outcome.message
-            message = "; ".join(filter(None, [note, why]))
+            said.append(outcome.status.message if isinstance(outcome, Failed) else outcome.message)
+            if wanted.asked:
+                self._unplaced[index] = wanted
             if wanted.evicted:
                 self.tally.homeless += 1
-            elif not self._first_refusal:
-                self._first_refusal = f"{wanted.pod.key}: {why.rstrip('.')}."
-                self.tally.obstacle = summary.obstacle(
-                    attempt, outcome, node_names=self._view.node_names
-                ).rstrip(".")
-                if isinstance(outcome, Unschedulable):
-                    yield
-                    self._remedies = remedies_for(
-                        attempt, numeric_operators=self._numeric_operators
-                    )
+            elif isinstance(outcome, Unschedulable) and len(self._refused) < MAX_REFUSED:
+                rejectors = frozenset(outcome.diagnosis.unschedulable_plugins)
+                queued = QueuedPodInfo(wanted.pod, 0.0, unschedulable_plugins=rejectors)
+                self._refused.append(_Refused(wanted, index, queued))
         explanation = None
         if self._explain is not None and self._explained < MAX_EXPLAINED:
             self._explained += 1
             explanation = self._explain(attempt, outcome, self._view)
-        self._placements.append(
-            ReviewedPlacement(
-                wanted.pod.namespace,
-                wanted.pod.name,
-                node if self._view.node_names else "",
-                told,
-                message,
-                explanation,
-                victims,
-            )
+        if candidate is not None:
+            self._victims_of[index] = candidate.victims
+        names = self._view.node_names
+        self._placements[index] = ReviewedPlacement(
+            namespace=wanted.pod.namespace,
+            name=wanted.pod.name,
+            node=node if names else "",
+            outcome=told,
+            message="; ".join(filter(None, said)),
+            explanation=explanation,
+            victims=told_victims,
+            ties=ties[:MAX_TIES] if len(ties) > 1 and names else (),
         )
 
     def _assume(self, attempt: Attempt, placement: Placement) -> Status | None:
@@ -306,37 +425,41 @@ class _Run:
 
     def _evict(self, attempt: Attempt, candidate: Candidate) -> tuple[Victim, ...]:
         """Takes the victims off their node; they are placed again at the end."""
-        violating = self._violating(attempt, candidate)
+        plugin = self._fork.preemption(attempt.framework)
+        assert plugin is not None
         told = []
         for pod in candidate.victims:
             self._fork.cache.remove_pod(pod)
-            name = pod.namespace, pod.name
-            told.append(Victim(*name, pod.priority, violates_budget=pod.uid in violating))
-            controller = pod.pod.metadata.controller
-            if not pod.terminating and (controller is None or controller.kind != "DaemonSet"):
-                where = f" from {candidate.node}" if self._view.node_names else ""
-                note = f"evicted{where} for {attempt.pod.key}"
-                self._evicted.append(PodToPlace(question.unbound(pod), note, evicted=True))
+            self._events.append((ASSIGNED_POD_DELETE, pod, None))
+            told.append(
+                Victim(
+                    pod.namespace,
+                    pod.name,
+                    pod.priority,
+                    violates_budget=pod.uid in candidate.violating,
+                    budgets=plugin.evaluator.budgets_of(pod),
+                )
+            )
+            if not pod.terminating:
+                self._disrupted.append(pod)
+                controller = pod.pod.metadata.controller
+                if controller is None or controller.kind != "DaemonSet":
+                    where = f" from {candidate.node}" if self._view.node_names else ""
+                    note = f"evicted{where} for {attempt.pod.key}"
+                    # A pod of the review itself may have to make room for a later one.
+                    asked = self._node_of.pop(pod.uid, None) is not None
+                    again = PodToPlace(question.unbound(pod), note, evicted=True, asked=asked)
+                    self._evicted.append(again)
         self.tally.evicted += len(told)
         return tuple(told)
 
-    def _violating(self, attempt: Attempt, candidate: Candidate) -> set[str]:
-        """Uids of the pods on the node whose eviction would exceed a budget, as the dry run saw
-        them.
-        """
-        row = attempt.nodes.row_of(candidate.node)
-        if not candidate.num_pdb_violations or row is None:
-            return set()
-        budgets = DisruptionBudgets(self._fork.listers.lister(PodDisruptionBudget).items())
-        priority, now_ns = attempt.pod.priority, time.time_ns()
-        found = potential_victims([row], attempt.nodes, priority, budgets, now_ns)[row]
-        return {pod.uid for pod in found.pods[: found.num_violating]}
 
-
-def _ties(placement: Placement) -> str:
-    """Nodes that share the highest score are drawn from: the scheduler may take another one."""
-    if placement.scores is None:
-        return ""
-    total = placement.scores.total
-    ties = int(np.count_nonzero(total == total.max()))
-    return f"one of {ties:,} equal nodes" if ties > 1 else ""
+def _ties(placement: Placement, nodes: Nodes) -> tuple[str, ...]:
+    """Names of the nodes with the highest score, if there was anything to choose from: one of them
+    is drawn, so the scheduler may take another one.
+    """
+    board = placement.scores
+    if board is None:
+        return ()
+    best = board.rows[board.total == board.total.max()]
+    return tuple([nodes.names[row] for row in best.tolist()])

@@ -22,6 +22,12 @@ def test_decisions_are_measured_for_every_workload():
     assert all(one["least_us"] > 0 for one in found)
 
 
+def test_keeping_decisions_is_measured_with_and_without():
+    found = lines("decisions", "--nodes=100", "--pods=3", "--rounds=1")
+    assert [one["workload"] for one in found] == ["plain", "affinity", "too large"]
+    assert all(one["off_us"] > 0 and one["held"] > 1000 for one in found)
+
+
 def test_a_rule_is_measured_in_every_form():
     found = lines("outside", "--nodes=30", "--pods=3", "--rounds=1")
     rules = [one["rule"] for one in found]

@@ -128,7 +128,7 @@ class Case:
 
 
 class FakeExtender:
-    filters, prioritizes, is_ignorable = True, False, False
+    name, filters, prioritizes, is_ignorable = "fake", True, False, False
 
     def __init__(self, case):
         self._case = case

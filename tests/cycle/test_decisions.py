@@ -3,12 +3,21 @@
 import numpy as np
 import pytest
 
-from kscheduler.api.explanation import NodeCounts, RejectedNodes, ScorePlugin, Step
+from kscheduler.api.explanation import (
+    NodeCounts,
+    PluginFault,
+    QueueWait,
+    RejectedNodes,
+    ScorePlugin,
+    Step,
+)
 from kscheduler.cycle.attempt import at_once
 from kscheduler.decisions import decision_log
 from kscheduler.decisions.decision_log import DecisionLog
 from kscheduler.decisions.explain import decision_of, in_notation
+from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import failed, rejected, unresolvable, unschedulable
+from kscheduler.runtime.out_of_tree.health import Fault, FaultReport
 from tests.kit.objects import make_node
 
 THREE = ("n1", "n2", "n3")
@@ -177,7 +186,7 @@ async def test_the_log_keeps_within_its_bytes_and_drops_the_oldest(make_rig):
         await rig.placed(f"p{number}")
     kept = [entry.name for entry in rig.decisions.all()]
     assert kept == [f"p{number}" for number in range(20 - len(kept), 20)]
-    assert 1 < len(kept) < 8
+    assert 1 < len(kept) < 10
     assert rig.decisions.bytes <= 8000
     assert rig.decisions.evictions == 20 - len(kept)
     assert [name for kind, name in heard if kind == "DELETED"] == [
@@ -233,3 +242,62 @@ def test_without_a_log_nothing_is_kept(make_rig):
 )
 def test_amounts_are_written_as_people_write_them(resource, amount, text):
     assert in_notation(resource, amount) == text
+
+
+def test_the_wait_is_told_by_queue_and_what_ended_it(make_rig, refusing, told):
+    rig = make_rig(refusing(), nodes=THREE)
+    rig.add()
+    rig.now += 2
+    rig.schedule()
+    assert told(rig).last.waits == (QueueWait("Active", 2.0),)
+    rig.now += 400
+    rig.queue.flush_unschedulable_leftover(rig.now)
+    rig.now += 3
+    rig.schedule()
+    last = told(rig).last
+    assert last.waits == (QueueWait("Unschedulable", 400.0), QueueWait("Active", 3.0))
+    assert (last.woken_by, last.waited_seconds) == ("UnschedulableTimeout", 403.0)
+
+
+async def test_plugins_that_held_the_pod_at_permit_are_told(make_rig, scripted, told):
+    rig = make_rig(scripted("Holds", permit=Wait(60.0)))
+    rig.add()
+    attempt = rig.schedule()
+    rig.waiting_pods.get(attempt.pod.uid).allow("Holds")
+    await rig.bind(attempt)
+    assert told(rig).last.steps[:3] == (
+        Step(point="Reserve", code="Success"),
+        Step(point="Permit", plugin="Holds", code="Wait"),
+        Step(point="Permit", code="Success"),
+    )
+
+
+def test_a_rejection_after_the_decision_names_the_plugin(make_rig, scripted, told):
+    rig = make_rig(scripted("Ends", reserve=rejected("not now")))
+    rig.add()
+    rig.schedule()
+    assert told(rig).last.steps[-1].plugin == "Ends"
+
+
+def test_faults_of_plugins_belong_to_the_attempt_that_ends_next(make_rig, refusing, told):
+    rig = make_rig(refusing(), nodes=THREE)
+    pod = rig.add()
+    fault = FaultReport("Mine", "Filter", Fault.TIMEOUT, "timed out")
+    rig.decisions.fault(pod, fault)
+    rig.schedule()
+    assert told(rig).last.faults == (PluginFault("Mine", "Filter", "timeout", "timed out"),)
+
+
+async def test_a_fault_after_the_binding_is_added_to_its_record(make_rig, told):
+    rig = make_rig(nodes=THREE)
+    pod = await rig.placed()
+    rig.decisions.fault(pod, FaultReport("Mine", "PostBind", Fault.EXCEPTION, "oops"))
+    assert [fault.message for fault in told(rig).last.faults] == ["oops"]
+
+
+def test_faults_of_pods_that_never_end_are_bounded(make_rig, new_pod):
+    rig = make_rig()
+    for number in range(decision_log.MAX_FAULTY_PODS + 10):
+        pod = new_pod(uid=f"u{number}")
+        rig.decisions.fault(pod, FaultReport("Mine", "Filter", Fault.EXCEPTION, "oops"))
+    assert len(rig.decisions._faults) == decision_log.MAX_FAULTY_PODS

@@ -8,12 +8,14 @@ import pytest
 
 from kscheduler.config.model import Extender as ExtenderConfig
 from kscheduler.cycle.attempt import Attempt
+from kscheduler.decisions.explain import decision_of
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.status import unresolvable
 from kscheduler.runtime.extenders.extender import Extender
 from kscheduler.runtime.extenders.extenders import EXTENDER, Extenders
 
 PATIENCE = 5.0
+THREE = ("n1", "n2", "n3")
 
 
 class Wire:
@@ -203,3 +205,29 @@ async def test_a_failed_binding_gives_back_its_room_only_when_the_world_moves(ex
     answered.set()
     await asyncio.wait_for(asyncio.gather(deciding, binding), PATIENCE)
     assert not rig.cache.is_assumed(attempt.pod)
+
+
+async def test_answers_of_extenders_are_kept(extend):
+    wire = Wire(
+        filter=b'{"NodeNames":["n2","n3"],"FailedNodes":{"n1":"no"}}',
+        prioritize=b'[{"Host":"n3","Score":4}]',
+    )
+    rig = extend(wire, filter_verb="filter", prioritize_verb="prioritize", weight=2, nodes=THREE)
+    rig.add()
+    await rig.bind(await decide(rig))
+    last = decision_of(rig.decisions.get("ns", "p")).last
+    assert [(one.verb, one.asked, one.passed) for one in last.extenders] == [
+        ("Filter", 3, 2),
+        ("Prioritize", 2, 1),
+    ]
+    assert [(one.plugin, one.reason) for one in last.rejections] == [("extender http://e", "no")]
+    assert [(one.node, one.from_extenders) for one in last.scores.nodes] == [("n3", 80), ("n2", 0)]
+
+
+async def test_an_extender_that_is_ignored_is_told(extend):
+    rig = extend(Wire(filter=KschedulerError("no answer")), filter_verb="filter", ignorable=True)
+    rig.add()
+    await rig.bind(await decide(rig))
+    (answer,) = decision_of(rig.decisions.get("ns", "p")).last.extenders
+    assert (answer.verb, answer.passed, answer.ignored) == ("Filter", 0, True)
+    assert answer.error

@@ -77,7 +77,13 @@ def _compared(recorded: dict, attempt: Attempt) -> Iterator[str]:
         yield from _victims(recorded, attempt, decided, outcome, log)
     # Nodes that were not visited, because one was enough, are not told about.
     is_whole = isinstance(outcome, Unschedulable) or told.nodes.not_evaluated == 0
-    is_judged = "status" not in recorded["preFilter"] and not recorded.get("nominatedOnly")
+    rejected = recorded["preFilter"].get("status")
+    if rejected is not None:
+        (told_of,) = told.rejections
+        wanted = (rejected["plugin"], ", ".join(rejected["reasons"]), told.nodes.total)
+        if (told_of.plugin, told_of.reason, told_of.count) != wanted:
+            yield f"PreFilter: wanted {wanted}, told {told_of}"
+    is_judged = rejected is None and not recorded.get("nominatedOnly")
     if is_judged and is_whole:
         yield from _rejections(recorded, told)
     (entry,) = log.all()
@@ -88,6 +94,12 @@ def _compared(recorded: dict, attempt: Attempt) -> Iterator[str]:
 def _rejections(recorded: dict, told: AttemptRecord) -> Iterator[str]:
     found: dict[str, dict] = {}
     for one in told.rejections:
+        if one.shortage is not None and one.shortage.least_short_by.startswith(("-", "0")):
+            yield f"{one.reason}: short by {one.shortage.least_short_by} on {one.shortage.node}"
+        if any(not 0 < detail.count <= one.count for detail in one.details):
+            yield f"{one.reason}: of {one.count} nodes, {one.details}"
+        if one.by_pre_filter:
+            continue
         if len(one.nodes) != one.count:
             yield f"{one.reason}: {one.count} nodes, {len(one.nodes)} names"
         for node in one.nodes:
@@ -110,6 +122,8 @@ def _scores(recorded: dict, told: AttemptRecord) -> Iterator[str]:
         return
     # Without plugins that score the first node found ends the search.
     names = recorded["feasible"]
+    if told.nodes.feasible != len(table.nodes):
+        yield f"{told.nodes.feasible} feasible nodes, {len(table.nodes)} of them scored"
     by_name = {one.node: one for one in table.nodes}
     if sorted(names) != sorted(by_name):
         yield f"feasible: wanted {names}, told {sorted(by_name)}"
@@ -117,14 +131,22 @@ def _scores(recorded: dict, told: AttemptRecord) -> Iterator[str]:
     totals = [by_name[name].total for name in names]
     if recorded["total"] != totals:
         yield f"total: wanted {recorded['total']}, told {totals}"
-    if table.ties != len(recorded["ties"]) or told.node not in recorded["ties"]:
-        yield f"ties: wanted {recorded['ties']}, told {table.ties} and {told.node}"
+    tied = sorted(one.node for one in table.nodes[: table.ties])
+    if tied != sorted(recorded["ties"]) or told.node not in tied:
+        yield f"ties: wanted {recorded['ties']}, told {tied} and {told.node}"
+    others = [(total, name) for total, name in zip(totals, names, strict=True) if name != told.node]
+    best = max(total for total, _ in others)
+    if table.margin != by_name[told.node].total - best or (best, table.runner_up) not in others:
+        yield f"runner-up: {table.runner_up} by {table.margin}, wanted one with {best}"
     wanted = recorded.get("scores") or {}
     told_plugins = [one.name for one in table.plugins]
     if sorted(wanted) != sorted(told_plugins):
         yield f"plugins: wanted {sorted(wanted)}, told {sorted(told_plugins)}"
         return
     for index, plugin in enumerate(table.plugins):
+        weighted = sum(one.weight for one in table.plugins if one.name == plugin.name)
+        if weighted != plugin.weight:
+            yield f"{plugin.name} is told twice"
         for kind in ("raw", "normalized"):
             got = [getattr(by_name[name], kind)[index] for name in names]
             if wanted[plugin.name][kind] != got:

@@ -4,8 +4,17 @@ from random import Random
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from kscheduler.api.explanation import AttemptRecord, PlacementReview, PlacementReviewSpec, Victim
+from kscheduler.api.explanation import (
+    AttemptRecord,
+    BudgetLeft,
+    PlacementReview,
+    PlacementReviewSpec,
+    Victim,
+)
+from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.scheduling import PriorityClass
 from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.slices import Slices
 from kscheduler.what_if import Reviewer, ReviewError, ReviewLimitError
@@ -64,6 +73,7 @@ class TestPredictions:
     async def test_a_tie_is_told(self, world):
         status = await world([node("a"), node("b")]).review(pod_manifest(cpu="1"))
         assert status.placements[0].message == "one of 2 equal nodes"
+        assert sorted(status.placements[0].ties) == ["a", "b"]
 
     async def test_replicas_are_numbered_and_see_each_other(self, world):
         status = await world([node("a", "2"), node("b", "1")]).review(
@@ -96,6 +106,35 @@ class TestPredictions:
         assert (
             status.message == 'No profile is called "other"; "default-scheduler" decided instead.'
         )
+
+    async def test_a_pod_waits_for_one_that_comes_after_it(self, world):
+        """As in the scheduler's queue, from which a pod is woken that has affinity to another."""
+        term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
+        near = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        cluster = world([node("a", labels={"zone": "z"}), node("b", "8")])
+        status = await cluster.review(
+            pod_manifest("web", pod_affinity=near),
+            pod_manifest("other", cpu="1"),
+            pod_manifest("db", labels={"app": "db"}, nodeSelector={"zone": "z"}),
+        )
+        assert [(one.name, one.node) for one in status.placements] == [
+            ("web", "a"),
+            ("other", "b"),
+            ("db", "a"),
+        ]
+        assert status.placements[0].message == "once the others were placed"
+        assert (status.fits, status.remedies, status.message) == (True, (), "")
+
+    async def test_priority_classes_are_asked_for(self, world):
+        cluster = world([node("a")], [make_pod("there", node="a", requests={"cpu": "3"})])
+
+        async def classes():
+            return [PriorityClass(ObjectMeta(name="high"), value=100)]
+
+        live = replace(cluster.live, priority_classes=classes)
+        pod = pod_manifest("new", cpu="3", priorityClassName="high")
+        status = await cluster.review(pod, allow_preemption=True, reviewer=Reviewer(live))
+        assert [one.name for one in status.placements[0].victims] == ["there"]
 
     async def test_another_configuration_decides(self, world):
         cluster = world([node("a"), node("b")], [make_pod("p", node="b", requests={"cpu": "2"})])
@@ -189,10 +228,24 @@ class TestPreemption:
         assert not (await cluster.review(pod)).fits
         status = await cluster.review(pod, allow_preemption=True)
         assert [(one.name, one.node) for one in status.placements] == [("new", "a"), ("low", "b")]
-        victim = Victim("default", "low", -5, violates_budget=True)
+        victim = Victim("default", "low", -5, True, budgets=("b",), next_node="b")
         assert status.placements[0].victims == (victim,)
+        assert status.budgets == (BudgetLeft("default", "b", 0, -1),)
+        assert "Disruption budgets would be exceeded: b." in status.message
         assert status.placements[1].message == "evicted from a for default/new"
         assert status.summary == "It fits, on 1 node, if 1 pod is evicted."
+
+    async def test_a_pod_of_the_review_may_be_evicted_for_a_later_one(self, world):
+        cluster = world([node("a")])
+        pods = [pod_manifest("low", cpu="3", priority=1), pod_manifest("high", cpu="3", priority=9)]
+        status = await cluster.review(*pods, allow_preemption=True)
+        assert [(one.name, one.node) for one in status.placements] == [
+            ("low", "a"),
+            ("high", "a"),
+            ("low", ""),
+        ]
+        assert (status.fits, status.placed, status.total) == (False, 1, 2)
+        assert status.placements[1].victims == (Victim("default", "low", 1),)
 
     async def test_a_pod_that_may_not_preempt_stays_without_a_node(self, world):
         cluster = world([node("a")], [make_pod("low", node="a", requests={"cpu": "3"})])

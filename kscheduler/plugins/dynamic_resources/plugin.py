@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from kscheduler.framework.cluster_event import EventWithHint
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.in_tree import MAX_DETAILS, Detail
 from kscheduler.framework.plugin import PostFilterResult, PreFlight
 from kscheduler.framework.status import (
     ALL_ZERO,
@@ -275,6 +277,33 @@ class DynamicResources:
         for unavailable in self._unavailable(state, nodes).values():
             yield unresolvable(unavailable & passed, NOT_AVAILABLE)
             passed = passed & ~unavailable
+
+    def describe_rejected(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, reason: str
+    ) -> Iterator[Detail]:
+        """The requests that were to be given devices together, or the claims out of reach."""
+        state = cycle.get(PodClaims)
+        if state is None:
+            return
+        if reason == NOT_AVAILABLE:
+            for index, mask in islice(self._unavailable(state, nodes).items(), MAX_DETAILS):
+                beyond = int(np.count_nonzero(mask))
+                if beyond:
+                    key = state.claims[index].key
+                    yield Detail(f"devices of resource claim {key} are elsewhere", beyond)
+        elif reason == CANNOT_ALLOCATE:
+            asked = [
+                (claim.key, request)
+                for claim in state.unallocated
+                for request in claim.spec.devices.requests
+            ]
+            for key, request in asked[:MAX_DETAILS]:
+                wanted = request.exactly
+                what = "the first available of several"
+                if wanted is not None:
+                    number = "all" if wanted.allocation_mode == "All" else str(wanted.count or 1)
+                    what = f"{number} of class {wanted.device_class_name}"
+                yield Detail(f"resource claim {key}, request {request.name}: {what}", len(nodes))
 
     def _variants(
         self, state: PodClaims, pod: PodInfo, nodes: Nodes

@@ -6,7 +6,7 @@ for nodes without the label.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -116,6 +116,11 @@ class DomainCounts:
             here = self._in_domain(key, domains, totals, nodes)
             found = here if found is None else found & here
         return np.ones(len(nodes), np.bool_) if found is None else found
+
+    def by_key(self, nodes: Nodes) -> Iterator[tuple[str, Mask]]:
+        """Per key the nodes with a pod in their domain of it."""
+        for key, (domains, totals) in self._by_key.items():
+            yield key, self._in_domain(key, domains, totals, nodes)
 
     def has_all_labels(self, nodes: Nodes) -> Mask:
         """Nodes that have the label of every key, whether there are pods or not."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from itertools import islice
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from kscheduler.api.labels import brief
 from kscheduler.api.meta import EMPTY
-from kscheduler.framework.in_tree import UpdatePods
+from kscheduler.framework.in_tree import MAX_DETAILS, Detail, UpdatePods
 from kscheduler.framework.status import Mask, Rejection, Rows, unresolvable, unschedulable
 from kscheduler.plugins.inter_pod_affinity.domain_counts import DomainCounts
 from kscheduler.state.affinity_term import NO_TERMS, AffinityTerm, AffinityTerms
@@ -198,6 +200,35 @@ class PreFilterState(msgspec.Struct):
         if conflict is not None:
             first = conflict if broken is None else conflict & ~broken
             yield unschedulable(first, REASON_EXISTING)
+
+    def describe_rejected(self, nodes: Nodes, reason: str) -> Iterator[Detail]:
+        """Which topology keys, with the terms over them, reject how many of these nodes."""
+        terms: Sequence[AffinityTerm]
+        if reason == REASON_AFFINITY:
+            if self.unmeetable:
+                keys = [term.topology_key for term in self.pod.required_affinity[:MAX_DETAILS]]
+                for key in dict.fromkeys(keys):
+                    if key not in nodes.label_keys:
+                        yield Detail(f"no node has the label {key}", len(nodes))
+                return
+            said, terms, counts = "no pod that matches", self.affinity, self.affinity_counts
+            if self.matches_itself and counts.none_anywhere:
+                keys = sorted({term.topology_key for term in terms[:MAX_DETAILS]})
+                yield Detail(f"without the label {' and '.join(keys)}", len(nodes))
+                return
+        elif reason == REASON_ANTI_AFFINITY:
+            said, counts = "anti-affinity to pods that match", self.anti_affinity_counts
+            terms = self.anti_affinity
+        else:
+            said, terms = "anti-affinity of pods there", ()
+            counts = self.existing_anti_affinity_counts
+        for key, there in islice(counts.by_key(nodes), MAX_DETAILS):
+            number = int(np.count_nonzero(there))
+            count = len(nodes) - number if reason == REASON_AFFINITY else number
+            if count:
+                over = [one for one in islice(terms, MAX_DETAILS) if one.topology_key == key]
+                named = " and ".join(f"{{{brief(one.selector)}}}" for one in over)
+                yield Detail(f"{said} {named}{' ' * bool(named)}in the same {key}", count)
 
     def _satisfies_affinity(self, nodes: Nodes) -> Mask:
         """The first pod of a group with affinity to itself may go wherever there are domains."""

@@ -35,7 +35,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.in_tree import UpdatePods
+from kscheduler.framework.in_tree import Detail, UpdatePods
 from kscheduler.framework.status import (
     SKIP,
     Code,
@@ -147,6 +147,13 @@ class InterPodAffinity:
             yield Rejection(np.ones(len(nodes), np.bool_), Code.ERROR, NO_PRE_FILTER)
             return
         yield from state.rejections(nodes)
+
+    def describe_rejected(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, reason: str
+    ) -> Iterator[Detail]:
+        state = cycle.get(PreFilterState)
+        if state is not None:
+            yield from state.describe_rejected(nodes, reason)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if self._ignores_preferred_of_existing:

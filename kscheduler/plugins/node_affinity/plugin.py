@@ -6,13 +6,15 @@ Mirrors pkg/scheduler/framework/plugins/nodeaffinity. Differs: nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from kscheduler.api import core
 from kscheduler.api.core import Node
-from kscheduler.api.labels import SelectorError
+from kscheduler.api.labels import Selector, SelectorError, brief
 from kscheduler.api.node_selector import (
     NODE_NAME_FIELD,
     NodeSelectorMatcher,
@@ -27,6 +29,7 @@ from kscheduler.framework.cluster_event import NODE, Action, ClusterEvent, Event
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.in_tree import MAX_DETAILS, Detail
 from kscheduler.framework.plugin import NodeNames
 from kscheduler.framework.status import (
     SKIP,
@@ -42,7 +45,7 @@ from kscheduler.plugins.node_affinity.args import NodeAffinity as AddedAffinity
 from kscheduler.plugins.node_affinity.args import NodeAffinityArgs
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.state.selector_masks import Weights
+from kscheduler.state.selector_masks import NodeQuery, Weights
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
@@ -94,6 +97,32 @@ class NodeAffinity:
         enforced = nodes.selector_mask(self._enforced)
         yield unresolvable(~enforced, REASON_ENFORCED)
         yield unresolvable(enforced & ~matches, REASON_POD)
+
+    def describe_rejected(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, reason: str
+    ) -> Iterator[Detail]:
+        """Which requirement nodes do not meet; of an affinity with several terms, which term."""
+        if reason != REASON_POD:
+            return
+        required = pod.required_node_affinity
+        parts: list[tuple[str, NodeQuery]] = [
+            (f"node selector {brief((one,))}", Selector((one,)))
+            for one in islice(required.labels, MAX_DETAILS)
+        ]
+        terms = () if required.affinity is None else required.affinity.terms
+        if len(terms) == 1 and not terms[0].fields:
+            parts += [
+                (f"node affinity {brief((one,))}", Selector((one,)))
+                for one in islice(terms[0].expressions, MAX_DETAILS)
+            ]
+        else:
+            for term in terms[:MAX_DETAILS]:
+                named = [brief(term.expressions), *map(str, term.fields[:MAX_DETAILS])]
+                parts.append((f"node affinity term {','.join(filter(None, named))}", term))
+        for text, query in parts[:MAX_DETAILS]:
+            unmet = len(nodes) - int(np.count_nonzero(nodes.selector_mask(query)))
+            if unmet:
+                yield Detail(f"{text} is not met", unmet)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         if not _node_affinity(pod).preferred and self._encouraged is None:

@@ -40,6 +40,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.in_tree import Detail, Shortfall
 from kscheduler.framework.status import (
     Code,
     Rejection,
@@ -72,6 +73,8 @@ log = logs.logger(__name__, "Score.NodeResourcesFit")
 
 NOT_PREPARED = 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'
 TOO_MANY_PODS = "Too many pods"
+INSUFFICIENT = "Insufficient "
+KEPT_FOR_NOMINATED = "what is left is kept for pods nominated to the node"
 CONTAINERS_ONLY = Counting(pod_level=False)
 
 # Resource and amount, in the order in which they are reported.
@@ -167,6 +170,31 @@ class NodeResourcesFit:
             state.requests,
             lambda some: left_to_devices(look(some, nodes), some, by_devices, nodes),
         )
+
+    def describe_rejected(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, reason: str
+    ) -> Iterator[Shortfall | Detail]:
+        """Of the nodes that lack it, the one with most left. Where enough is left, the node was
+        judged with the pods nominated to it.
+        """
+        if reason == TOO_MANY_PODS:
+            resource, asked, free = PODS, 1, nodes.max_pods - nodes.pod_count
+        else:
+            resource = reason.removeprefix(INSUFFICIENT)
+            asked = pod.spec_requests.get(resource, 0)
+            column = nodes.resources.get(resource)
+            if column is None:
+                yield Shortfall(resource, asked, 0, 0)
+                return
+            free = nodes.allocatable[:, column] - nodes.requested[:, column]
+        most = int(free.argmax())
+        if free.item(most) >= asked:
+            kept = free >= asked
+            yield Detail(KEPT_FOR_NOMINATED, int(np.count_nonzero(kept)))
+            free = np.where(kept, MIN_INT64, free)
+            most = int(free.argmax())
+        if free.item(most) != MIN_INT64:
+            yield Shortfall(resource, asked, free.item(most), most)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         cycle.put(self._score_request(pod))
@@ -368,7 +396,7 @@ def rejections(
         if occurring & _NO_PLACE and start == 0:
             yield unschedulable((found & _NO_PLACE).astype(np.bool_), TOO_MANY_PODS)
         for index, (resource, _) in enumerate(portion):
-            shift, reason = index * _BITS_PER_RESOURCE, f"Insufficient {resource}"
+            shift, reason = index * _BITS_PER_RESOURCE, f"{INSUFFICIENT}{resource}"
             if occurring & (_NOT_LEFT << shift):
                 yield unschedulable((found & (_NOT_LEFT << shift)).astype(np.bool_), reason)
             if occurring & (_NEVER << shift):

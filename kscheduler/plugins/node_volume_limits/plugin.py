@@ -37,6 +37,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.in_tree import MAX_DETAILS, Shortfall
 from kscheduler.framework.status import SKIP, Code, Mask, Rejection, Status, unschedulable
 from kscheduler.plugins.helper import signers
 from kscheduler.plugins.node_volume_limits.attached_volumes import AttachedVolumes, RowVolumes
@@ -113,6 +114,25 @@ class NodeVolumeLimits:
         mask = yield from self._check_drivers(new.with_csi_node, mask, nodes)
         if new.with_csi_node.problem is None and new.with_csi_node.attachable:
             yield from self._check_limits(new.with_csi_node.attachable, mask, nodes, new.counted)
+
+    def describe_rejected(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, reason: str
+    ) -> Iterator[Shortfall]:
+        """Of the nodes with the least room for the driver that is short, the one with most."""
+        new = cycle.get(NewVolumes)
+        if reason != TOO_MANY or new is None or new.with_csi_node.problem is not None:
+            return
+        asked = Counter(new.with_csi_node.attachable.values())
+        for driver, count in asked.most_common(MAX_DETAILS):
+            columns = self._attached.driver(driver)
+            if columns is None:
+                continue
+            room = columns.room.take(nodes.rows)
+            short = np.flatnonzero(room < count)
+            if len(short):
+                most = int(short[int(room[short].argmax())])
+                yield Shortfall(f"volumes of {driver}", count, max(int(room[most]), 0), most)
+                return
 
     def _check_drivers(
         self, new: PodVolumes, mask: Mask, nodes: Nodes

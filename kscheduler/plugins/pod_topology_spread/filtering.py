@@ -14,7 +14,7 @@ import numpy as np
 
 from kscheduler import logs
 from kscheduler.api.labels import NOTHING, Selector
-from kscheduler.framework.in_tree import UpdatePods
+from kscheduler.framework.in_tree import MAX_DETAILS, Detail, UpdatePods
 from kscheduler.framework.status import Mask, Rejection, Rows, unresolvable, unschedulable
 from kscheduler.plugins.pod_topology_spread.constraints import Constraint
 from kscheduler.plugins.pod_topology_spread.domains import SpreadDomains, SpreadTopology
@@ -141,6 +141,21 @@ class PreFilterState:
                 what = "Node doesn't have required topology label for spread constraint"
                 v.info(what, pod=pod, node=node, topologyKey=unlabelled)
 
+    def describe_rejected(self, nodes: Nodes, reason: str) -> Iterator[Detail]:
+        """Per constraint the nodes, all rejected, that fail it, and the numbers of the best one."""
+        if reason == REASON_MISSING_LABEL:
+            if self._label_missing is not None:
+                yield Detail(f"label {self._label_missing} is missing", len(nodes))
+            for counts in self._counts[:MAX_DETAILS]:
+                missing = int(np.count_nonzero(counts.failures(nodes)[0]))
+                if missing:
+                    yield Detail(f"label {counts.constraint.topology_key} is missing", missing)
+            return
+        for counts in self._counts[:MAX_DETAILS]:
+            skewed = np.flatnonzero(counts.failures(nodes)[1])
+            if len(skewed):
+                yield Detail(counts.least_skewed(nodes, skewed), len(skewed))
+
 
 class _ConstraintCounts:
     """One constraint and the matching pods in each of its domains.
@@ -222,6 +237,16 @@ class _ConstraintCounts:
             "minMatchNum": int(np.ravel(allowed)[0]) - max_skew + self_match,
             "maxSkew": max_skew,
         }
+
+    def least_skewed(self, nodes: Nodes, skewed: Rows) -> str:
+        """Of these positions the one with the fewest matching pods, in words."""
+        there = self._totals.take(self._domains.domains.at(nodes).take(skewed))
+        numbers = self.skew(nodes, int(skewed[int(there.argmin())]))
+        one = self.constraint
+        return (
+            f"spread over {one.topology_key}: {numbers['matchNum']} matching pods at least, "
+            f"{numbers['minMatchNum']} in the emptiest domain, maxSkew {one.max_skew}"
+        )
 
     def _allowed(self) -> float:
         """The most matching pods that a domain may have before this one is added to it."""

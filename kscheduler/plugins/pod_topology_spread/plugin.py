@@ -29,7 +29,7 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.declaration import plugin
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.in_tree import UpdatePods
+from kscheduler.framework.in_tree import Detail, UpdatePods
 from kscheduler.framework.status import (
     SKIP,
     Code,
@@ -131,6 +131,13 @@ class PodTopologySpread:
         state, v = cycle.get(PreFilterState), log.v(5)
         if v and state is not None:
             state.log_rejected(v, logs.ref(pod.pod), nodes)
+
+    def describe_rejected(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, reason: str
+    ) -> Iterator[Detail]:
+        state = cycle.get(PreFilterState)
+        if state is not None:
+            yield from state.describe_rejected(nodes, reason)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         try:

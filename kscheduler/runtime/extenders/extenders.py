@@ -33,6 +33,7 @@ EXTENDER = "Extender"
 MAX_EXTENDER_PRIORITY = 10
 # How long the next decision waits for events that piled up while informers were held.
 CATCH_UP_SECONDS = 0.25
+NO_ROWS: Rows = np.empty(0, np.intp)
 # How upstream's log shows an extender.
 _SHOWN: Mapping[str, Any] = {}
 
@@ -68,6 +69,26 @@ class ExtenderBinding(NamedTuple):
 
     is_bound: bool
     unsettled: bool = False
+    # The one that has bound the pod.
+    extender: str = ""
+
+
+class ExtenderAnswer(NamedTuple):
+    """What an extender said about some nodes, for whoever asks later."""
+
+    extender: str
+    verb: str
+    asked: int
+    # Nodes that it let pass, or gave a score.
+    passed: int = 0
+    # Rows that it rejected with a reason.
+    rejected: Rows = NO_ROWS
+    # Why there is no answer; `ignored` if the attempt goes on without it.
+    error: str = ""
+    ignored: bool = False
+
+
+FILTER, PRIORITIZE, BIND = "Filter", "Prioritize", "Bind"
 
 
 class Extenders:
@@ -91,7 +112,14 @@ class Extenders:
         """Whether any of them filters or scores nodes for the pod."""
         return any((one.filters or one.prioritizes) and one.is_interested(pod) for one in self._all)
 
-    async def filter(self, pod: PodInfo, nodes: Nodes, rows: Rows, diagnosis: Diagnosis) -> Rows:
+    async def filter(
+        self,
+        pod: PodInfo,
+        nodes: Nodes,
+        rows: Rows,
+        diagnosis: Diagnosis,
+        answers: list[ExtenderAnswer],
+    ) -> Rows:
         """Of these rows those that pass all extenders. Why others fail goes into the diagnosis, in
         place of earlier verdicts on them, by plugins or by other extenders.
 
@@ -106,30 +134,36 @@ class Extenders:
             try:
                 names, failed, unresolvable = await extender.filter(pod, view)
             except KschedulerError as error:
+                answers.append(_failed(extender, FILTER, len(rows), error))
                 if not extender.is_ignorable:
                     raise
                 what = "Skipping extender as it returned error and has ignorable flag set"
                 log.info(what, pod=logs.ref(pod.pod), extender=_SHOWN, err=str(error))
                 continue
-            diagnosis.acquit(_rows(nodes, chain(failed, unresolvable)))
+            against = _rows(nodes, chain(failed, unresolvable))
+            diagnosis.acquit(against)
             _charge(diagnosis, nodes, unresolvable, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
             left = {name: why for name, why in failed.items() if name not in unresolvable}
             _charge(diagnosis, nodes, left, Code.UNSCHEDULABLE)
-            rows = _rows(nodes, names)
+            asked, rows = len(rows), _rows(nodes, names)
+            answers.append(ExtenderAnswer(extender.name, FILTER, asked, len(rows), against))
         return rows
 
-    async def prioritize(self, pod: PodInfo, nodes: Nodes) -> Scores:
+    async def prioritize(self, pod: PodInfo, nodes: Nodes, answers: list[ExtenderAnswer]) -> Scores:
         """Scores to add to the totals of these nodes; extenders that fail add nothing."""
         called = [one for one in self._all if one.prioritizes and one.is_interested(pod)]
-        given = await asyncio.gather(*(self._scores(one, pod, nodes) for one in called))
+        given = await asyncio.gather(*(self._scores(one, pod, nodes, answers) for one in called))
         total = [wrap_int64(sum(scores)) for scores in zip(*given, strict=True)]
         return np.array(total or np.zeros(len(nodes)), np.int64)
 
-    async def _scores(self, extender: Extender, pod: PodInfo, nodes: Nodes) -> list[int]:
+    async def _scores(
+        self, extender: Extender, pod: PodInfo, nodes: Nodes, answers: list[ExtenderAnswer]
+    ) -> list[int]:
         scores = [0] * len(nodes)
         try:
             given = await extender.prioritize(pod, nodes)
         except KschedulerError as error:
+            answers.append(_failed(extender, PRIORITIZE, len(nodes), error)._replace(ignored=True))
             log.v(5).info(
                 "Failed to run extender's priority function. No score given by this extender.",
                 error=str(error),
@@ -149,9 +183,12 @@ class Extenders:
                 )
         position = {name: number for number, name in enumerate(nodes.names)}
         times = extender.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
+        scored = 0
         for host, score in given:
             if host in position:
                 scores[position[host]] += score * times
+                scored += 1
+        answers.append(ExtenderAnswer(extender.name, PRIORITIZE, len(nodes), scored))
         return scores
 
     def support_preemption(self, pod: PodInfo) -> bool:
@@ -189,7 +226,7 @@ class Extenders:
                 break
         return victims
 
-    async def bind(self, pod: PodInfo, node: str) -> ExtenderBinding:
+    async def bind(self, pod: PodInfo, node: str, answers: list[ExtenderAnswer]) -> ExtenderBinding:
         """Whether one of them has bound the pod. Raises KschedulerError if it should have."""
         unsettled = False
         for extender in self._all:
@@ -198,14 +235,21 @@ class Extenders:
             try:
                 await extender.bind(pod, node)
             except KschedulerError as error:
+                answers.append(_failed(extender, BIND, 1, error))
                 if not extender.is_ignorable:
                     raise
                 what = "Skipping extender in bind as it returned error and has ignorable flag set"
                 log.info(what, pod=logs.ref(pod.pod), extender=_SHOWN, err=str(error))
                 unsettled = unsettled or error.unsettled
                 continue
-            return ExtenderBinding(is_bound=True)
+            answers.append(ExtenderAnswer(extender.name, BIND, 1, 1))
+            return ExtenderBinding(is_bound=True, extender=extender.name)
         return ExtenderBinding(is_bound=False, unsettled=unsettled)
+
+
+def _failed(extender: Extender, verb: str, asked: int, error: KschedulerError) -> ExtenderAnswer:
+    ignored = extender.is_ignorable
+    return ExtenderAnswer(extender.name, verb, asked, error=str(error), ignored=ignored)
 
 
 def _rows(nodes: Nodes, names: Iterable[str]) -> Rows:

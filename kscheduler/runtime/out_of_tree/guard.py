@@ -74,7 +74,7 @@ class Guard:
     ) -> A:
         """The plugin's answer as `check` returns it; raises what the plugin did wrong."""
         if self._backoff:
-            self._refuse_in_backoff(point)
+            self._refuse_in_backoff(point, pod)
         watchdog, outer = self.watchdog, None
         try:
             outer = watchdog.begin(self._limits.call_seconds)
@@ -106,7 +106,7 @@ class Guard:
         Each step of the plugin is bounded by `call_seconds`, all of it by `wait_seconds`.
         """
         if self._backoff:
-            self._refuse_in_backoff(point)
+            self._refuse_in_backoff(point, pod)
         watchdog, limits = self.watchdog, self._limits
         bound = asyncio.timeout(limits.wait_seconds or None)
         cancellation = Cancellation(limits.call_seconds)
@@ -142,17 +142,17 @@ class Guard:
         """Counts a fault; the plugin may have to be taken out because of it."""
         fault = error.fault if isinstance(error, PluginFault) else Fault.EXCEPTION
         health = self.health
-        if health.failed(point, fault, text_of(error)) and pod is not None:
+        if health.failed(point, fault, text_of(error), pod) and pod is not None:
             note = (
                 f'Plugin "{health.plugin}" was taken out of profile {health.profile} because it '
                 f"kept failing at {point}: {text_of(error)}"
             )
             self._recorder.event(pod, "Warning", TAKEN_OUT_REASON, "Scheduling", note)
 
-    def _refuse_in_backoff(self, point: str) -> None:
+    def _refuse_in_backoff(self, point: str, pod: Pod | None) -> None:
         refusal = self._backoff.refusal(point)
         if refusal is not None:
-            self.health.was_not_called(point, refusal.fault)
+            self.health.was_not_called(point, refusal.fault, str(refusal), pod)
             raise refusal
 
     def _raise_timeout(self, point: str, pod: Pod | None, seconds: float) -> NoReturn:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
 from kscheduler import logs
+from kscheduler.api.core import Pod
 from kscheduler.errors import KschedulerError
 from kscheduler.metrics import Metrics
 
@@ -47,6 +49,19 @@ class Limits(msgspec.Struct, frozen=True):
     max_failures: int = 0
 
 
+class FaultReport(NamedTuple):
+    """A fault in a call about one pod."""
+
+    plugin: str
+    point: str
+    fault: Fault
+    text: str
+
+
+# Hears of faults, by pod.
+FaultListener = Callable[[Pod, FaultReport], None]
+
+
 class PluginHealth:
     """One plugin of one profile."""
 
@@ -54,6 +69,7 @@ class PluginHealth:
         self.plugin = plugin
         self.profile = profile
         self.taken_out = False
+        self.on_fault: FaultListener | None = None
         # Of all kinds, ever.
         self.fault_count = 0
         self._max_failures = limits.max_failures
@@ -63,9 +79,10 @@ class PluginHealth:
         # Failures since the last success, by extension point; points without any are not there.
         self._in_a_row: dict[str, int] = {}
 
-    def failed(self, point: str, fault: Fault, text: str) -> bool:
+    def failed(self, point: str, fault: Fault, text: str, pod: Pod | None = None) -> bool:
         """True if that was the one failure too many."""
         self.fault_count += 1
+        self._tell(pod, point, fault, text)
         self._faults.labels(self.plugin, point, self.profile, fault.value).inc()
         count = self._in_a_row[point] = self._in_a_row.get(point, 0) + 1
         if self.taken_out or not self._max_failures or count < self._max_failures:
@@ -75,10 +92,17 @@ class PluginHealth:
         log.error(text, "Plugin taken out of its profile", plugin=self.plugin, profile=self.profile)
         return True
 
-    def was_not_called(self, point: str, fault: Fault) -> None:
+    def was_not_called(
+        self, point: str, fault: Fault, text: str = "", pod: Pod | None = None
+    ) -> None:
         """A pod that failed for what the plugin did before; that was one failure and no other."""
         self.fault_count += 1
+        self._tell(pod, point, fault, text)
         self._faults.labels(self.plugin, point, self.profile, fault.value).inc()
+
+    def _tell(self, pod: Pod | None, point: str, fault: Fault, text: str) -> None:
+        if self.on_fault is not None and pod is not None:
+            self.on_fault(pod, FaultReport(self.plugin, point, fault, text))
 
     @property
     def has_failed(self) -> bool:
@@ -105,9 +129,17 @@ class HealthBoard:
 
     def __init__(self) -> None:
         self._plugins: list[PluginHealth] = []
+        self._on_fault: FaultListener | None = None
 
     def add(self, health: PluginHealth) -> None:
         self._plugins.append(health)
+        health.on_fault = self._on_fault
+
+    def listen(self, listener: FaultListener) -> None:
+        """Has the listener told of faults of all plugins, those to come included."""
+        self._on_fault = listener
+        for health in self._plugins:
+            health.on_fault = listener
 
     def __len__(self) -> int:
         return len(self._plugins)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from kscheduler.api.timestamps import TimestampError, parse_time_ns
 from kscheduler.state.pod_info import PodInfo
@@ -17,6 +18,8 @@ DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 # Makes all priorities positive, so that more victims never weigh less than fewer.
 PRIORITY_OFFSET = 1 << 31
+# Victims of one candidate whose budgets are looked up for an explanation.
+MOST_VICTIMS_TOLD = 64
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,9 @@ class Candidate:
 
     node: str
     victims: tuple[PodInfo, ...]
-    # Victims whose eviction exceeds a PodDisruptionBudget.
+    # Victims whose eviction exceeds a PodDisruptionBudget: how many, and their uids.
     num_pdb_violations: int = 0
+    violating: frozenset[str] = frozenset()
 
     @cached_property
     def cost(self) -> tuple[int, int, int, int]:
@@ -45,6 +49,12 @@ class Candidate:
         """Starts of the victims of the highest priority; a candidate outlives many `now_ns`."""
         highest = max([victim.priority for victim in self.victims])
         return frozenset(start_ns(one) for one in self.victims if one.priority == highest)
+
+
+class VictimBudgets(NamedTuple):
+    """Names of disruption budgets, for each of the first MOST_VICTIMS_TOLD victims."""
+
+    names: tuple[tuple[str, ...], ...]
 
 
 def pick_nodes_for_preemption(candidates: Sequence[Candidate], now_ns: int) -> list[Candidate]:

@@ -277,9 +277,12 @@ class DryRun:
             self._errors.append(f"expected at least one victim pod on node {quote(name)}")
             return
         num_pdb_violations = bisect_left(numbers, potential.num_violating)
+        violating = frozenset(
+            [potential.pods[number].uid for number in numbers[:num_pdb_violations]]
+        )
         numbers.sort(key=potential.ranks.__getitem__)
         victims = tuple([potential.pods[number] for number in numbers])
-        outcomes[row] = Candidate(name, victims, num_pdb_violations)
+        outcomes[row] = Candidate(name, victims, num_pdb_violations, violating)
 
 
 def _among(rows: Rows, some: Rows, size: int) -> Mask:

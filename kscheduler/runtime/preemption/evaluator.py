@@ -180,6 +180,10 @@ class Evaluator:
             )
         return dry_run.run(np.roll(rows, -offset), num_candidates)
 
+    def budgets_of(self, pod: PodInfo) -> tuple[str, ...]:
+        """Names of the disruption budgets that select the pod, as they were at the last dry run."""
+        return self._budgets.names_selecting(pod)
+
     async def call_extenders(self, found: Candidates) -> Candidates | NoCandidate:
         """Candidates that extenders leave, with the victims they leave on each."""
         victims = {
@@ -193,7 +197,15 @@ class Evaluator:
                 )
         except KschedulerError as error:
             return NoCandidate(failed(error))
+        # Extenders may take victims from the list, and say how many of the others violate budgets.
+        violating = {one.node: one.violating for one in found.candidates}
         left = [
-            Candidate(name, tuple(one.pods), one.num_pdb_violations) for name, one in chosen.items()
+            Candidate(
+                name,
+                tuple(one.pods),
+                one.num_pdb_violations,
+                violating.get(name, frozenset()).intersection([pod.uid for pod in one.pods]),
+            )
+            for name, one in chosen.items()
         ]
         return Candidates(found.pod, left, found.now_ns) if left else NoCandidate(NO_CANDIDATE_LEFT)

@@ -9,7 +9,8 @@ Mirrors filterPodsWithPDBViolation and MoreImportantPod of upstream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,10 @@ from kscheduler.runtime.preemption.candidate import start_ns
 from kscheduler.state.labelled_pods import LabelledPods
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
+
+# Budgets of one pod that are told of, and budgets of a namespace that are looked through for them.
+MOST_NAMED = 4
+MOST_SEARCHED = 256
 
 
 class PotentialVictims(NamedTuple):
@@ -82,6 +87,7 @@ def potential_victims(
 
 
 class _Budget(NamedTuple):
+    name: str
     disruptions_allowed: int
     # By name, pods whose disruption the API server has counted already.
     disrupted_pods: Mapping[str, object]
@@ -108,7 +114,8 @@ class DisruptionBudgets:
             if selector.requirements:
                 status = budget.status
                 known = self._by_namespace.setdefault(budget.metadata.namespace, [])
-                known.append(_Budget(status.disruptions_allowed, status.disrupted_pods, selector))
+                allowed, disrupted = status.disruptions_allowed, status.disrupted_pods
+                known.append(_Budget(budget.name, allowed, disrupted, selector))
         self._keys = {
             namespace: frozenset(one.key for budget in known for one in budget.selector)
             for namespace, known in self._by_namespace.items()
@@ -116,6 +123,30 @@ class DisruptionBudgets:
 
     def __bool__(self) -> bool:
         return bool(self._by_namespace)
+
+    def names_selecting(self, pod: PodInfo) -> tuple[str, ...]:
+        """Budgets that the pod is under: the first MOST_NAMED among the first MOST_SEARCHED."""
+        if not pod.labels:
+            return ()
+        budgets = islice(self._by_namespace.get(pod.namespace, ()), MOST_SEARCHED)
+        names = (one.name for one in budgets if one.selector.matches(pod.labels))
+        return tuple(islice(names, MOST_NAMED))
+
+    def covering(self, pods: Sequence[PodInfo]) -> Iterator[tuple[str, str, int, int]]:
+        """Namespace and name of budgets that cover some of these pods, the disruptions that each
+        allows, and how many of the pods it covers.
+        """
+        by_namespace: dict[str, list[int]] = {}
+        for number, pod in enumerate(pods):
+            if pod.namespace in self._by_namespace and pod.labels:
+                by_namespace.setdefault(pod.namespace, []).append(number)
+        for namespace, numbers in by_namespace.items():
+            labelled = LabelledPods(pods, numbers, self._keys[namespace])
+            for budget in self._by_namespace[namespace]:
+                selected = labelled.selected(budget.selector)
+                count = len(labelled.without(selected, budget.disrupted_pods))
+                if count:
+                    yield namespace, budget.name, budget.disruptions_allowed, count
 
     def violated_by(self, pods: Sequence[PodInfo], node: Rows) -> Mask:
         """Pods whose eviction, after that of those before them on their node, exceeds a budget.

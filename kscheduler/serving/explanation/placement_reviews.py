@@ -150,6 +150,7 @@ class PlacementReviews:
         told = review.status
         namespaces = {one.namespace for one in told.placements}
         namespaces |= {pod.namespace for one in told.placements for pod in one.victims}
+        namespaces |= {one.namespace for one in told.budgets}
         seen = own | {*await asker.namespaces_seen(namespaces - own)}
         if namespaces <= seen:
             return review
@@ -163,9 +164,12 @@ class PlacementReviews:
         message = told.message
         if hidden:
             message = f"{message} {hidden} placements of other namespaces are not shown.".strip()
+        budgets = tuple(one for one in told.budgets if one.namespace in seen)
         return replace(
             review,
-            status=replace(told, placements=placements, message=message, partial=True),
+            status=replace(
+                told, placements=placements, budgets=budgets, message=message, partial=True
+            ),
         )
 
 
