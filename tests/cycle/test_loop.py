@@ -174,7 +174,7 @@ class TestOneCycle:
 
     def test_an_exception_in_a_decision_costs_the_pod_its_attempt(self, make_rig, log_text):
         rig = make_rig()
-        rig.loop._algorithm.schedule_pod = None
+        rig.loop.algorithm.schedule_pod = None
         rig.add()
         assert rig.schedule() is None
         assert rig.where == {"backoff": ["p"]}

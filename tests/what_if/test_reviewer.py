@@ -231,7 +231,7 @@ class TestPreemption:
         victim = Victim("default", "low", -5, True, budgets=("b",), next_node="b")
         assert status.placements[0].victims == (victim,)
         assert status.budgets == (BudgetLeft("default", "b", 0, -1),)
-        assert "Disruption budgets would be exceeded: b." in status.message
+        assert "1 disruption budget would be exceeded." in status.message
         assert status.placements[1].message == "evicted from a for default/new"
         assert status.summary == "It fits, on 1 node, if 1 pod is evicted."
 
