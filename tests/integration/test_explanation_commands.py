@@ -354,8 +354,8 @@ class TestTenant:
         assert answer.code == 1
         assert answer.blocks[:2] == [
             "default/big: Which nodes were rejected, and why which, is not shown to you.",
-            "Asked now, it does not fit on small-1: Insufficient cpu (asked 7500m, 2 left, short by "
-            "5500m), says NodeResourcesFit.",
+            "Asked now, it does not fit on small-1: Insufficient cpu (asked 7500m, 2 left, short "
+            "by 5500m), says NodeResourcesFit.",
         ]
         assert "This is a partial view: " in answer.text
 
