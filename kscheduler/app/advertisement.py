@@ -4,13 +4,13 @@ The leader's lease has, as annotations, the pod or address and the port of its s
 fingerprint of its certificate. They are part of the elector's own writes (`election.KubeLease`), so
 they cost no request and are never another holder's.
 
-A Service in front of several replicas must lead to the one that decides, as an APIService's does.
-With --leader-service that Service has no selector, and the leader writes its one EndpointSlice.
-That needs rights on one object of that name; the alternatives need more or heal less. A label on the
-leader's own pod needs `patch` on every pod of the namespace, and stays when the container is killed
-and started again in the same pod. A readiness check that only the leader passes would hold up
-rollouts. A standby that forwards requests would have to be trusted with everybody's identity. When a
-leader is killed, the slice leads nowhere until another holds the lease, which then overwrites it.
+A Service in front of several replicas, like that of an APIService, must lead to the one that
+decides. With --leader-service it has no selector, and the leader writes its EndpointSlice. That
+needs rights on one object; the alternatives need more or heal less. A label on the leader's
+own pod needs `patch` on every pod of the namespace, and stays when the container is killed and
+started again in the same pod. A readiness check that only the leader passes holds up rollouts. A
+standby that forwards requests has to be trusted with everybody's identity. When a leader is killed,
+the slice leads nowhere until another instance holds the lease, which then overwrites it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -33,9 +33,7 @@ from kscheduler.api.meta import ApiObject
 from kscheduler.api.resources import Resource
 from kscheduler.client.errors import ApiError, NotFound
 from kscheduler.client.kube_client import KubeClient
-
-if TYPE_CHECKING:
-    pass
+from kscheduler.leader_election import RawLease
 
 log = logs.logger(__name__)
 
@@ -56,6 +54,7 @@ PORT_NAME = "https"
 LOOK_SECONDS = 1.0
 # Written again so often, in case it was deleted or changed.
 WRITE_SECONDS = 30.0
+RETRY_SECONDS = 5.0
 
 
 class Advertisement:
@@ -71,8 +70,13 @@ class Advertisement:
         self._listener = listener
         self._server = server
         self._environment = environment
+        self._own_address = ""
         self._certificate = b""
         self.annotations: Mapping[str, str] = {}
+
+    def look_up(self) -> None:
+        """Finds the address of this instance; may wait for a name to be resolved."""
+        self._own_address = own_address(self._server, self._environment)
 
     def refresh(self, certificate: bytes) -> None:
         """Takes over the certificate in PEM that clients are shown; the first call publishes."""
@@ -86,7 +90,7 @@ class Advertisement:
             found[POD] = pod
         unspecified = ip_address(host).is_unspecified
         if not unspecified or not pod:
-            shown = own_address(self._server, self._environment) if unspecified else host
+            shown = self._own_address or socket.gethostname() if unspecified else host
             found[ADDRESS] = f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
         # Replaced as a whole: the election's thread reads it.
         self.annotations = found
@@ -110,24 +114,26 @@ def pod_of(environment: Mapping[str, str], namespace_file: Path = NAMESPACE_FILE
 
 
 def own_address(server: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The address that packets to the API server come from; no packet is sent to find out."""
+    """The address that packets to the API server come from; no packet is sent to find out. Empty
+    if there is no way to it.
+    """
     if address := environment.get("POD_IP", ""):
         return address
-    host, _, port = server.partition("://")[2].partition("/")[0].rpartition(":")
+    url = urlsplit(server)
     try:
         family, kind, _, _, target = socket.getaddrinfo(
-            host.strip("[]"), int(port), type=socket.SOCK_DGRAM
+            url.hostname, url.port or 443, type=socket.SOCK_DGRAM
         )[0]
         with socket.socket(family, kind) as probe:
             probe.connect(target)
             return str(probe.getsockname()[0])
-    except (OSError, ValueError):
-        return socket.gethostname()
+    except OSError:
+        return ""
 
 
-def advertised(lease: Mapping[str, object], annotations: Mapping[str, str]) -> dict[str, object]:
+def advertised(lease: RawLease, annotations: Mapping[str, str]) -> RawLease:
     """A copy of the lease with these annotations of ours and no others of ours."""
-    metadata = dict(lease.get("metadata") or {})  # type: ignore[call-overload]
+    metadata = dict(lease.get("metadata") or {})
     before = metadata.get("annotations") or {}
     kept = {name: value for name, value in before.items() if name not in KEYS}
     if kept or annotations:
@@ -160,15 +166,16 @@ class LeaderEndpoint:
 
     async def run(self) -> None:
         """Until cancelled."""
-        written_at: float | None = None
+        due_at = 0.0
         while True:
             if not self._leads():
-                written_at = None
-            elif written_at is None or self._clock() - written_at >= WRITE_SECONDS:
+                due_at = 0.0
+            elif self._clock() >= due_at:
                 try:
                     await self._write()
-                    written_at = self._clock()
-                except ApiError as error:
+                    due_at = self._clock() + WRITE_SECONDS
+                except (ApiError, ValueError) as error:
+                    due_at = self._clock() + RETRY_SECONDS
                     log.error(
                         error,
                         "Unable to become the endpoint of the leader's service",
@@ -177,14 +184,14 @@ class LeaderEndpoint:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _write(self) -> None:
-        body = self._slice()
+        body = self._slice(await asyncio.to_thread(self._address))
         try:
             await self._client.update(ENDPOINT_SLICES, self._name, body, self._namespace)
         except NotFound:
             await self._client.create(ENDPOINT_SLICES, body, self._namespace)
 
-    def _slice(self) -> bytes:
-        address = self._address()
+    def _slice(self, address: str) -> bytes:
+        """ValueError while this instance has no address."""
         version = ip_address(address).version
         return msgspec.json.encode(
             {

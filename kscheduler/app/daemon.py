@@ -236,6 +236,8 @@ class Daemon:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._synced_once.wait(), SCHEDULING_FIRST_SECONDS)
         await asyncio.to_thread(load_serving, self.cc.serving)
+        if self._advertisement is not None:
+            await asyncio.to_thread(self._advertisement.look_up)
         async with asyncio.TaskGroup() as tasks:
             for server in self.servers():
                 tasks.create_task(server.run(), name="serving")

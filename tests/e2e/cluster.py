@@ -5,7 +5,7 @@ Nobody runs pods here. Where a test needs a kubelet or a controller it plays tha
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +58,12 @@ class Cluster:
         await daemon.in_sync()
         return daemon
 
-    async def launch_daemon(self, *flags: str, program: Path | None = None) -> Daemon:
+    async def launch_daemon(
+        self,
+        *flags: str,
+        program: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Daemon:
         log = self.folder / f"scheduler-{len(self.daemons)}.log"
         where = self.kubeconfig
         delegation = (
@@ -66,7 +71,9 @@ class Cluster:
             f"--authorization-kubeconfig={where}",
         )
         known = (f"--kubeconfig={where}", *delegation, *flags)
-        daemon = await Daemon.start(log, self.api.token, *known, program=program)
+        daemon = await Daemon.start(
+            log, self.api.token, *known, program=program, environment=environment
+        )
         self.daemons.append(daemon)
         return daemon
 

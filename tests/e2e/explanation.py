@@ -7,6 +7,7 @@ aggregator follows it to loopback, and so does the embedded one.
 import asyncio
 import base64
 import os
+import sysconfig
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -26,9 +27,9 @@ from tests.serving.minting import SERVER, mint, mint_authority
 GROUP, VERSION = "kscheduler.dev", "v1alpha1"
 SERVICE = "kscheduler-api"
 API_SERVICE = f"{VERSION}.{GROUP}"
-COMPONENT = Path(__file__).parents[2] / "deploy" / "components" / "aggregated-api"
 RBAC = "rbac.authorization.k8s.io"
 KUBECTL_SECONDS = 60.0
+SCRIPTS = sysconfig.get_path("scripts")
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 AUTHORITY = mint_authority("serving")
@@ -111,15 +112,15 @@ class Kubectl:
         self.home.mkdir(exist_ok=True)
         return await asyncio.create_subprocess_exec(
             program("kubectl"),
-            "--kubeconfig",
-            self.kubeconfig,
-            *(("--as", user, "--as-group", "system:authenticated") if user else ()),
             *arguments,
+            # After the command, since kubectl takes no flags before the name of a plugin.
+            f"--kubeconfig={self.kubeconfig}",
+            *(("--as", user, "--as-group", "system:authenticated") if user else ()),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            # A discovery cache of its own: ports are used again.
-            env={"PATH": os.environ["PATH"], "HOME": str(self.home)},
+            # A discovery cache of its own: ports are used again. `kubectl why` is beside us.
+            env={"PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", "HOME": str(self.home)},
         )
 
     async def attempt(
@@ -162,25 +163,40 @@ async def granted(
     """While a user has these rights, in one namespace or everywhere."""
     name = f"{cluster.namespace}-{user}-{namespace or 'everywhere'}"
     about = {"metadata": {"name": name}}
-    roles, bindings, kind = "clusterroles", "clusterrolebindings", "ClusterRole"
-    if namespace:
-        roles, bindings, kind = "roles", "rolebindings", "Role"
+    roles, kind = ("roles", "Role") if namespace else ("clusterroles", "ClusterRole")
+    await cluster.api.create(roles, about | {"rules": list(rules)}, namespace)
+    try:
+        async with bound(cluster, user, kind, about | {"rules": rules}, namespace=namespace):
+            yield
+    finally:
+        await cluster.api.delete(roles, name, namespace)
+
+
+@asynccontextmanager
+async def bound(
+    cluster: Cluster, user: str, kind: str, role: Json, *, namespace: str = ""
+) -> AsyncIterator[None]:
+    """While a user has an existing role, in one namespace or everywhere."""
+    role_name = role["metadata"]["name"]
+    name = f"{cluster.namespace}-{role_name}"
+    bindings = "rolebindings" if namespace else "clusterrolebindings"
     binding = {
-        "roleRef": {"kind": kind, "name": name, "apiGroup": RBAC},
+        "metadata": {"name": name},
+        "roleRef": {"kind": kind, "name": role_name, "apiGroup": RBAC},
         "subjects": [{"kind": "User", "name": user, "apiGroup": RBAC}],
     }
-    await cluster.api.create(roles, about | {"rules": list(rules)}, namespace)
-    await cluster.api.create(bindings, about | binding, namespace)
+    await cluster.api.create(bindings, binding, namespace)
     try:
-        rule = rules[0]
+        rule = role["rules"][0]
+        resource, _, subresource = rule["resources"][0].partition("/")
         asked = {
             "verb": rule["verbs"][0],
             "group": rule["apiGroups"][0],
-            "resource": rule["resources"][0],
+            "resource": resource,
+            "subresource": subresource,
             "namespace": namespace,
         }
         await becomes_allowed(cluster.api, {"user": user, "resourceAttributes": asked})
         yield
     finally:
         await cluster.api.delete(bindings, name, namespace)
-        await cluster.api.delete(roles, name, namespace)

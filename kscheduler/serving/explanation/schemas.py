@@ -16,8 +16,8 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-from kscheduler.api import explanation
-from kscheduler.api.meta import ApiStruct, ObjectMeta
+from kscheduler.api import explanation, meta
+from kscheduler.api.meta import ApiStruct
 from kscheduler.rest.openapi import REF, OpenApi
 from kscheduler.rest.resources import ServedResource
 from kscheduler.serving.explanation.resources import BY_PLURAL, RESOURCES
@@ -26,7 +26,7 @@ from kscheduler.version import __version__
 Json = dict[str, Any]
 
 _PREFIX = "dev.kscheduler.v1alpha1."
-_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_META_PREFIX = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _META_TEXT = (
     "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/"
     "sig-architecture/api-conventions.md#metadata"
@@ -79,7 +79,8 @@ def _schemas(rows: Sequence[ServedResource]) -> dict[str, Json]:
 
 
 def _schema_name(struct: type) -> str:
-    return _OBJECT_META if struct is ObjectMeta else _PREFIX + struct.__name__
+    prefix = _META_PREFIX if struct.__module__ == meta.__name__ else _PREFIX
+    return prefix + struct.__name__
 
 
 def _type(kind: Any) -> tuple[Json, list[type[ApiStruct]]]:
