@@ -4,6 +4,7 @@ HTTP requests flow in as to any API server; objects, watch events and refusals f
 A request passes `server` (the listener), `rest` (filters, handlers, watches, discovery), `registry`
 (create and update by the rules of a kind, with `admission`) and ends in `store` (bytes, versions,
 history). `kinds` declares every kind, `patching` applies patches, `access` knows users and rights.
+`aggregation` passes requests on to other servers that have groups of the API.
 `kubelets` plays the nodes and `controllers` the parts of a control plane that schedulers depend on.
 Open `server` first, then `rest.handlers` and `registry`.
 
