@@ -1,9 +1,10 @@
 """The command line: flags in, exit codes out.
 
 `kscheduler` alone is the daemon and takes kube-scheduler's flags by pflag's rules (`command_line`),
-because manifests and scripts written for kube-scheduler must work unchanged. A first word naming
-a sub-command goes there instead, and there click's own rules hold. Anything else that is not a flag
-is refused as kube-scheduler refuses it.
+because manifests and scripts written for kube-scheduler must work unchanged; `kscheduler run` is
+the same. A first word naming another sub-command goes there instead, and there click's own rules
+hold. Anything else that is not a flag is refused as kube-scheduler refuses it. `--help` alone lists
+the commands; beside other flags it is the daemon's.
 
 Sub-commands are imported when they are called: `kscheduler --help` loads neither numpy nor a
 client.
@@ -19,7 +20,12 @@ import click
 
 from kscheduler import logs
 
-SUBCOMMANDS = {"config": "kscheduler.cli.config", "sandbox": "kscheduler.cli.sandbox"}
+SUBCOMMANDS = {
+    "config": "kscheduler.cli.config",
+    "plugin": "kscheduler.cli.plugin",
+    "run": "kscheduler.cli.daemon",
+    "sandbox": "kscheduler.cli.sandbox",
+}
 # Settings that libraries read when they are imported.
 LIBRARY_SETTINGS = {
     # Numpy's threads for linear algebra, of which there is none here, spin for 0.1 s at start.
@@ -58,7 +64,13 @@ class Kscheduler(click.Group):
 @click.group(cls=Kscheduler, invoke_without_command=True, add_help_option=False)
 @click.pass_context
 def kscheduler(ctx: click.Context, /, **_flags: Any) -> None:
-    if ctx.invoked_subcommand is None:
+    if ctx.invoked_subcommand is not None:
+        return
+    if ctx.obj in (["--help"], ["-h"]):
+        from kscheduler.cli.commands import commands_help
+
+        click.echo(commands_help(), nl=False)
+    else:
         from kscheduler.cli.daemon import run_daemon
 
         ctx.exit(run_daemon(ctx.obj))
