@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kscheduler.cli.flags import Flag, all_flags
-from kscheduler.cli.suggestions import nearest
 from kscheduler.config.options import Options
 from kscheduler.errors import KschedulerError
 from kscheduler.gotext.strconv import quote
+from kscheduler.suggestions import nearest
 
 
 class UsageError(KschedulerError):

@@ -2,6 +2,7 @@
 
 import gc
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,14 +12,16 @@ from kscheduler import logs
 from kscheduler.api.field_errors import aggregate
 from kscheduler.cli.command_line import UsageError, parse
 from kscheduler.cli.commands import COMMANDS
-from kscheduler.cli.suggestions import nearest, nearest_plugin
 from kscheduler.cli.usage import PROGRAM, daemon_help, terminal_columns, usage_text
 from kscheduler.config.option_checks import logging_problems
 from kscheduler.errors import KschedulerError
 from kscheduler.gotext.strconv import quote
+from kscheduler.suggestions import nearest
 from kscheduler.version import KUBERNETES_VERSION, __version__
 
 log = logs.logger(__name__)
+
+NO_PLUGIN = re.compile(r'\w+Plugin "(?P<name>[^"]+)" does not exist')
 
 
 def run_daemon(args: Sequence[str], plugins: Mapping[str, Any] | None = None) -> int:
@@ -58,9 +61,21 @@ def run_daemon(args: Sequence[str], plugins: Mapping[str, Any] | None = None) ->
 
         return app.main(options, gates, plugins=plugins or {})
     except KschedulerError as err:
-        near = nearest_plugin(str(err))
+        near = _nearest_plugin(str(err))
         log.error(err, "command failed", **({"hint": f"did you mean {near}?"} if near else {}))
         return 1
+
+
+def _nearest_plugin(complaint: str) -> str:
+    """The plugin that was meant where a complaint says that there is none of the name given."""
+    found = NO_PLUGIN.search(complaint)
+    if found is None:
+        return ""
+    # Here, so that no other answer waits for numpy.
+    from kscheduler.plugins import catalog
+    from kscheduler.runtime.out_of_tree.registration import installed
+
+    return nearest(found["name"], [*catalog().in_tree, *(entry.name for entry in installed())])
 
 
 class Daemon(click.Command):
@@ -92,7 +107,9 @@ def version_text(form: str) -> str:
     kube-scheduler's own words come first: scripts take the second one for its release.
     """
     if form == "true":
-        return f"Kubernetes {KUBERNETES_VERSION} (kscheduler {__version__} in place of kube-scheduler)"
+        return (
+            f"Kubernetes {KUBERNETES_VERSION} (kscheduler {__version__} in place of kube-scheduler)"
+        )
     major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
     facts = {
         "Major": major,

@@ -130,14 +130,16 @@ def register_configured(
 
 def register_available(
     specs: Iterable[str], in_tree: Container[str]
-) -> tuple[dict[str, RegisteredPlugin], list[str]]:
-    """All plugins that could be used, and what is wrong with the rest of those installed."""
-    found, problems = register({}, specs, (), in_tree), []
+) -> tuple[dict[str, RegisteredPlugin], dict[str, str]]:
+    """All plugins that could be used; and of those installed that cannot, by the name of their
+    entry point, what is wrong.
+    """
+    found, problems = register({}, specs, (), in_tree), {}
     for entry in installed():
         try:
             _add(found, _register_entry(entry, in_tree))
         except ConfigError as error:
-            problems.append(str(error))
+            problems[entry.name] = str(error)
     return found, problems
 
 
