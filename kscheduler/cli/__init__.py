@@ -49,7 +49,11 @@ class Kscheduler(click.Group):
         return command
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The daemon's flags as click sees them, for shell completion."""
+        """The daemon's flags as click sees them, for shell completion; no other command waits for
+        them to be made.
+        """
+        if not ctx.resilient_parsing:
+            return []
         from kscheduler.cli.completion import parameters
 
         return parameters()
