@@ -329,6 +329,8 @@ class PodStatus(ApiStruct):
 
 
 class Pod(ApiObject):
+    """A pod, with the fields that scheduling reads."""
+
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
     # Its JSON as the server sent it, if the informer of pods keeps that; never a field of that.
@@ -382,6 +384,8 @@ class NodeStatus(ApiStruct):
 
 
 class Node(ApiObject):
+    """A node, with the fields that scheduling reads."""
+
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
     # Its JSON as the server sent it, if the informer of nodes keeps that; never a field of that.
@@ -485,6 +489,8 @@ class Binding(ApiObject):
 
 
 class ConfigMap(ApiObject):
+    """A ConfigMap; only `data` is kept."""
+
     data: Mapping[str, str] = EMPTY
 
 

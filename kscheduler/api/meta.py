@@ -74,14 +74,17 @@ class ApiObject(ApiStruct):
 
     @property
     def name(self) -> str:
+        """The name in its metadata."""
         return self.metadata.name
 
     @property
     def namespace(self) -> str:
+        """The namespace in its metadata; "" if its kind has none."""
         return self.metadata.namespace
 
     @property
     def uid(self) -> str:
+        """The identity in its metadata."""
         return self.metadata.uid
 
     @property

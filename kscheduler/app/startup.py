@@ -73,7 +73,11 @@ async def setup(
         raise ConfigError(aggregate(found))
     options, generated = generate_certificate(options)
     config = load_configuration(options, gates, catalog, default)
-    rest_config = load_rest_config(config.client_connection.kubeconfig, options.master)
+    rest_config = load_rest_config(
+        config.client_connection.kubeconfig,
+        options.master,
+        is_flag_ignored=bool(options.config and options.kubeconfig),
+    )
     metrics = Metrics(metric_selection(options))
     async with AsyncExitStack() as held:
         serving = None

@@ -1,9 +1,10 @@
 """The command line: flags in, exit codes out.
 
 `kscheduler` alone is the daemon and takes kube-scheduler's flags by pflag's rules (`command_line`),
-because manifests and scripts written for kube-scheduler must work unchanged. A first word naming
-a sub-command goes there instead, and there click's own rules hold. Anything else that is not a flag
-is refused as kube-scheduler refuses it.
+because manifests and scripts written for kube-scheduler must work unchanged; `kscheduler run` is
+the same. A first word naming another sub-command goes there instead, and there click's own rules
+hold. Anything else that is not a flag is refused as kube-scheduler refuses it. `--help` alone lists
+the commands; beside other flags it is the daemon's.
 
 Sub-commands are imported when they are called: `kscheduler --help` loads neither numpy nor a
 client.
@@ -23,6 +24,8 @@ SUBCOMMANDS = {
     "config": "kscheduler.cli.config",
     "explain": "kscheduler.cli.explain",
     "pending": "kscheduler.cli.pending",
+    "plugin": "kscheduler.cli.plugin",
+    "run": "kscheduler.cli.daemon",
     "sandbox": "kscheduler.cli.sandbox",
     "what-if": "kscheduler.cli.what_if",
     "why-not": "kscheduler.cli.explain",
@@ -51,7 +54,11 @@ class Kscheduler(click.Group):
         return command
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The daemon's flags as click sees them, for shell completion."""
+        """The daemon's flags as click sees them, for shell completion; no other command waits for
+        them to be made.
+        """
+        if not ctx.resilient_parsing:
+            return []
         from kscheduler.cli.completion import parameters
 
         return parameters()
@@ -66,7 +73,13 @@ class Kscheduler(click.Group):
 @click.group(cls=Kscheduler, invoke_without_command=True, add_help_option=False)
 @click.pass_context
 def kscheduler(ctx: click.Context, /, **_flags: Any) -> None:
-    if ctx.invoked_subcommand is None:
+    if ctx.invoked_subcommand is not None:
+        return
+    if ctx.obj in (["--help"], ["-h"]):
+        from kscheduler.cli.commands import commands_help
+
+        click.echo(commands_help(), nl=False)
+    else:
         from kscheduler.cli.daemon import run_daemon
 
         ctx.exit(run_daemon(ctx.obj))

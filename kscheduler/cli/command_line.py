@@ -12,10 +12,18 @@ from kscheduler.cli.flags import Flag, all_flags
 from kscheduler.config.options import Options
 from kscheduler.errors import KschedulerError
 from kscheduler.gotext.strconv import quote
+from kscheduler.suggestions import nearest
 
 
 class UsageError(KschedulerError):
-    """The command line cannot be read; usage is shown with it."""
+    """The command line cannot be read; usage is shown with it.
+
+    `meant` is the flag that was meant, as far as one can guess; "" if there is none like it.
+    """
+
+    def __init__(self, text: str, meant: str = "") -> None:
+        super().__init__(text)
+        self.meant = meant
 
 
 def parse(args: Sequence[str]) -> tuple[Options, list[str]]:
@@ -53,9 +61,11 @@ class _Line:
         name, equals, text = arg[2:].partition("=")
         if not name or name.startswith("-"):
             raise UsageError(f"bad flag syntax: {arg}")
-        flag = self.flags.get(name.replace("_", "-"))
+        known = name.replace("_", "-")
+        flag = self.flags.get(known)
         if flag is None:
-            raise UsageError(f"unknown flag: --{name}")
+            near = nearest(known, self.flags)
+            raise UsageError(f"unknown flag: --{name}", near and f"--{near}")
         if not equals:
             text = flag.type.bare or self._next(f"flag needs an argument: --{name}")
         self._set(flag, text)

@@ -1,22 +1,20 @@
 """`kscheduler config`: look at configuration files without starting anything."""
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import click
 
 from kscheduler import logs
-from kscheduler.cli.values import MULTIMAP
+from kscheduler.cli.options import gates_option, plugin_option
 from kscheduler.config.annotate import annotated
 from kscheduler.config.defaults import default_config
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.load import StrictError, load_config
-from kscheduler.config.profiles import complete
-from kscheduler.config.validation import validate as validation_errors
-from kscheduler.errors import ConfigError, KschedulerError
-from kscheduler.extension_points import Point
-from kscheduler.gotext import files
+from kscheduler.config.load import load_config
+from kscheduler.config.mistakes import Mistake, find_mistakes
+from kscheduler.errors import ConfigError
+from kscheduler.gotext.files import read
 from kscheduler.plugins import catalog
 
 
@@ -35,32 +33,6 @@ def config() -> None:
     """Look at configuration files without starting anything."""
 
 
-class GatesType(click.ParamType[FeatureGates]):
-    name = "name=bool,..."
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> FeatureGates:
-        try:
-            return FeatureGates.from_flags(MULTIMAP.read(str(value), None))
-        except KschedulerError as err:
-            self.fail(str(err), param, ctx)
-
-
-gates_option = click.option(
-    "--feature-gates",
-    "gates",
-    type=GatesType(),
-    default="",
-    help="The gates the scheduler runs with; some defaults and rules depend on them.",
-)
-plugin_option = click.option(
-    "--plugin",
-    "specs",
-    multiple=True,
-    metavar="MODULE:CLASS",
-    help="A plugin of your own, as for the daemon; installed packages need no option.",
-)
 file_argument = click.argument("file", type=click.Path())
 
 
@@ -72,46 +44,32 @@ def print_defaults(gates: FeatureGates) -> None:
 
 
 @config.command()
-@file_argument
+@click.argument("files", type=click.Path(), nargs=-1, required=True, metavar="FILE...")
 @gates_option
 @plugin_option
 @click.pass_context
-def validate(ctx: click.Context, file: str, gates: FeatureGates, specs: tuple[str, ...]) -> None:
-    """Print every mistake in FILE, in the scheduler's own words; exit 1 if there is one."""
-    found = mistakes(file, gates, specs)
-    for mistake in found:
-        click.echo(f"{file}: {mistake}", err=True)
-    if found:
+def validate(
+    ctx: click.Context, files: tuple[str, ...], gates: FeatureGates, specs: tuple[str, ...]
+) -> None:
+    """Print every mistake in these files; exit 1 if there is one.
+
+    Each is told as file:line:column in the scheduler's own words, and below in plainer ones if
+    those are Go's.
+    """
+    logs.configure(logs.Logging(), stderr=_Silence())
+    failed = False
+    for file in files:
+        found = mistakes(file, gates, specs)
+        failed |= bool(found)
+        for mistake in found:
+            place = f":{mistake.place.line}:{mistake.place.column}" if mistake.place else ""
+            click.echo(f"{file}{place}: {mistake.text}", err=True)
+            if mistake.meaning:
+                click.echo(f"    {mistake.meaning}", err=True)
+        if not found:
+            click.echo(f"{file}: valid")
+    if failed:
         ctx.exit(1)
-    click.echo(f"{file}: valid")
-
-
-@config.command()
-@plugin_option
-@click.pass_context
-def plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
-    """Print all plugins there are: where each can run, and where out-of-tree ones come from."""
-    from kscheduler.runtime.out_of_tree.registration import register_available
-
-    in_tree = catalog().in_tree
-    try:
-        out_of_tree, problems = register_available(specs, in_tree)
-    except ConfigError as err:
-        click.echo(str(err), err=True)
-        ctx.exit(1)
-    rows = [(name, _in_order(one.points), "in-tree") for name, one in in_tree.items()]
-    rows += [(name, _in_order(one.points), one.source) for name, one in out_of_tree.items()]
-    width = max(len(name) for name, _, _ in rows)
-    for name, points, source in sorted(rows):
-        click.echo(f"{name.ljust(width)}  {points}  ({source})")
-    for problem in problems:
-        click.echo(problem, err=True)
-    if problems:
-        ctx.exit(1)
-
-
-def _in_order(points: Collection[str]) -> str:
-    return ",".join(point for point in Point if point in points)
 
 
 @config.command()
@@ -121,7 +79,7 @@ def _in_order(points: Collection[str]) -> str:
 def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
     """Print FILE completed; what was filled in is dim on a terminal, else marked `# default`."""
     try:
-        lines = annotated(files.read(file), catalog(), gates=gates)
+        lines = annotated(read(file), catalog(), gates=gates)
     except ConfigError as err:
         click.echo(f"{file}: {err}", err=True)
         ctx.exit(1)
@@ -136,20 +94,51 @@ def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
         console.print(Text(line.text, style="dim" if line.is_default else "bold"))
 
 
-def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Sequence[str]:
-    """Mistakes in a file; one that cannot be read hides those that validation would find."""
+@config.command()
+@click.argument("old", type=click.Path(), metavar="OLD")
+@click.argument("new", type=click.Path(), metavar="NEW")
+@gates_option
+@plugin_option
+@click.pass_context
+def diff(
+    ctx: click.Context, old: str, new: str, gates: FeatureGates, specs: tuple[str, ...]
+) -> None:
+    """Print what NEW does differently from OLD; exit 1 if it does, 2 if one cannot be read.
+
+    Both are completed first: spelling out a default is no difference.
+    """
+    from kscheduler.config.difference import differences
+    from kscheduler.runtime.out_of_tree.registration import register_configured
+
+    logs.configure(logs.Logging(), stderr=_Silence())
+    known = catalog()
+    loaded = []
+    for file in (old, new):
+        try:
+            loaded.append(load_config(read(file), catalog(), gates=gates))
+            plugins = register_configured(loaded[-1], {}, specs, catalog().in_tree)
+            known = known.including(plugins.values())
+            lines = list(differences(loaded[0], loaded[-1], known))
+        except ConfigError as err:
+            click.echo(f"{file}: {err}", err=True)
+            ctx.exit(2)
+    for line in lines:
+        click.echo(line)
+    ctx.exit(1 if lines else 0)
+
+
+def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Sequence[Mistake]:
+    """Mistakes in a file, that it cannot be read among them."""
     from kscheduler.runtime.out_of_tree.registration import register_configured
 
     known = catalog()
     try:
-        loaded = load_config(files.read(file), known, gates=gates)
-        if found := validation_errors(loaded, known, gates):
-            return [str(error) for error in found]
-        logs.configure(logs.Logging(), stderr=_Silence())
-        out_of_tree = register_configured(loaded, {}, specs, known.in_tree)
-        complete(loaded, known.including(out_of_tree.values()), gates=gates)
-    except StrictError as err:
-        return err.complaints
+        text = read(file)
     except ConfigError as err:
-        return [str(err)]
-    return []
+        return [Mistake(str(err))]
+    return find_mistakes(
+        text,
+        known,
+        gates=gates,
+        register=lambda config: register_configured(config, {}, specs, known.in_tree),
+    )

@@ -1,46 +1,21 @@
-"""Help and usage, laid out as kube-scheduler prints them."""
+"""Help and usage of the daemon, laid out as kube-scheduler prints them."""
 
 import shutil
 import sys
 import textwrap
 
+from kscheduler.cli.commands import ABOUT
 from kscheduler.cli.flags import GROUPS, Flag
 from kscheduler.config.feature_gates import FeatureGates
 
 PROGRAM = "kube-scheduler"
-
-ABOUT = """\
-kscheduler is kube-scheduler in Python. It watches for pods that have no node, filters the nodes
-each of them could run on, scores those that are left and binds the pod to the best one. Flags,
-configuration file, decisions, events and metrics are those of kube-scheduler 1.37, so it can
-stand in for the cluster's scheduler or run beside it under a name of its own."""
-
-COMMANDS = """
-Commands (each has its own --help):
-
-  kscheduler config print-defaults   the configuration that an empty file stands for
-  kscheduler config validate FILE    every mistake in a configuration file
-  kscheduler config show FILE        the file completed, with what was defaulted told apart
-  kscheduler config plugins          all plugins there are, out-of-tree ones included
-  kscheduler sandbox                 an embedded cluster to try the scheduler on
-
-  kscheduler explain POD             why a pod is where it is, or why it waits
-  kscheduler why-not POD NODE        why a pod is not on a node
-  kscheduler pending                 pods that wait, why, and what wakes them
-  kscheduler what-if -f FILE         would these pods fit, and where
-
-Shell completion:
-
-  eval "$(_KSCHEDULER_COMPLETE=bash_source kscheduler)"   in bash; zsh_source in zsh
-  _KSCHEDULER_COMPLETE=fish_source kscheduler | source    in fish
-"""
-
 _NARROWEST = 24
 _BLOCK_INDENT = 16
 
 
-def help_text(columns: int) -> str:
-    return f"{ABOUT}\n\n{usage_text(columns)}{COMMANDS}"
+def daemon_help(columns: int) -> str:
+    """The answer to `kscheduler run --help`, in the form of kube-scheduler's own."""
+    return f"{ABOUT}\n\n{usage_text(columns)}\n`kscheduler --help` lists the other commands.\n"
 
 
 def usage_text(columns: int) -> str:

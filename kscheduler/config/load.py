@@ -28,11 +28,25 @@ SCHEME = quote("pkg/scheduler/apis/config/scheme/scheme.go:29")
 
 
 class StrictError(ConfigError):
-    """Fields that do not exist or stand there twice; everything else was readable."""
+    """Fields that do not exist or stand there twice; everything else was readable.
 
-    def __init__(self, complaints: list[str]) -> None:
+    `config` is what was read, without these fields; None if it is no configuration.
+    """
+
+    def __init__(
+        self, complaints: list[str], config: KubeSchedulerConfiguration | None = None
+    ) -> None:
         super().__init__(f"strict decoding error: {', '.join(complaints)}")
         self.complaints = complaints
+        self.config = config
+
+
+class UnreadableValueError(ConfigError):
+    """A value that cannot be read, for its type or its text; `path` is where it stands."""
+
+    def __init__(self, text: str, path: str) -> None:
+        super().__init__(text)
+        self.path = path
 
 
 class Decoded(msgspec.Struct, frozen=True):
@@ -63,9 +77,10 @@ def load_config(text: bytes, catalog: Catalog, *, gates: Gates) -> KubeScheduler
         config, more = _with_decoded_args(config, catalog)
         complaints = [*complaints, *more]
         config = with_defaults(config, catalog, gates)
+    config = changed(config, api_version=decoded.kind.api_version)
     if complaints:
-        raise StrictError(complaints)
-    return changed(config, api_version=decoded.kind.api_version)
+        raise StrictError(complaints, config)
+    return config
 
 
 def decode_document(text: bytes, catalog: Catalog, default: Kind | None = None) -> Decoded:
@@ -91,7 +106,7 @@ def decode_document(text: bytes, catalog: Catalog, default: Kind | None = None) 
     try:
         value, strict = decode(document.node, model, internal=kind.version == INTERNAL_VERSION)
     except UnmarshalError as error:
-        raise ConfigError(str(error)) from error
+        raise UnreadableValueError(str(error), error.path) from error
     return Decoded(value, kind, [*document.complaints, *strict])
 
 
@@ -106,8 +121,10 @@ def _with_decoded_args(
         for j, entry in enumerate(profile.plugin_config):
             try:
                 args, strict = _decoded_args(entry, catalog)
-            except ConfigError as error:
-                raise ConfigError(f"decoding .profiles[{i}].pluginConfig[{j}]: {error}") from error
+            except UnreadableValueError as error:
+                where = f"profiles[{i}].pluginConfig[{j}]"
+                path = f"{where}.args.{error.path}".removesuffix(".")
+                raise UnreadableValueError(f"decoding .{where}: {error}", path) from error
             complaints += (f"decoding .profiles[{i}].pluginConfig[{j}]: {c}" for c in strict)
             entries.append(changed(entry, args=args))
         profiles.append(changed(profile, plugin_config=tuple(entries)))
@@ -125,11 +142,15 @@ def _decoded_args(
     try:
         decoded = decode_document(text, catalog, wanted)
     except ConfigError as error:
-        raise ConfigError(f"decoding args for plugin {entry.name}: {error}") from error
+        path = error.path if isinstance(error, UnreadableValueError) else ""
+        raise UnreadableValueError(
+            f"decoding args for plugin {entry.name}: {error}", path
+        ) from error
     if decoded.kind.in_group != wanted.in_group:
-        raise ConfigError(
+        raise UnreadableValueError(
             f"args for plugin {entry.name} were not of type {wanted.in_group}, "
-            f"got {decoded.kind.in_group}"
+            f"got {decoded.kind.in_group}",
+            "",
         )
     assert isinstance(decoded.value, PluginArgs)
     if not decoded.complaints:

@@ -110,10 +110,12 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
+        """The name in metrics and logs: `NodeAdd`."""
         return self.custom_label or self.resource + self.action.text
 
     @property
     def is_wildcard(self) -> bool:
+        """Whether it matches every event."""
         return self.resource == WILDCARD and self.action == Action.ALL
 
     def matches(self, incoming: ClusterEvent) -> bool:

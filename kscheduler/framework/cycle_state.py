@@ -41,6 +41,7 @@ class CycleState:
         self.sampled = sampled
 
     def put(self, value: object) -> None:
+        """Keeps a value for the rest of the attempt, in place of another of its type."""
         self._values[type(value)] = value
 
     def __getitem__(self, kind: type[T]) -> T:
@@ -48,6 +49,7 @@ class CycleState:
         return found
 
     def get(self, kind: type[T]) -> T | None:
+        """The value of this type; None if there is none."""
         return self._values.get(kind)
 
     def clone(self) -> CycleState:

@@ -161,7 +161,8 @@ class Followed(Protocol[T_co]):
     def get(self, key: str) -> T_co | None:
         """By `namespace/name`, or by `name` where the kind has no namespaces."""
 
-    def items(self) -> Iterator[T_co]: ...
+    def items(self) -> Iterator[T_co]:
+        """All objects, in no order."""
 
     @property
     def generation(self) -> int:
@@ -174,24 +175,29 @@ class PluginClient(Protocol):
     A call that fails raises KschedulerError, MissingError if the object is not there.
     """
 
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> Json: ...
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Json:
+        """One object."""
 
     async def list(
         self, resource: Resource, namespace: str = "", *, label_selector: str = ""
-    ) -> list[Json]: ...
+    ) -> list[Json]:
+        """All objects of a collection, or of one namespace of it, that have the labels."""
 
-    async def create(self, resource: Resource, item: Json, namespace: str = "") -> Json: ...
+    async def create(self, resource: Resource, item: Json, namespace: str = "") -> Json:
+        """Creates an object; the answer is the object as it was stored."""
 
     async def update(
         self, resource: Resource, name: str, item: Json, namespace: str = "", subresource: str = ""
-    ) -> Json: ...
+    ) -> Json:
+        """Replaces an object; refused if it has changed since the version in `item`."""
 
     async def patch(
         self, resource: Resource, name: str, patch: Json, namespace: str = "", subresource: str = ""
     ) -> Json:
         """A JSON merge patch."""
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "") -> None: ...
+    async def delete(self, resource: Resource, name: str, namespace: str = "") -> None:
+        """Deletes an object."""
 
     async def bind(self, pod: PodView, node: str) -> None:
         """Binds as DefaultBinder does: for a Bind plugin that has something to do besides."""
@@ -207,9 +213,11 @@ class PluginMetrics(Protocol):
 
     prefix: str
 
-    def counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Family[Counter]: ...
+    def counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Family[Counter]:
+        """A counter that only grows; its name ends in `_total`."""
 
-    def gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Family[Gauge]: ...
+    def gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Family[Gauge]:
+        """A number that goes up and down."""
 
     def histogram(
         self,
@@ -218,7 +226,8 @@ class PluginMetrics(Protocol):
         labels: tuple[str, ...] = (),
         *,
         buckets: tuple[float, ...] = ...,
-    ) -> Family[Histogram]: ...
+    ) -> Family[Histogram]:
+        """Observations counted by size, as of durations in seconds."""
 
 
 class WaitingPodView(Protocol):
@@ -246,7 +255,8 @@ class WaitingPodsView(Protocol):
 
     def __len__(self) -> int: ...
 
-    def get(self, uid: str) -> WaitingPodView | None: ...
+    def get(self, uid: str) -> WaitingPodView | None:
+        """The waiting pod of this uid; None if it does not wait."""
 
 
 class PluginHandle(Protocol):
@@ -255,13 +265,16 @@ class PluginHandle(Protocol):
     profile_name: str
 
     @property
-    def metrics(self) -> PluginMetrics: ...
+    def metrics(self) -> PluginMetrics:
+        """Metrics of the plugin's own."""
 
     @property
-    def waiting_pods(self) -> WaitingPodsView: ...
+    def waiting_pods(self) -> WaitingPodsView:
+        """Pods that Permit plugins hold."""
 
     @property
-    def client(self) -> PluginClient: ...
+    def client(self) -> PluginClient:
+        """Calls to the API server."""
 
     @property
     def rng(self) -> Random:
@@ -270,7 +283,8 @@ class PluginHandle(Protocol):
     def now(self) -> float:
         """Seconds on the clock by which pods wait; good for differences only."""
 
-    def enabled(self, feature_gate: str) -> bool: ...
+    def enabled(self, feature_gate: str) -> bool:
+        """Whether a feature gate of the scheduler is on."""
 
     def snapshot(self) -> NodesView:
         """All nodes, as the attempt under way sees them; not to be used outside of one."""

@@ -45,11 +45,15 @@ class QueuedPodView(Protocol):
 
 
 class PreEnqueuePlugin(OutOfTreePlugin, Protocol):
+    """A plugin that decides whether a pod enters the queue."""
+
     def pre_enqueue(self, pod: PodView) -> Status | None:
         """None lets the pod into the queue; anything else gates it."""
 
 
 class QueueSortPlugin(OutOfTreePlugin, Protocol):
+    """The plugin that orders the queue; all profiles name the same one."""
+
     def sort_key(self, queued: QueuedPodView) -> Any:
         """Pods with smaller keys are tried first."""
 
@@ -61,6 +65,8 @@ class NodeNames(msgspec.Struct, frozen=True):
 
 
 class PreFilterPlugin(OutOfTreePlugin, Protocol):
+    """A plugin that looks at a pod once before nodes are filtered."""
+
     def pre_filter(
         self, cycle: CycleState, pod: PodView, nodes: NodesView
     ) -> Status | NodeNames | None:
@@ -72,19 +78,25 @@ class PreFilterExtensions(OutOfTreePlugin, Protocol):
 
     def add_pod(
         self, cycle: CycleState, pod: PodView, added: PodView, row: int, nodes: NodesView
-    ) -> Status | None: ...
+    ) -> Status | None:
+        """Updates the prepared state as if `added` ran on the node of `row`."""
 
     def remove_pod(
         self, cycle: CycleState, pod: PodView, removed: PodView, row: int, nodes: NodesView
-    ) -> Status | None: ...
+    ) -> Status | None:
+        """Updates the prepared state as if `removed` were gone from the node of `row`."""
 
 
 class FilterPlugin(OutOfTreePlugin, Protocol):
+    """A plugin that rejects nodes, all of them asked about at once."""
+
     def filter(self, cycle: CycleState, pod: PodView, nodes: NodesView) -> Iterable[Rejection]:
         """The nodes that cannot take the pod, one Rejection per reason."""
 
 
 class FilterNodePlugin(OutOfTreePlugin, Protocol):
+    """A plugin that rejects nodes, asked about one by one."""
+
     def filter_node(self, cycle: CycleState, pod: PodView, node: NodeInfo) -> Status | None:
         """None if the node can take the pod, or why not."""
 
@@ -102,6 +114,8 @@ class PostFilterResult(msgspec.Struct, frozen=True):
 
 
 class PostFilterPlugin(OutOfTreePlugin, Protocol):
+    """A plugin that is asked when no node fits."""
+
     def post_filter(
         self, cycle: CycleState, pod: PodView, diagnosis: Diagnosis
     ) -> PostFilterResult:
@@ -109,20 +123,29 @@ class PostFilterPlugin(OutOfTreePlugin, Protocol):
 
 
 class PreScorePlugin(OutOfTreePlugin, Protocol):
+    """A plugin that looks at a pod and its feasible nodes once before they are scored."""
+
     def pre_score(self, cycle: CycleState, pod: PodView, nodes: NodesView) -> Status | None:
         """Prepare for score; sees only feasible nodes. SKIP leaves the plugin out of scoring."""
 
 
 class ScorePlugin(OutOfTreePlugin, Protocol):
+    """A plugin that ranks feasible nodes, all of them asked about at once."""
+
     def score(self, cycle: CycleState, pod: PodView, nodes: NodesView) -> Scores:
         """One number per node, the higher the better; 0..100 unless there is a normalize."""
 
 
 class ScoreNodePlugin(OutOfTreePlugin, Protocol):
-    def score_node(self, cycle: CycleState, pod: PodView, node: NodeInfo) -> float: ...
+    """A plugin that ranks feasible nodes, asked about one by one."""
+
+    def score_node(self, cycle: CycleState, pod: PodView, node: NodeInfo) -> float:
+        """The node's score, the higher the better; 0..100 unless there is a normalize."""
 
 
 class NormalizeScore(OutOfTreePlugin, Protocol):
+    """A ScorePlugin whose raw scores are not 0..100 yet."""
+
     def normalize(
         self, cycle: CycleState, pod: PodView, scores: Scores, nodes: NodesView
     ) -> Scores:
@@ -132,9 +155,11 @@ class NormalizeScore(OutOfTreePlugin, Protocol):
 class ReservePlugin(OutOfTreePlugin, Protocol):
     """`unreserve` may be left out. It must be able to undo what was never done."""
 
-    def reserve(self, cycle: CycleState, pod: PodView, node: str) -> Status | None: ...
+    def reserve(self, cycle: CycleState, pod: PodView, node: str) -> Status | None:
+        """Sets aside what the pod needs on its node; a rejection gives the node up."""
 
-    def unreserve(self, cycle: CycleState, pod: PodView, node: str) -> None: ...
+    def unreserve(self, cycle: CycleState, pod: PodView, node: str) -> None:
+        """Gives back what was set aside."""
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -144,6 +169,8 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class PermitPlugin(OutOfTreePlugin, Protocol):
+    """A plugin that can hold a pod, or send it back, before it is bound."""
+
     def permit(
         self, cycle: CycleState, pod: PodView, node: str
     ) -> Status | Wait | Awaitable[Status | None] | None:
@@ -165,23 +192,33 @@ class PreBindPlugin(OutOfTreePlugin, Protocol):
     ) -> PreFlight | Status | None:
         """Quickly: will pre_bind have anything to do? None says yes, SKIP says no."""
 
-    async def pre_bind(self, cycle: CycleState, pod: PodView, node: str) -> Status | None: ...
+    async def pre_bind(self, cycle: CycleState, pod: PodView, node: str) -> Status | None:
+        """Does what must be done before the pod is bound; a rejection gives the node up."""
 
 
 class BindPlugin(OutOfTreePlugin, Protocol):
+    """A plugin that binds pods in place of DefaultBinder."""
+
     async def bind(self, cycle: CycleState, pod: PodView, node: str) -> Status | None:
         """Write the binding; SKIP passes the pod to the next bind plugin."""
 
 
 class PostBindPlugin(OutOfTreePlugin, Protocol):
-    def post_bind(self, cycle: CycleState, pod: PodView, node: str) -> Awaitable[None] | None: ...
+    """A plugin that is told of bindings."""
+
+    def post_bind(self, cycle: CycleState, pod: PodView, node: str) -> Awaitable[None] | None:
+        """Takes note that the pod is bound to the node."""
 
 
 class EnqueueExtensions(OutOfTreePlugin, Protocol):
+    """A plugin that knows which events may help the pods it rejected."""
+
     def events_to_register(self) -> Sequence[EventWithHint]:
         """Events that may make a pod schedulable which this plugin rejected."""
 
 
 class SignPlugin(OutOfTreePlugin, Protocol):
+    """A plugin that knows what of a pod its verdicts depend on, so that equal pods share them."""
+
     def sign(self, pod: PodView) -> Mapping[str, object] | Status:
         """The parts of the pod that verdicts depend on; a Status if they cannot be named."""

@@ -28,6 +28,8 @@ MIN_NODE_SCORE = 0
 
 
 class Code(IntEnum):
+    """Kinds of answers; those that are `rejected` count against a node or a pod."""
+
     SUCCESS = 0
     ERROR = 1
     UNSCHEDULABLE = 2
@@ -43,6 +45,7 @@ class Code(IntEnum):
 
     @property
     def rejected(self) -> bool:
+        """Whether the answer is no: unschedulable, for good or for now, or pending."""
         return self in _REJECTED
 
 
@@ -70,13 +73,16 @@ class Status:
 
     @property
     def message(self) -> str:
+        """The reasons in one line."""
         return ", ".join(self.reasons)
 
     @property
     def rejected(self) -> bool:
+        """Whether the answer is no."""
         return self.code.rejected
 
     def by(self, plugin: str) -> Status:
+        """The same answer in the name of a plugin."""
         if self.plugin == plugin:
             return self
         return Status(self.code, self.reasons, plugin, self.unsettled)
@@ -130,10 +136,12 @@ class Rejection(NamedTuple):
 
 
 def unschedulable(mask: Mask, reason: str) -> Rejection:
+    """Nodes that cannot take the pod now; evicting pods from them might help."""
     return Rejection(mask, Code.UNSCHEDULABLE, reason)
 
 
 def unresolvable(mask: Mask, reason: str) -> Rejection:
+    """Nodes that cannot take the pod, whatever is evicted from them."""
     return Rejection(mask, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
 
 
@@ -152,6 +160,7 @@ class Diagnosis(msgspec.Struct):
     post_filter_message: str = ""
 
     def charge(self, plugin: str, rows: Rows, code: Code, reason: str) -> None:
+        """Notes that a plugin rejected these rows for a reason."""
         if len(rows):
             self.charges.append(Charge(plugin, rows, code, reason))
             self._blame(plugin, code)

@@ -102,10 +102,12 @@ class PodView:
 
     @property
     def name(self) -> str:
+        """The name of the pod."""
         return self._info.name
 
     @property
     def namespace(self) -> str:
+        """The namespace of the pod."""
         return self._info.namespace
 
     @property
@@ -115,18 +117,22 @@ class PodView:
 
     @property
     def uid(self) -> str:
+        """The identity of the pod; another pod of the same name has another."""
         return self._info.uid
 
     @property
     def labels(self) -> Mapping[str, str]:
+        """Labels of the pod."""
         return MappingProxyType(self._info.labels)
 
     @property
     def annotations(self) -> Mapping[str, str]:
+        """Annotations of the pod."""
         return MappingProxyType(self._info.pod.metadata.annotations)
 
     @property
     def priority(self) -> int:
+        """The priority; 0 if it has none."""
         return self._info.priority
 
     @property
@@ -136,6 +142,7 @@ class PodView:
 
     @property
     def terminating(self) -> bool:
+        """Whether the pod is being deleted."""
         return self._info.terminating
 
     @property
@@ -175,6 +182,7 @@ class NodesView:
 
     @property
     def rows(self) -> NDArray[np.intp]:
+        """[nodes]: by position, the row of the whole table."""
         return self._column("rows")
 
     @property
@@ -184,18 +192,22 @@ class NodesView:
 
     @property
     def valid(self) -> Mask:
+        """[nodes]: whether there is a node; False for a free row."""
         return self._column("valid")
 
     @property
     def unschedulable(self) -> Mask:
+        """[nodes]: whether the node is cordoned."""
         return self._column("unschedulable")
 
     @property
     def pod_count(self) -> Amounts:
+        """[nodes]: how many pods are on the node."""
         return self._column("pod_count")
 
     @property
     def max_pods(self) -> Amounts:
+        """[nodes]: how many pods may be on the node."""
         return self._column("max_pods")
 
     @property
@@ -218,6 +230,7 @@ class NodesView:
         return self._of(self.allocatable, resource)
 
     def requested_of(self, resource: str) -> Amounts:
+        """One resource, as pods ask for it; nothing everywhere, if no node has it."""
         return self._of(self.requested, resource)
 
     def label(self, key: str) -> NDArray[np.int32]:
@@ -249,9 +262,11 @@ class NodesView:
         return tuple(self._nodes.names)
 
     def name_of(self, position: int) -> str:
+        """The name of the node at a position."""
         return self._nodes.name_of(position)
 
     def row_of(self, name: str) -> int | None:
+        """The row of the whole table that has this node; None if there is none."""
         return self._nodes.row_of(name)
 
     def node(self, position: int) -> Node:
@@ -263,6 +278,7 @@ class NodesView:
         return known[1]
 
     def pods(self, position: int) -> Sequence[PodView]:
+        """Pods on the node at a position."""
         objects = self._objects
         return tuple([PodView(pod, objects) for pod in self._nodes.pods(position)])
 

@@ -41,7 +41,14 @@ ZEROES = {"string": "", "bool": False, "int32": 0, "int64": 0, "uint8": 0, "floa
 
 
 class UnmarshalError(KschedulerError, ValueError):
-    """A value has the wrong type or cannot be read; the text is Go's."""
+    """A value has the wrong type or cannot be read; the text is Go's.
+
+    `path` is where it stands, with indexes, which Go does not tell: `profiles[0].schedulerName`.
+    """
+
+    def __init__(self, text: str, path: str = "") -> None:
+        super().__init__(text)
+        self.path = path
 
 
 class Scalar(msgspec.Struct, frozen=True):
@@ -177,7 +184,7 @@ def unmarshal(
     unmarshaller = _Unmarshaller(ignores_case=ignores_case, zeroes=zeroes)
     value = unmarshaller.value(given, kind, None)
     if unmarshaller.first_mismatch is not None:
-        raise UnmarshalError(unmarshaller.first_mismatch)
+        raise unmarshaller.first_mismatch
     if value is None and zeroes:
         value = unmarshaller.zero(kind)
     return Unmarshalled(value, unmarshaller.complaints)
@@ -204,7 +211,7 @@ class _Unmarshaller:
     def __init__(self, *, ignores_case: bool, zeroes: bool) -> None:
         self._ignores_case = ignores_case
         self._zeroes = zeroes
-        self.first_mismatch: str | None = None
+        self.first_mismatch: UnmarshalError | None = None
         self.complaints: list[str] = []
 
     def value(self, given: Any, kind: Any, place: _Place | None) -> Any:
@@ -222,11 +229,11 @@ class _Unmarshaller:
         if wanted is Text:
             # Null as well: such a type reads it as an empty string, and refuses that.
             if found not in ("string", "null"):
-                raise UnmarshalError(_cannot_unmarshal(found, "string", place))
+                raise UnmarshalError(_cannot_unmarshal(found, "string", place), _path(place))
             try:
                 return kind.parse(given.text if of is Node else given or "")
             except ValueError as error:
-                raise UnmarshalError(str(error)) from error
+                raise UnmarshalError(str(error), _path(place)) from error
         if found == "null":
             return None
         if wanted is Scalar:
@@ -334,27 +341,32 @@ class _Unmarshaller:
         try:
             return decode_base64(text.encode())
         except ValueError as error:
-            self.first_mismatch = self.first_mismatch or str(error)
+            self.first_mismatch = self.first_mismatch or UnmarshalError(str(error), _path(place))
             return None
 
     def _mismatch(self, found: str, kind: GoType, place: _Place | None) -> None:
         if self.first_mismatch is None:
-            self.first_mismatch = _cannot_unmarshal(found, type_name(kind), place)
+            text = _cannot_unmarshal(found, type_name(kind), place)
+            self.first_mismatch = UnmarshalError(text, _path(place))
 
     def _complain(self, problem: str, name: str, place: _Place | None) -> None:
         if len(self.complaints) >= MAX_STRICT_ERRORS:
             return
-        steps: list[str] = []
-        while place is not None:
-            place, struct, step = place
-            if struct is not None:
-                steps.append(f".{step.name}")
-            else:
-                steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
-        path = f"{''.join(reversed(steps))}.{name}".removeprefix(".")
+        path = f"{_path(place)}.{name}".removeprefix(".")
         text = f"{problem} {quote(path)}"
         if text not in self.complaints:
             self.complaints.append(text)
+
+
+def _path(place: _Place | None) -> str:
+    steps: list[str] = []
+    while place is not None:
+        place, struct, step = place
+        if struct is not None:
+            steps.append(f".{step.name}")
+        else:
+            steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return "".join(reversed(steps)).removeprefix(".")
 
 
 def _cannot_unmarshal(found: str, wanted: str, place: _Place | None) -> str:

@@ -13,7 +13,6 @@ plugin before every call instead would cost a decision 2 % of its 100 µs.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from types import CodeType, FrameType
@@ -25,6 +24,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import Code, Status, is_unsettled
 from kscheduler.metrics import Counter, Histogram, Metrics
+from kscheduler.runtime.tracebacks import FailureCounts, is_told, traceback_of
 from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
@@ -33,9 +33,6 @@ _REJECTED = {
     "PreBind": "Pod rejected by PreBind plugin",
     "Bind": "Pod rejected by Bind plugin",
 }
-
-# Frames of a stack that is logged: the innermost.
-MAX_FRAMES = 20
 
 A = TypeVar("A")
 P = ParamSpec("P")
@@ -74,6 +71,7 @@ class PluginCalls:
         self._log = logs.logger(__name__, label)
         self._profile = profile
         self._metrics = metrics
+        self._failures = FailureCounts()
         # By code; a list, because looking an enum member up in a dict costs more than observing.
         self._durations: list[Histogram | None] = [None] * len(Code)
 
@@ -179,13 +177,18 @@ class PluginCalls:
         self._log.error(answer.message, what, **details)
 
     def exception_status(self, plugin: str, error: Exception) -> Status:
-        """The Error that an exception of a plugin counts as; it is counted and logged."""
+        """The Error that an exception of a plugin counts as; it is counted, and logged the first
+        time that it happens at its place (`tracebacks`).
+        """
         self._metrics.kscheduler_plugin_exceptions_total.labels(
             plugin, self.label, self._profile
         ).inc()
-        stack = "".join(traceback.format_exception(error, limit=-MAX_FRAMES))
-        text = text_of(error)
-        log.error(text, "Plugin failed", plugin=plugin, extensionPoint=self.label, stack=stack)
+        text, where = text_of(error), {"plugin": plugin, "extensionPoint": self.label}
+        count = self._failures.count(plugin, error)
+        if count == 1:
+            log.error(text, "Plugin failed", **where, stack=traceback_of(error))
+        elif is_told(count):
+            log.error(text, "Plugin failed again", **where, failures=count)
         return Status(Code.ERROR, (text,), plugin, is_unsettled(error))
 
 

@@ -1,8 +1,18 @@
-"""Nodes and pods with valid defaults; say only what the test is about."""
+"""Nodes and pods with valid defaults; say only what the test is about.
+
+    make_node("n1", labels={"zone": "a"}, taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    make_pod("p", requests={"cpu": "1"}, tolerations=[{"key": "gpu", "operator": "Exists"}])
+
+Fields of the spec without a keyword of their own are spelled as in a manifest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import structs
 
 from kscheduler.api.core import (
     Container,
@@ -13,7 +23,9 @@ from kscheduler.api.core import (
     PodSpec,
     ResourceRequirements,
 )
+from kscheduler.api.decode import without_nulls
 from kscheduler.api.meta import EMPTY, ObjectMeta
+from kscheduler.suggestions import nearest
 
 Texts = Mapping[str, str]
 ROOM = {"cpu": "4", "memory": "16Gi", "pods": "110"}
@@ -26,12 +38,17 @@ def make_node(
     annotations: Texts = EMPTY,
     allocatable: Texts = EMPTY,
     unschedulable: bool = False,
+    **spec: Any,
 ) -> Node:
-    """`allocatable` adds to, or changes, four CPUs, 16 GiB and 110 pods."""
+    """A node called `name` that has four CPUs, 16 GiB and room for 110 pods.
+
+    `allocatable` adds to these, or changes them. `spec` are further fields of the node's spec, as
+    in a manifest: `taints=[{"key": "gpu", "effect": "NoSchedule"}]`.
+    """
     room = {**ROOM, **allocatable}
     return Node(
         metadata=ObjectMeta(name=name, uid=name, labels=labels, annotations=annotations),
-        spec=NodeSpec(unschedulable=unschedulable),
+        spec=_with(NodeSpec(unschedulable=unschedulable), spec),
         status=NodeStatus(allocatable=room),
     )
 
@@ -46,8 +63,14 @@ def make_pod(
     priority: int = 0,
     node: str = "",
     scheduler: str = "default-scheduler",
+    **spec: Any,
 ) -> Pod:
-    """A pod of one container; on a node, if one is named."""
+    """A pod of one container that asks for `requests`; on a node, if one is named.
+
+    `spec` are further fields of the pod's spec, as in a manifest: `tolerations`, `affinity`,
+    `nodeSelector`, `topologySpreadConstraints`, `volumes`, `schedulingGates`, …; `containers` take
+    the place of the one.
+    """
     return Pod(
         metadata=ObjectMeta(
             name=name,
@@ -56,10 +79,30 @@ def make_pod(
             labels=labels,
             annotations=annotations,
         ),
-        spec=PodSpec(
-            scheduler_name=scheduler,
-            priority=priority,
-            node_name=node,
-            containers=(Container(name="c", resources=ResourceRequirements(requests=requests)),),
+        spec=_with(
+            PodSpec(
+                scheduler_name=scheduler,
+                priority=priority,
+                node_name=node,
+                containers=(Container("c", resources=ResourceRequirements(requests=requests)),),
+            ),
+            spec,
         ),
     )
+
+
+S = TypeVar("S", PodSpec, NodeSpec)
+
+
+def _with(spec: S, fields: Mapping[str, Any]) -> S:
+    """The spec with these of its fields, by their names in a manifest; TypeError for others."""
+    if not fields:
+        return spec
+    names = {field.encode_name: field.name for field in structs.fields(type(spec))}
+    for name in fields:
+        if name not in names:
+            near = nearest(name, names)
+            hint = f"; did you mean {near}?" if near else ""
+            raise TypeError(f"{type(spec).__name__} has no field {name}{hint}")
+    given = msgspec.convert(without_nulls(fields), type(spec))
+    return structs.replace(spec, **{names[name]: getattr(given, names[name]) for name in fields})

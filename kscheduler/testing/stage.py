@@ -96,13 +96,16 @@ class Stage:
             self._objects.put(one)
 
     def change_node(self, node: Node) -> None:
+        """Replaces a node of the same name."""
         self._cache.update_node(node)
 
     @property
     def nodes(self) -> Nodes:
+        """All nodes of the stage as the scheduler has them."""
         return self._cache.snapshot()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
+        """What the plugin says to a pod that wants to enter the queue."""
         answer: Status | None = self.plugin.pre_enqueue(PodInfo(pod))
         return answer
 
@@ -145,9 +148,11 @@ class Stage:
         return {one.pod.key: one.expire(self._now) for one in self.handle.waiting_pods}
 
     def unreserve(self, pod: Pod, node: str) -> None:
+        """Tells the plugin that the pod gives its node up."""
         self.plugin.unreserve(self._cycle_of(pod), PodInfo(pod).assigned_to(node), node)
 
     def pass_time(self, seconds: float) -> None:
+        """Puts the clock forward, by which waiting pods time out."""
         self._now += seconds
 
     def _begin_attempt(self, pod: Pod) -> CycleState:

@@ -81,4 +81,4 @@ def test_the_programs_help_loads_no_command():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.endswith("\n[]\n")
-    assert "kscheduler why-not POD NODE" in ran.stdout
+    assert "why-not POD NODE" in ran.stdout

@@ -1,14 +1,11 @@
 """`kscheduler config`: defaults, mistakes and completed files."""
 
-from importlib.metadata import EntryPoint
-
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from kscheduler import logs
 from kscheduler.cli.config import config
-from kscheduler.runtime.out_of_tree import registration
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -48,48 +45,60 @@ def test_a_good_file_is_said_to_be_good(file):
     assert (outcome.exit_code, outcome.output) == (0, f"{file}: valid\n")
 
 
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
-        pytest.param(
-            HEAD + "parallelism: 0\npodInitialBackoffSeconds: 0\n",
-            [
-                "parallelism: Invalid value: 0: should be an integer value greater than zero",
-                "podInitialBackoffSeconds: Invalid value: 0: must be greater than 0",
-            ],
-            id="violated rules",
-        ),
-        pytest.param(
-            HEAD + "foo: 1\nbar: 2\n",
-            ['unknown field "bar"', 'unknown field "foo"'],
-            id="unknown fields",
-        ),
-        pytest.param("a: [\n", None, id="not YAML"),
-        pytest.param(
-            HEAD + "profiles: [{plugins: {filter: {enabled: [{name: Nope}]}}}]\n",
-            [
-                "initializing profiles: creating profile for scheduler name default-scheduler: "
-                'FilterPlugin "Nope" does not exist'
-            ],
-            id="a plugin nobody has",
-        ),
-    ],
-)
-def test_every_mistake_is_told_with_the_files_name(file, text, want):
-    file.write_text(text)
+def test_every_mistake_is_told_with_its_place_and_what_it_means(file):
+    file.write_text(
+        HEAD
+        + """\
+paralelism: 4
+parallelism: many
+podInitialBackoffSeconds: 0
+leaderElection:
+  leaseDuration: 5
+profiles:
+- plugins:
+    score:
+      enabled:
+      - name: NodeResourceFit
+"""
+    )
     outcome = run("validate", file)
     assert outcome.exit_code == 1
-    lines = outcome.stderr.splitlines()
-    assert all(line.startswith(f"{file}: ") for line in lines[:1])
-    if want is not None:
-        assert lines == [f"{file}: {mistake}" for mistake in want]
+    no_plugin = (
+        "initializing profiles: creating profile for scheduler name default-scheduler: "
+        'ScorePlugin "NodeResourceFit" does not exist'
+    )
+    cannot = "json: cannot unmarshal"
+    assert outcome.stderr.splitlines() == [
+        f'{file}:3:1: unknown field "paralelism"',
+        "    there is no such field here; did you mean parallelism?",
+        f"{file}:4:1: {cannot} string into Go struct field "
+        "KubeSchedulerConfiguration.parallelism of type int32",
+        "    this must be a whole number without quotes, at most 2147483647; it is text",
+        f"{file}:5:1: podInitialBackoffSeconds: Invalid value: 0: must be greater than 0",
+        f"{file}:7:3: {cannot} number into Go struct field "
+        "LeaderElectionConfiguration.leaderElection.leaseDuration of type string",
+        "    this must be a duration in quotes or bare, such as 15s or 1m30s; it is a number",
+        f"{file}:12:9: {no_plugin}",
+        "    did you mean NodeResourcesFit?",
+    ]
+
+
+def test_several_files_are_each_said_to_be_good_or_not(file, tmp_path):
+    bad = tmp_path / "bad.yaml"
+    file.write_text(HEAD)
+    bad.write_text("a: [\n")
+    outcome = run("validate", file, bad, tmp_path / "none.yaml")
+    assert outcome.exit_code == 1
+    assert outcome.stdout == f"{file}: valid\n"
+    first, _, last = outcome.stderr.splitlines()
+    assert first.startswith(f"{bad}:2:1: yaml: ")
+    assert last == f"{tmp_path}/none.yaml: open {tmp_path}/none.yaml: no such file or directory"
 
 
 def test_a_missing_file_is_a_mistake_too(file):
-    for command in ("validate", "show"):
-        outcome = run(command, file)
-        assert outcome.exit_code == 1
-        assert outcome.stderr == f"{file}: open {file}: no such file or directory\n"
+    outcome = run("show", file)
+    assert outcome.exit_code == 1
+    assert outcome.stderr == f"{file}: open {file}: no such file or directory\n"
 
 
 def test_show_marks_what_was_filled_in(file):
@@ -105,6 +114,49 @@ def test_unknown_gates_are_refused(file):
     assert "unrecognized feature gate: Nope" in outcome.stderr
 
 
+def test_a_difference_is_what_a_scheduler_would_do_otherwise(file, tmp_path):
+    new = tmp_path / "new.yaml"
+    file.write_text(HEAD + "parallelism: 16\n")
+    new.write_text(HEAD)
+    outcome = run("diff", file, new)
+    assert (outcome.exit_code, outcome.output) == (0, "")
+    new.write_text(
+        HEAD
+        + "parallelism: 8\nprofiles: [{plugins: {score: {disabled: [{name: NodeAffinity}]}}}]\n"
+    )
+    outcome = run("diff", file, new)
+    assert outcome.exit_code == 1
+    assert outcome.stdout.splitlines() == [
+        "parallelism: 16 → 8",
+        "profile default-scheduler:",
+        "  NodeAffinity: off at score",
+    ]
+
+
+def test_files_that_cannot_be_compared_are_named(file, tmp_path):
+    new = tmp_path / "new.yaml"
+    file.write_text(HEAD)
+    new.write_text(HEAD + "foo: 1\n")
+    outcome = run("diff", file, new)
+    assert outcome.exit_code == 2
+    assert outcome.stderr == f'{new}: strict decoding error: unknown field "foo"\n'
+
+
+def test_a_plugin_of_ones_own_is_known_to_validate_and_diff(file, tmp_path):
+    module = tmp_path / "own_plugin.py"
+    module.write_text(OWN)
+    spec = f"{module}:Own"
+    file.write_text(f"{HEAD}profiles: [{{plugins: {{score: {{enabled: [{{name: Own}}]}}}}}}]\n")
+    assert run("validate", file).exit_code == 1
+    assert run("validate", file, "--plugin", spec).exit_code == 0
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(HEAD)
+    assert run("diff", plain, file, "--plugin", spec).stdout.splitlines() == [
+        "profile default-scheduler:",
+        "  Own: on at score, weight 1",
+    ]
+
+
 OWN = """
 class Own:
     name = "Own"
@@ -115,35 +167,3 @@ class Own:
     def score_node(self, cycle, pod, node):
         return 1
 """
-
-
-def test_plugins_from_outside_are_listed_and_known_to_validate(file, tmp_path):
-    module = tmp_path / "own_plugin.py"
-    module.write_text(OWN)
-    spec = f"{module}:Own"
-    listed = run("plugins", "--plugin", spec).output.splitlines()
-    own = next(line for line in listed if line.startswith("Own "))
-    assert own.split(maxsplit=2) == ["Own", "score", f"(--plugin {spec})"]
-    assert sum(line.endswith("(in-tree)") for line in listed) == len(listed) - 1
-    file.write_text(f"{HEAD}profiles: [{{plugins: {{score: {{enabled: [{{name: Own}}]}}}}}}]\n")
-    assert run("validate", file).exit_code == 1
-    assert run("validate", file, "--plugin", spec).exit_code == 0
-
-
-def test_an_installed_package_that_is_broken_does_not_hide_the_others(monkeypatch):
-    broken = EntryPoint("Broken", "no_such_module:Broken", registration.GROUP)
-    monkeypatch.setattr(registration, "installed", lambda: [broken])
-    outcome = run("plugins")
-    assert outcome.exit_code == 1
-    *listed, told = outcome.output.splitlines()
-    assert listed[0].startswith("DefaultBinder ")
-    assert told == (
-        "entry point Broken = no_such_module:Broken: cannot be imported: "
-        "ModuleNotFoundError: No module named 'no_such_module'"
-    )
-
-
-def test_a_plugin_that_is_none_is_told():
-    outcome = run("plugins", "--plugin", "json:Nobody")
-    assert outcome.exit_code == 1
-    assert outcome.output == "--plugin json:Nobody: json has no Nobody\n"

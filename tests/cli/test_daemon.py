@@ -4,12 +4,15 @@ import json
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from kscheduler import cli, logs
+from kscheduler.cli.commands import COMMANDS
 from kscheduler.cli.flags import all_flags
 from kscheduler.cli.usage import usage_text
+from kscheduler.version import __version__
 
 # What a daemon does not import before its first binding.
 TOO_EARLY = (
@@ -39,15 +42,39 @@ def run(capfd):
     logs.configure(logs.Logging())
 
 
-def test_help_goes_to_stdout_with_every_flag_and_every_command(run):
-    code, out, err = run("--help")
+@pytest.mark.parametrize("asked", ["--help", "-h"])
+def test_help_lists_the_commands_and_where_the_flags_are(run, asked):
+    code, out, err = run(asked)
+    assert (code, err) == (0, [])
+    listed = {line.split()[0] for line in COMMANDS}
+    assert listed == set(cli.SUBCOMMANDS)
+    for typed, text in COMMANDS.items():
+        assert f"\n  {typed} " in out
+        assert f" {text}\n" in out
+    assert "kscheduler run --help" in out
+    assert "--leader-elect" not in out
+    assert "_KSCHEDULER_COMPLETE=bash_source" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("args", [["run", "--help"], ["-h", "--leader-elect=false"]])
+def test_help_of_the_daemon_has_every_flag(run, args):
+    code, out, err = run(*args)
     assert (code, err) == (0, [])
     assert "\nUsage:\n  kube-scheduler [flags]\n" in out
     for flag in all_flags():
         assert f"--{flag.name}" in out
-    for command in ("config print-defaults", "config validate", "config show", "sandbox"):
-        assert f"kscheduler {command}" in out
-    assert "_KSCHEDULER_COMPLETE=bash_source" in out
+    assert "`kscheduler --help`" in out
+
+
+def test_every_command_in_the_help_exists():
+    for typed in COMMANDS:
+        words = (word for word in typed.split() if word.islower() and word[0] != "-")
+        first, *second = words
+        command = cli.kscheduler.get_command(click.Context(cli.kscheduler), first)
+        assert command is not None
+        if second:
+            assert second[0] in command.commands
 
 
 def test_usage_wraps_to_the_terminal():
@@ -64,6 +91,39 @@ def test_a_flag_that_cannot_be_read_shows_the_usage_first(run):
     assert err[-1] == "Error: unknown flag: --nope"
 
 
+@pytest.mark.parametrize(
+    ("args", "complaint", "meant"),
+    [
+        (["--kubconfig=x"], "unknown flag: --kubconfig", "--kubeconfig"),
+        (["--Leader_Election"], "unknown flag: --Leader_Election", "--leader-elect"),
+        (["run", "--log-format"], "unknown flag: --log-format", "--logging-format"),
+        (["sandbx"], 'does not take any arguments, got ["sandbx"]', "kscheduler sandbox"),
+        (["Config"], 'does not take any arguments, got ["Config"]', "kscheduler config"),
+        (["help"], 'does not take any arguments, got ["help"]', "kscheduler --help"),
+    ],
+)
+def test_a_name_like_one_that_exists_is_answered_with_that_one(run, args, complaint, meant):
+    code, out, err = run(*args)
+    assert (code, out) == (1, "")
+    assert err[-2].endswith(complaint)
+    assert err[-1] == f"Did you mean {meant}?"
+
+
+def test_a_plugin_like_one_that_exists_is_hinted_at(run, tmp_path):
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {score: {enabled: [{name: NodeResourceFit}]}}}]\n"
+    )
+    code, _, err = run(f"--config={file}", "--secure-port=0", "--master=http://127.0.0.1:1")
+    assert code == 1
+    assert err[-1] == (
+        '"command failed" err="initializing profiles: creating profile for scheduler name '
+        'default-scheduler: ScorePlugin \\"NodeResourceFit\\" does not exist" '
+        'hint="did you mean NodeResourcesFit?"'
+    )
+
+
 def test_other_arguments_are_refused(run):
     assert run("foo", "b r") == (
         1,
@@ -76,12 +136,16 @@ def test_a_subcommand_after_a_flag_is_an_argument(run):
     code, _, err = run("-v=1", "config")
     assert (code, err) == (
         1,
-        ['Error: "kube-scheduler" does not take any arguments, got ["config"]'],
+        [
+            'Error: "kube-scheduler" does not take any arguments, got ["config"]',
+            "Did you mean kscheduler config?",
+        ],
     )
 
 
 def test_versions(run):
-    assert run("--version") == (0, "Kubernetes v1.37.0-rc.1\n", [])
+    said = f"Kubernetes v1.37.0-rc.1 (kscheduler {__version__} in place of kube-scheduler)\n"
+    assert run("--version") == run("run", "--version") == (0, said, [])
     code, out, _ = run("--version=raw")
     assert code == 0
     assert out.startswith('version.Info{Major:"1", Minor:"37", EmulationMajor:"", ')
@@ -193,6 +257,7 @@ def complete(line):
         ("kscheduler co", ["config"]),
         ("kscheduler config v", ["validate"]),
         ("kscheduler --logging", ["--logging-format"]),
+        ("kscheduler run --logging", ["--logging-format"]),
         ("kscheduler --logging-format ", ["text", "json"]),
         ("kscheduler -v=2 --feature-gates GenericW", ["GenericWorkload="]),
     ],

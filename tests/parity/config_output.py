@@ -18,6 +18,7 @@ FLAG = re.compile(
     r"  (?:(?P<short>-\w), |    )--(?P<name>[\w-]+)(?: (?P<type>\S+))?(?: {3,}(?P<text>.*))?"
 )
 DEFAULT = re.compile(r"\(default (.*)\)$")
+OWN_VERSION = re.compile(r" \(kscheduler [^)]*\)$", re.MULTILINE)
 ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -97,7 +98,8 @@ def json_keys(text: str) -> list[list[str]]:
 
 
 def matches(want: str, got: str) -> bool:
-    """Equal, but for build facts and the header of log lines."""
+    """Equal, but for build facts, our own version and the header of log lines."""
+    got = OWN_VERSION.sub("", got)
     got = HEADER.sub(r"\1@TIME@ @PID@ file] ", got)
     want = re.sub(r"([IWEF])@TIME@ @PID@ \S+\] ", r"\1@TIME@ @PID@ file] ", want)
     return bool(re.fullmatch(re.escape(want).replace("@BUILD@", '[^"]*'), got))

@@ -66,15 +66,21 @@ def load_rest_config(
     kubeconfig: str = "",
     master: str = "",
     *,
+    is_flag_ignored: bool = False,
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> RestConfig:
-    """Reads the kubeconfig; without one and without `master`, the pod's own service account."""
+    """Reads the kubeconfig; without one and without `master`, the pod's own service account.
+
+    `is_flag_ignored` is whether --kubeconfig was given beside a --config, which takes its place.
+    """
     if not kubeconfig and not master:
-        log.text_warning(
-            "Neither --kubeconfig nor --master was specified.  "
-            "Using the inClusterConfig.  This might not work."
+        why = (
+            "--kubeconfig is ignored beside --config, whose clientConnection.kubeconfig is empty."
+            if is_flag_ignored
+            else "Neither --kubeconfig nor --master was specified."
         )
+        log.text_warning(f"{why}  Using the inClusterConfig.  This might not work.")
         try:
             return in_cluster_config(environ, service_account)
         except ConfigError as error:

@@ -34,16 +34,16 @@ _Sentences = tuple[Code, tuple[str, ...]]
 class PerNode:
     """A plugin behind this adapter, which has all its other attributes as well."""
 
-    name: str
     # Read by Filter, which then narrows the nodes to those still feasible before it asks.
     per_node = True
 
     def __init__(self, plugin: Any) -> None:
         self._plugin = plugin
         self._infos = NodeInfos()
-        for attribute in dir(plugin):
-            if not attribute.startswith("_") and not hasattr(type(self), attribute):
-                setattr(self, attribute, getattr(plugin, attribute))
+
+    def __getattr__(self, attribute: str) -> Any:
+        # When it is asked for, not before: it may be a property.
+        return getattr(self._plugin, attribute)
 
 
 class _Filter(PerNode):

@@ -17,7 +17,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Container, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -43,6 +42,7 @@ from kscheduler.runtime.out_of_tree.handle import PluginHandle
 from kscheduler.runtime.out_of_tree.health import PluginHealth
 from kscheduler.runtime.out_of_tree.per_node import adapted
 from kscheduler.runtime.plugin_calls import text_of
+from kscheduler.runtime.tracebacks import traceback_of
 
 log = logs.logger(__name__)
 
@@ -85,7 +85,7 @@ class RegisteredPlugin(msgspec.Struct, frozen=True):
             raise
         except (Exception, SystemExit) as error:
             # Where it happened is what its author wants to know.
-            stack = traceback.format_exc()
+            stack = traceback_of(error)
             log.error(text_of(error), "Plugin failed", plugin=self.name, stack=stack)
             raise ConfigError(text_of(error)) from error
         services.health.add(health)
@@ -130,14 +130,16 @@ def register_configured(
 
 def register_available(
     specs: Iterable[str], in_tree: Container[str]
-) -> tuple[dict[str, RegisteredPlugin], list[str]]:
-    """All plugins that could be used, and what is wrong with the rest of those installed."""
-    found, problems = register({}, specs, (), in_tree), []
+) -> tuple[dict[str, RegisteredPlugin], dict[str, str]]:
+    """All plugins that could be used; and of those installed that cannot, by the name of their
+    entry point, what is wrong.
+    """
+    found, problems = register({}, specs, (), in_tree), {}
     for entry in installed():
         try:
             _add(found, _register_entry(entry, in_tree))
         except ConfigError as error:
-            problems.append(str(error))
+            problems[entry.name] = str(error)
     return found, problems
 
 

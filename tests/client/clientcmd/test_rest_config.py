@@ -413,6 +413,15 @@ def test_nothing_said_and_no_pod_around_us(logged):
     ]
 
 
+def test_a_kubeconfig_flag_beside_a_configuration_file_is_said_to_be_ignored(logged):
+    with pytest.raises(ConfigError):
+        load_rest_config("", "", is_flag_ignored=True, environ={})
+    assert logged.messages[0] == (
+        "W --kubeconfig is ignored beside --config, whose clientConnection.kubeconfig is empty.  "
+        "Using the inClusterConfig.  This might not work."
+    )
+
+
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 

@@ -155,3 +155,17 @@ def test_a_plugin_that_works_on_columns_is_left_as_it_is():
 def test_the_adapter_extends_only_the_points_the_plugin_does():
     assert points_of(adapted(Plugin(name="A", filter_node=None))) == {"filter"}
     assert points_of(adapted(Plugin(name="A", score_node=None))) == {"score"}
+
+
+def test_a_property_is_read_when_it_is_asked_for():
+    class Counting(OneByOne):
+        reads = 0
+
+        @property
+        def limit(self):
+            self.reads += 1
+            return self.reads
+
+    plugin = adapted(Counting())
+    assert plugin.reads == 0
+    assert (plugin.limit, plugin.limit) == (1, 2)
