@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 import kscheduler.api
 from kscheduler.api.decode import DecodeError, convert, without_nulls
-from kscheduler.api.meta import ApiObject
 from kscheduler.sandbox import fields, metadata, status
 from kscheduler.sandbox.admission import Admission
 from kscheduler.sandbox.kinds.resource import Caller, Resource, Scope
@@ -30,6 +29,9 @@ class Registry:
 
     def __init__(self, store: Store, admission: Admission) -> None:
         self.store = store
+        # Set by a garbage collector while it runs: deletions then wait for it where they ask for
+        # that.
+        self.collects_garbage = False
         self._admission = admission
         for resource in RESOURCES:
             if "list" in resource.verbs and not resource.shows:
@@ -138,7 +140,7 @@ class Registry:
         """
         item = without_nulls(item)
         try:
-            convert(item, _STRUCTS.get((resource.group_version, resource.kind), ApiObject))
+            convert(item, _STRUCTS.get((resource.group_version, resource.kind), resource.struct))
         except DecodeError as error:
             what = f'{resource.kind} in version "{resource.version}"'
             why = error.__cause__ or error

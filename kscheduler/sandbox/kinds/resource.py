@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from kscheduler.api.meta import ApiObject
 from kscheduler.api.validation import dns_subdomain_errors
 from kscheduler.sandbox.fields import FieldError
 from kscheduler.sandbox.kinds.merging import Shapes
@@ -66,6 +67,8 @@ class Strategy:
     status_keeps_metadata: ClassVar[bool] = False
     # An update is checked like a new object, besides the change itself.
     revalidates_updates: ClassVar[bool] = True
+    # A deletion that does not say otherwise leaves dependents behind.
+    orphans_by_default: ClassVar[bool] = False
     # Subresources that write one part of the object: reduce a new state to that part.
     parts: ClassVar[Mapping[str, Callable[[Object, Object], None]]] = {}
 
@@ -154,6 +157,8 @@ class Resource:
     # Merge rules of the kind's types, by type name: `{"PodSpec": {"containers": keyed("name")}}`.
     merge: Shapes = field(default_factory=dict)
     name_errors: Callable[[str], list[str]] = dns_subdomain_errors
+    # Types of its fields, where kscheduler.api has no struct of the kind.
+    struct: type[ApiObject] = ApiObject
 
     @property
     def group_version(self) -> str:
