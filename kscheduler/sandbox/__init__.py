@@ -17,13 +17,13 @@ request bodies and events all have a stated cap. The sandbox knows only `api`, `
 for the selectors in claims, `cel`: it is a server, not a back door, and real clients (kubectl, the
 official Python client) must work against it.
 
-Left out: controllers for workloads, budgets and garbage collection, and persistence. A stub that
-fakes the few calls a scheduler makes was the alternative; it would have agreed with our own
-misunderstandings.
+Left out: persistence. A stub that fakes the few calls a scheduler makes was the alternative; it
+would have agreed with our own misunderstandings.
 """
 
 from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.access.users import ADMIN, ANONYMOUS, User, read_token_file
+from kscheduler.sandbox.controllers.controller_manager import ControllerManager
 from kscheduler.sandbox.controllers.resource_claims import ResourceClaimController
 from kscheduler.sandbox.controllers.volumes import VolumeControllers, default_storage_class
 from kscheduler.sandbox.kubelets import (
@@ -41,6 +41,7 @@ __all__ = [
     "ADMIN",
     "ANONYMOUS",
     "ApiServer",
+    "ControllerManager",
     "Exchange",
     "Kubelets",
     "NodeShape",

@@ -1,7 +1,8 @@
 """Deletion: at once, after a grace period, or when the last finalizer has gone.
 
-A pod on a node is only marked; its kubelet ends it by deleting again with no grace. Garbage
-collection of dependents does not happen: propagation policies are accepted and have no effect.
+A pod on a node is only marked; its kubelet ends it by deleting again with no grace. Dependents are
+the garbage collector's: while one runs, the propagation policies Orphan and Foreground put its
+finalizers on the object, as the API server does; without one they have no effect.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from kscheduler.sandbox.resources import NAMESPACES
 from kscheduler.sandbox.store import Object, Stored
 
 _POLICIES = ("Orphan", "Background", "Foreground")
+# Finalizers that the garbage collector answers to.
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_FINALIZERS = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class DeleteOptions:
     uid: str = ""
     resource_version: str = ""
     dry_run: bool = False
+    propagation: str = ""  # empty: what the kind does by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ def parse_delete_options(body: dict[str, Any], query: dict[str, str]) -> DeleteO
     if policy is not None and policy not in _POLICIES:
         error = fields.not_supported("propagationPolicy", policy, _POLICIES)
         raise status.invalid("DeleteOptions", "", [error], group="meta.k8s.io")
+    if policy is None and stated.get("orphanDependents") is not None:
+        policy = "Orphan" if stated["orphanDependents"] in (True, "true") else "Background"
     grace = stated.get("gracePeriodSeconds")
     preconditions = body.get("preconditions") or {}
     return DeleteOptions(
@@ -54,6 +61,7 @@ def parse_delete_options(body: dict[str, Any], query: dict[str, str]) -> DeleteO
         preconditions.get("uid") or "",
         preconditions.get("resourceVersion") or "",
         bool(stated.get("dryRun")),
+        policy or "",
     )
 
 
@@ -86,6 +94,8 @@ class _Deletion:
 
     def proceed(self) -> Deleted:
         about, wanted = self.item["metadata"], self.options.grace_period_seconds
+        if self.registry.collects_garbage:
+            self._set_finalizers()
         if "deletionTimestamp" not in about:
             grace = self.resource.strategy.grace_seconds(self.item, wanted)
             if grace is not None:
@@ -101,6 +111,24 @@ class _Deletion:
         if deadline < time.time():
             deadline, wanted = time.time(), min(wanted, 1)
         return self._mark(wanted, deadline)
+
+    def _set_finalizers(self) -> None:
+        """Replace the garbage collector's finalizers by the one of the policy asked for."""
+        about, policy = self.item["metadata"], self.options.propagation
+        if not policy and "deletionTimestamp" not in about:
+            policy = "Orphan" if self.resource.strategy.orphans_by_default else ""
+        if not policy:
+            return
+        ours = _FINALIZERS.values()
+        kept = [one for one in about.get("finalizers") or () if one not in ours]
+        if policy in _FINALIZERS:
+            kept.append(_FINALIZERS[policy])
+        if kept != (about.get("finalizers") or []):
+            about["finalizers"] = kept
+            if not kept:
+                del about["finalizers"]
+            if not self.options.dry_run and "deletionTimestamp" in about:
+                self.stored = self.registry.replace(self.resource, self.stored.key, self.item)
 
     def _mark(self, grace: int, deadline: float | None = None) -> Deleted:
         about = self.item["metadata"]

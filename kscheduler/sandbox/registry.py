@@ -30,6 +30,9 @@ class Registry:
 
     def __init__(self, store: Store, admission: Admission) -> None:
         self.store = store
+        # Set by a garbage collector while it runs: deletions then wait for it where they ask for
+        # that.
+        self.collects_garbage = False
         self._admission = admission
         for resource in RESOURCES:
             if "list" in resource.verbs and not resource.shows:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from kscheduler.sandbox.kinds import (
     access,
+    batch,
     core,
     devices,
     events,
+    inert,
     pods,
     registration,
     scheduling,
@@ -23,6 +25,7 @@ RESOURCES: tuple[Resource, ...] = (
     *workloads.CORE_RESOURCES,
     *storage.CORE_RESOURCES,
     *workloads.RESOURCES,
+    *batch.RESOURCES,
     *scheduling.DISRUPTION_RESOURCES,
     *scheduling.RESOURCES,
     *storage.RESOURCES,
@@ -31,6 +34,7 @@ RESOURCES: tuple[Resource, ...] = (
     *registration.RESOURCES,
     *scheduling.COORDINATION_RESOURCES,
     *events.RESOURCES,
+    *inert.RESOURCES,
 )
 
 BY_PATH: dict[tuple[str, str, str], Resource] = {
@@ -45,6 +49,15 @@ NAMESPACES = BY_NAME["namespaces"]
 EVENTS = BY_NAME["events"]
 SERVICES = BY_NAME["services"]
 API_SERVICES = BY_NAME["apiservices.apiregistration.k8s.io"]
+CLAIMS = BY_NAME["persistentvolumeclaims"]
+REPLICATION_CONTROLLERS = BY_NAME["replicationcontrollers"]
+REPLICA_SETS = BY_NAME["replicasets.apps"]
+DEPLOYMENTS = BY_NAME["deployments.apps"]
+STATEFUL_SETS = BY_NAME["statefulsets.apps"]
+DAEMON_SETS = BY_NAME["daemonsets.apps"]
+CONTROLLER_REVISIONS = BY_NAME["controllerrevisions.apps"]
+JOBS = BY_NAME["jobs.batch"]
+CRON_JOBS = BY_NAME["cronjobs.batch"]
 LEASES = BY_NAME["leases.coordination.k8s.io"]
 PRIORITY_CLASSES = BY_NAME["priorityclasses.scheduling.k8s.io"]
 POD_DISRUPTION_BUDGETS = BY_NAME["poddisruptionbudgets.policy"]

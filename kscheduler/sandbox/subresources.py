@@ -1,11 +1,12 @@
 """Subresources that are not parts of an object: pods/binding, pods/eviction and scale.
 
-Eviction believes disruption budgets as their status says: the sandbox has no controller that keeps
-them up to date.
+Eviction believes disruption budgets as their status says, which the disruption controller keeps up
+to date.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kscheduler.api.decode import convert
@@ -15,7 +16,7 @@ from kscheduler.api.validation import dns_subdomain_errors
 from kscheduler.rest import fields, status
 from kscheduler.rest.fields import FieldError
 from kscheduler.sandbox.admission import topology_labels
-from kscheduler.sandbox.deletion import DeleteOptions, delete, parse_delete_options
+from kscheduler.sandbox.deletion import delete, parse_delete_options
 from kscheduler.sandbox.metadata import find_condition, now, set_condition
 from kscheduler.sandbox.registry import Registry, wrong_uid
 from kscheduler.sandbox.resources import POD_DISRUPTION_BUDGETS, PODS
@@ -124,7 +125,7 @@ def evict(
         )
         registry.replace(PODS, stored.key, pod)
     # The condition has just made a new version, so a precondition on the old one cannot hold.
-    unversioned = DeleteOptions(options.grace_period_seconds, options.uid, "", options.dry_run)
+    unversioned = replace(options, resource_version="")
     delete(registry, PODS, namespace, name, unversioned)
 
 

@@ -60,19 +60,30 @@ def _renamed(event: Object, names: dict[str, str]) -> Object:
 def pod_warning(
     pod: Object, reason: str, message: str, component: str, *, host: str = ""
 ) -> Object:
-    """A new event of the core group: what a part of the cluster has to say about a pod."""
-    about, moment = pod["metadata"], now()
+    """A new event: what a part of the cluster has to say about a pod."""
+    named = {"kind": "Pod", "apiVersion": "v1", **pod}
+    return object_event(named, "Warning", reason, message, component, host=host)
+
+
+def object_event(
+    item: Object, kind: str, reason: str, message: str, component: str, *, host: str = ""
+) -> Object:
+    """A new event of the core group about an object; `kind` is Normal or Warning."""
+    about, moment = item["metadata"], now()
+    # Events about objects of the cluster's own scope lie in the namespace `default`.
+    namespace = about.get("namespace") or "default"
+    involved = {
+        "kind": item["kind"],
+        "apiVersion": item["apiVersion"],
+        "namespace": about.get("namespace", ""),
+        "name": about["name"],
+        "uid": about["uid"],
+        "resourceVersion": about["resourceVersion"],
+    }
     return {
-        "metadata": {"generateName": f"{about['name']}.", "namespace": about["namespace"]},
-        "involvedObject": {
-            "kind": "Pod",
-            "apiVersion": "v1",
-            "namespace": about["namespace"],
-            "name": about["name"],
-            "uid": about["uid"],
-            "resourceVersion": about["resourceVersion"],
-        },
-        "type": "Warning",
+        "metadata": {"generateName": f"{about['name']}.", "namespace": namespace},
+        "involvedObject": {part: value for part, value in involved.items() if value},
+        "type": kind,
         "reason": reason,
         "message": message,
         "source": {"component": component} | ({"host": host} if host else {}),

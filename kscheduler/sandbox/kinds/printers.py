@@ -6,9 +6,14 @@ without any shows name and age.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-from kscheduler.rest.tables import NONE, Cell, Json, age, at
+from kscheduler.api.decode import convert
+from kscheduler.api.labels import compile_selector
+from kscheduler.api.meta import LabelSelector
+from kscheduler.api.timestamps import parse_time
+from kscheduler.rest.tables import NONE, Cell, Column, Json, age, at, human_duration
 
 _ROLE = "node-role.kubernetes.io/"
 
@@ -84,6 +89,88 @@ def service_ports(service: Json) -> str:
 
 def ready_of_replicas(workload: Json) -> str:
     return f"{at('status.readyReplicas', 0)(workload)}/{workload['spec'].get('replicas', 1)}"
+
+
+def node_selector(workload: Json) -> str:
+    spec = (workload["spec"].get("template") or {}).get("spec") or {}
+    return _pairs(spec.get("nodeSelector") or {})
+
+
+def _pairs(labels: Json) -> str:
+    return _listed([f"{key}={value}" for key, value in sorted(labels.items())])
+
+
+def _containers(part: str) -> Cell:
+    def cell(workload: Json) -> str:
+        spec = (workload["spec"].get("template") or {}).get("spec") or {}
+        return ",".join(one.get(part, "") for one in spec.get("containers") or ())
+
+    return cell
+
+
+def _selector(workload: Json) -> str:
+    selector = workload["spec"].get("selector") or {}
+    if not {"matchLabels", "matchExpressions"} & set(selector):
+        return _pairs(selector)
+    try:
+        return str(compile_selector(convert(selector, LabelSelector))) or NONE
+    except ValueError:
+        return NONE
+
+
+# Of all kinds with a pod template.
+template_columns = (
+    Column("Containers", _containers("name"), wide=True),
+    Column("Images", _containers("image"), wide=True),
+    Column("Selector", _selector, wide=True),
+)
+
+
+def controller_name(item: Json) -> str:
+    """The owner that manages an object: `daemonset.apps/agent`."""
+    for owner in item["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            group = owner["apiVersion"].partition("/")[0] if "/" in owner["apiVersion"] else ""
+            kind = owner["kind"].lower() + (f".{group}" if group else "")
+            return f"{kind}/{owner['name']}"
+    return NONE
+
+
+def job_status(job: Json) -> str:
+    """The last word about a Job, as `kubectl get jobs` has it."""
+    state = job.get("status") or {}
+    true = {one["type"] for one in state.get("conditions") or () if one["status"] == "True"}
+    for kind in ("Complete", "Failed"):
+        if kind in true:
+            return kind
+    if "deletionTimestamp" in job["metadata"]:
+        return "Terminating"
+    for kind in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if kind in true:
+            return kind
+    return "Running"
+
+
+def job_completions(job: Json) -> str:
+    succeeded = at("status.succeeded", 0)(job)
+    completions, parallelism = job["spec"].get("completions"), job["spec"].get("parallelism", 0)
+    if completions is not None:
+        return f"{succeeded}/{completions}"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def job_duration(job: Json) -> str:
+    state = job.get("status") or {}
+    if not state.get("startTime"):
+        return ""
+    end = state.get("completionTime")
+    until = parse_time(end) if end else time.time()
+    return human_duration(until - parse_time(state["startTime"]))
+
+
+def last_schedule(cron: Json) -> str:
+    moment = at("status.lastScheduleTime", None)(cron)
+    return age(moment) if moment else NONE
 
 
 def bound_claim(volume: Json) -> str:

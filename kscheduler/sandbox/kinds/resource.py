@@ -67,6 +67,8 @@ class Strategy:
     status_keeps_metadata: ClassVar[bool] = False
     # An update is checked like a new object, besides the change itself.
     revalidates_updates: ClassVar[bool] = True
+    # A deletion that does not say otherwise leaves dependents behind.
+    orphans_by_default: ClassVar[bool] = False
     # Subresources that write one part of the object: reduce a new state to that part.
     parts: ClassVar[Mapping[str, Callable[[Object, Object], None]]] = {}
 

@@ -8,7 +8,8 @@ plays all nodes, `admission` what a kubelet checks, `dynamic_resources` what it 
 A pod that is bound is checked as a kubelet checks it (resources, ports, affinity, NoExecute
 taints). One that does not fit fails with OutOfcpu and the like, which makes a scheduler's
 overcommitment visible; one that fits runs after a short delay, as soon as its claims are reserved
-for it. A deleted pod ends after another.
+for it. A deleted pod ends after another. Pods of Jobs finish by themselves after a while. A node
+without conditions is ready, for its kubelet says so.
 """
 
 from kscheduler.sandbox.kubelets.devices import example_device_classes, example_resource_slices

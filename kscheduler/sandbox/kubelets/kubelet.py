@@ -21,14 +21,27 @@ from kscheduler.sandbox.deletion import DeleteOptions, delete
 from kscheduler.sandbox.kinds.events import pod_warning
 from kscheduler.sandbox.kubelets.admission import NodeLoad, Refusal
 from kscheduler.sandbox.kubelets.dynamic_resources import PrepareError, check_claims
-from kscheduler.sandbox.kubelets.nodes import RENEW_SECONDS, NodeLeases, NodeShape, node_manifest
-from kscheduler.sandbox.metadata import now, set_condition
+from kscheduler.sandbox.kubelets.nodes import (
+    RENEW_SECONDS,
+    NodeLeases,
+    NodeShape,
+    node_manifest,
+    post_conditions,
+)
+from kscheduler.sandbox.metadata import find_condition, now, set_condition
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import EVENTS, NODES, PODS
 from kscheduler.sandbox.store import Change, Key, Object, Stored
 
 START_SECONDS = 0.2
 STOP_SECONDS = 0.1
+# Pods of Jobs run this long, unless an annotation of theirs says otherwise, and then succeed,
+# unless another one names an exit code.
+RUN_SECONDS = 2.0
+RUN_SECONDS_ANNOTATION = "sandbox.kscheduler.dev/run-seconds"
+EXIT_CODE_ANNOTATION = "sandbox.kscheduler.dev/exit-code"
+# On a node: `stopped` is what `Kubelets.pause` does, for kubectl.
+KUBELET_ANNOTATION = "sandbox.kscheduler.dev/kubelet"
 PREPARE_SECONDS = 1.0  # between two looks at claims that a pod may not use yet
 _TICK_SECONDS = 0.5
 _BATCH = 200  # pods handled before other tasks run
@@ -47,8 +60,10 @@ class Kubelets:
         stop_seconds: float = STOP_SECONDS,
         prepare_seconds: float = PREPARE_SECONDS,
         renew_seconds: float = RENEW_SECONDS,
+        run_seconds: float = RUN_SECONDS,
     ) -> None:
         self._registry = registry
+        self._run_seconds = run_seconds
         self._prepare_seconds = prepare_seconds
         self._start_seconds = start_seconds
         self._stop_seconds = stop_seconds
@@ -80,13 +95,42 @@ class Kubelets:
         self._leases.pause(node)
 
     def resume(self, node: str) -> None:
+        """The kubelet is back: it posts the node's status, and goes on with its pods."""
         self._paused.discard(node)
         load = self._loads.get(node)
         if load is not None:
             self._leases.add(node, load.node.metadata.uid)
+            self._post_ready(node)
         for stored in self._registry.collection(PODS):
             if stored.fields["spec.nodeName"] == node:
+                self._post_pod_ready(stored)
                 self._mark_changed(stored.key)
+
+    def is_idle(self, within_seconds: float) -> bool:
+        """Whether no pod is about to start, stop or finish within this time."""
+        left = self._delayed.seconds_until_due(time.monotonic(), within_seconds)
+        return not self._changed and left >= within_seconds
+
+    def _post_ready(self, name: str) -> None:
+        """Write the conditions of a kubelet that is well, unless the node has them."""
+        stored = self._registry.collection(NODES).get(("", name))
+        if stored is None:
+            return
+        node = stored.decode()
+        if post_conditions(node["status"]):
+            self._registry.replace(NODES, stored.key, node)
+
+    def _post_pod_ready(self, stored: Stored) -> None:
+        """Say again that a running pod is ready, after others have said it is not."""
+        pod = stored.decode()
+        ready = find_condition(pod["status"], "Ready")
+        if (
+            pod["status"].get("phase") == "Running"
+            and ready is not None
+            and ready.get("reason") == "NodeNotReady"
+        ):
+            set_condition(pod["status"], "Ready", "True")
+            self._registry.replace(PODS, stored.key, pod)
 
     async def run(self) -> None:
         """Until cancelled: handle changed pods, due actions and leases in turn."""
@@ -136,13 +180,24 @@ class Kubelets:
     def _add_node(self, stored: Stored) -> None:
         node = _decode_node(stored.body)
         load = self._loads.get(node.name)
+        stopped = node.metadata.annotations.get(KUBELET_ANNOTATION) == "stopped"
         if load is not None:
+            before = load.node.metadata.annotations.get(KUBELET_ANNOTATION) == "stopped"
             load.node = node
+            if stopped and not before:
+                self.pause(node.name)
+            elif before and not stopped:
+                self.resume(node.name)
             return
         addresses = stored.decode()["status"].get("addresses") or ()
         internal = next((one["address"] for one in addresses if one["type"] == "InternalIP"), "")
         self._loads[node.name] = NodeLoad(node, internal)
-        self._leases.add(node.name, node.metadata.uid)
+        if stopped:
+            self._paused.add(node.name)
+        elif node.name not in self._paused:
+            self._leases.add(node.name, node.metadata.uid)
+            if not any(one["type"] == "Ready" for one in _conditions(stored)):
+                self._post_ready(node.name)
         for key in self._nodeless.pop(node.name, ()):
             self._mark_changed(key)
 
@@ -206,7 +261,11 @@ class Kubelets:
         pod = stored.decode()
         if pod["metadata"]["uid"] != action.uid:
             return
-        if action.verb == "stop":
+        if action.verb == "finish":
+            if stored.fields["status.phase"] == "Running":
+                mark_finished(pod, _number(pod, EXIT_CODE_ANNOTATION, 0))
+                self._registry.replace(PODS, action.key, pod)
+        elif action.verb == "stop":
             options = DeleteOptions(grace_period_seconds=0, uid=action.uid)
             delete(self._registry, PODS, *action.key, options)
         elif stored.fields["status.phase"] == "Pending":
@@ -218,6 +277,11 @@ class Kubelets:
                 address = f"10.{number // 65536 % 256}.{number // 256 % 256}.{number % 256}"
                 mark_running(pod, load.address, address)
                 self._registry.replace(PODS, action.key, pod)
+                owners = pod["metadata"].get("ownerReferences") or ()
+                if any(one.get("kind") == "Job" and one.get("controller") for one in owners):
+                    seconds = _number(pod, RUN_SECONDS_ANNOTATION, self._run_seconds)
+                    finish = _PodAction("finish", action.key, action.uid)
+                    self._delayed.add_at(finish, time.monotonic() + seconds)
 
     def _can_start(self, stored: Stored, action: _PodAction) -> bool:
         """Whether the pod's claims are there for it; if not, says why once and tries again."""
@@ -267,6 +331,35 @@ def mark_running(pod: Object, host_ip: str, pod_ip: str) -> None:
         ]
 
 
+def mark_finished(pod: Object, exit_code: int) -> None:
+    """Set the status of a pod whose containers have ended, all with this code."""
+    state, moment = pod["status"], now()
+    state["phase"] = "Failed" if exit_code else "Succeeded"
+    reason = "Error" if exit_code else "Completed"
+    for kind in ("Ready", "ContainersReady"):
+        set_condition(state, kind, "False", reason=f"Pod{'Failed' if exit_code else 'Completed'}")
+    for one in state.get("containerStatuses") or ():
+        began = (one.get("state") or {}).get("running") or {}
+        ended = {"exitCode": exit_code, "reason": reason, "finishedAt": moment}
+        one |= {
+            "ready": False,
+            "started": False,
+            "state": {"terminated": {**ended, "startedAt": began.get("startedAt", moment)}},
+        }
+
+
+def _number(pod: Object, annotation: str, otherwise: Any) -> Any:
+    text = (pod["metadata"].get("annotations") or {}).get(annotation, "")
+    try:
+        return type(otherwise)(text)
+    except ValueError:
+        return otherwise
+
+
+def _conditions(node: Stored) -> list[Object]:
+    return list(node.decode()["status"].get("conditions") or ())
+
+
 def mark_rejected(pod: Object, refusal: Refusal) -> None:
     state = pod["status"]
     state |= {
@@ -296,7 +389,7 @@ def _container_status(
 
 @dataclass(frozen=True, slots=True)
 class _PodAction:
-    """An action due on one incarnation of a pod: `start` or `stop`."""
+    """An action due on one incarnation of a pod: `start`, `stop` or `finish`."""
 
     verb: str
     key: Key

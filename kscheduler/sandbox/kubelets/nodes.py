@@ -120,6 +120,29 @@ def node_manifest(name: str, index: int = 0, shape: NodeShape | None = None) -> 
     return node
 
 
+def post_conditions(state: Object) -> bool:
+    """Set the conditions of a kubelet that is well; says whether any of them is news."""
+    moment, changed = now(), False
+    conditions = state.setdefault("conditions", [])
+    for kind, value, reason, message in _CONDITIONS:
+        current = next((one for one in conditions if one["type"] == kind), None)
+        if current is None:
+            current = {"type": kind}
+            conditions.append(current)
+        if current.get("status") in ("True", "False") and kind != "Ready":
+            continue  # a pressure that somebody has set stays
+        if current.get("status") != value:
+            current |= {
+                "status": value,
+                "lastHeartbeatTime": moment,
+                "lastTransitionTime": moment,
+                "reason": reason,
+                "message": message,
+            }
+            changed = True
+    return changed
+
+
 def node_address(index: int) -> str:
     return f"172.{16 + index // 65536 % 16}.{index // 256 % 256}.{index % 256}"
 
