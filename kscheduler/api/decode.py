@@ -12,7 +12,6 @@ from secrets import token_hex
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-import numpy as np
 from msgspec import inspect
 
 from kscheduler.errors import KschedulerError
@@ -157,9 +156,8 @@ READ_DEPTH = 64
 BLOCK_BYTES = 1 << 20
 
 _QUOTE = ord('"')
-_STEP = np.zeros(256, np.int8)
-_STEP[[ord("{"), ord("[")]] = 1
-_STEP[[ord("}"), ord("]")]] = -1
+# By byte: 1 opens a level of nesting, 255 (-1 as a signed byte) closes one.
+_STEPS = bytes({"{": 1, "[": 1, "}": 255, "]": 255}.get(chr(code), 0) for code in range(256))
 
 
 class UnbalancedError(KschedulerError):
@@ -196,6 +194,10 @@ def outline(
 
 def _places(text: bytes, depth: int) -> tuple[list[int], list[int]]:
     """Begins and ends of the objects and arrays that have `depth` others around them."""
+    # Here, so that commands that only ask start without numpy.
+    import numpy as np
+
+    steps = np.frombuffer(_STEPS, np.int8)
     # Escaped backslashes first: the quote behind two of them ends its string.
     plain = text.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     begins: list[int] = []
@@ -204,7 +206,7 @@ def _places(text: bytes, depth: int) -> tuple[list[int], list[int]]:
     for start in range(0, len(plain), BLOCK_BYTES):
         codes = np.frombuffer(plain, np.uint8, min(BLOCK_BYTES, len(plain) - start), start)
         in_string = (np.cumsum(codes == _QUOTE, dtype=np.uint8) + np.uint8(quotes)) & 1
-        step = _STEP[codes]
+        step = steps[codes]
         step[in_string == 1] = 0
         levels = np.cumsum(step, dtype=np.int64) + level
         begins += (np.flatnonzero((step > 0) & (levels == depth + 1)) + start).tolist()

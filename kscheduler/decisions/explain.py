@@ -31,6 +31,7 @@ from kscheduler.api.explanation import (
     Victim,
 )
 from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.quantity import nano_value
 from kscheduler.api.resource_names import CPU, MEMORY, PODS
 from kscheduler.api.timestamps import format_micro_time, format_time
 from kscheduler.decisions.decision_log import Entry
@@ -168,7 +169,7 @@ def summary_of(entry: Entry, view: View = WHOLE) -> str:
         )
     if record.outcome == ERROR:
         return f"It could not be decided on: {record.message}{_times(entry)}"
-    rejections = _rejections(record, replace(view, rejected_nodes=False))
+    rejections = _joined(_rejections(record, replace(view, rejected_nodes=False)))
     reasons = [f"{_nodes(one.count)}: {_reason(one)}" for one in rejections[:MAX_REASONS]]
     left = len(rejections) - len(reasons)
     text = "; ".join(reasons)
@@ -254,6 +255,29 @@ def _rejections(record: Record, view: View) -> tuple[RejectedNodes, ...]:
             )
         )
     return tuple(sorted(found, key=lambda one: -one.count))
+
+
+def _joined(rejections: tuple[RejectedNodes, ...]) -> list[RejectedNodes]:
+    """Rejections as a sentence has them: whether preemption might help does not part them."""
+    found: dict[tuple[str, str], RejectedNodes] = {}
+    for one in rejections:
+        key = one.plugin, one.reason
+        other = found.get(key)
+        if other is None:
+            found[key] = one
+            continue
+        details: dict[str, int] = {}
+        for detail in (*other.details, *one.details):
+            details[detail.text] = details.get(detail.text, 0) + detail.count
+        # The largest comes first, and so do its numbers, unless the other lacks less.
+        lacks = [each.shortage for each in (other, one) if each.shortage is not None]
+        found[key] = replace(
+            other,
+            count=other.count + one.count,
+            shortage=min(lacks, key=lambda each: nano_value(each.least_short_by), default=None),
+            details=tuple(RejectionDetail(*item) for item in details.items()),
+        )
+    return sorted(found.values(), key=lambda one: -one.count)
 
 
 def _rejected_nodes(record: Record, rejected: RejectedRows, view: View) -> RejectedNodes:

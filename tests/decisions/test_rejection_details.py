@@ -33,6 +33,19 @@ def test_a_lack_of_a_resource_names_the_node_that_comes_closest(decider):
     )
 
 
+def test_a_sentence_names_a_reason_once_whether_or_not_preemption_might_help(decider):
+    # What is asked is more than two of the nodes have at all.
+    sizes = {"n0": "4", "n1": "2", "n2": "1"}
+    nodes = [node(name, allocatable={"cpu": cpu, "pods": "9"}) for name, cpu in sizes.items()]
+    there = [make_pod("p", node="n0", requests={"cpu": "3"})]
+    decision = decider(nodes, there).decide(make_pod("new", requests={"cpu": "2500m"}))
+    assert sorted(one.count for one in decision.last.rejections) == [1, 2]
+    assert decision.summary == (
+        "None of 3 nodes can take it: 3 nodes: Insufficient cpu (asked 2500m; most is left on n1, "
+        "2, short by 500m)."
+    )
+
+
 def test_a_resource_that_no_node_has_is_missing_as_a_whole(decider):
     decision = decider([node("n0")]).decide(make_pod("new", requests={"example.com/gpu": "2"}))
     (rejected,) = decision.last.rejections
