@@ -95,7 +95,7 @@ async def discovered(cluster: Cluster) -> None:
         groups = await cluster.api.send("GET", "apis", headers={"Accept": DISCOVERY})
         listed = [one for one in groups["items"] if one["metadata"]["name"] == GROUP]
         return f"apis/{GROUP}/{VERSION}" in index["paths"] and any(
-            version["resources"] for one in listed for version in one["versions"]
+            version.get("resources") for one in listed for version in one["versions"]
         )
 
     await until(known, "the API is in discovery")

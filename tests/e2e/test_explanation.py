@@ -103,6 +103,18 @@ async def test_explain_tells_of_the_fields(cluster, explained, kubectl):
     assert "outcome" in told
 
 
+async def test_why_and_what_if_are_answered_through_the_api_server(cluster, explained, kubectl):
+    space = ("-n", cluster.namespace, "--aggregated")
+    told = await kubectl("why", "fits", *space)
+    assert f"it is on {await cluster.node_of('fits')}" in told
+    code, told, error = await kubectl.attempt("why", "big", *space)
+    assert (code, error) == (1, "")
+    assert "cpu" in told
+    imagined = pod_manifest("imagined", cpu="3")
+    told = await kubectl("whatif", "-f", "-", *space, given=imagined)
+    assert "fit" in told
+
+
 async def test_a_scheduler_that_is_away_takes_nothing_else_with_it(cluster, explained, kubectl):
     await explained.kill()
     code, _, error = await kubectl.attempt("get", "decisions", "-A")
