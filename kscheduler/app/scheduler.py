@@ -265,7 +265,7 @@ def new_scheduler(
         extender_connections,
         decisions,
         handlers=add_all_event_handlers(informers, events),
-        rng,
+        rng=rng,
     )
 
 
