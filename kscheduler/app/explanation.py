@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
-from kscheduler import plugins
+from kscheduler import logs, plugins
 from kscheduler.api.explanation import (
     ERROR,
     SCHEDULED,
@@ -15,9 +17,13 @@ from kscheduler.api.explanation import (
     AttemptRecord,
     PlacementReview,
 )
+from kscheduler.api.resources import PRIORITY_CLASSES
+from kscheduler.api.scheduling import PriorityClass
 from kscheduler.app.advertisement import ADDRESS, POD, PORT
 from kscheduler.app.scheduler import Scheduler, counting
 from kscheduler.app.status import scheduler_status
+from kscheduler.client.errors import ApiError
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.cycle.attempt import Attempt, Failed, Outcome, Unschedulable
 from kscheduler.decisions.explain import View, attempt_of
 from kscheduler.decisions.record import NodeNames, record_of
@@ -26,6 +32,8 @@ from kscheduler.what_if import LiveScheduler, Reviewer
 
 if TYPE_CHECKING:
     from kscheduler.app.daemon import Daemon
+
+log = logs.logger(__name__)
 
 
 def explanation_sources(daemon: Daemon) -> Sources:
@@ -80,8 +88,26 @@ class Reviewers:
         return await self._of[1].review(review, node_names=node_names)
 
 
+class _PriorityClasses(msgspec.Struct):
+    items: tuple[PriorityClass, ...] = ()
+
+
+_decode_classes = msgspec.json.Decoder(_PriorityClasses).decode
+
+
 def live_scheduler(daemon: Daemon) -> LiveScheduler:
+    """The parts of the scheduler that reviews read."""
     cc, scheduler = daemon.cc, daemon.scheduler
+    client = KubeClient(cc.clients.scheduling)
+
+    async def priority_classes() -> Iterable[PriorityClass]:
+        try:
+            return _decode_classes(await client.list(PRIORITY_CLASSES)).items
+        except (ApiError, msgspec.DecodeError) as error:
+            # The review says that it does without them.
+            log.v(2).info("Priority classes could not be read for a review", err=str(error))
+            return ()
+
     return LiveScheduler(
         cache=scheduler.cache,
         listers=scheduler.informers,
@@ -91,6 +117,8 @@ def live_scheduler(daemon: Daemon) -> LiveScheduler:
         catalog=plugins.catalog().including(cc.out_of_tree.values()),
         registry={**plugins.factories(), **cc.out_of_tree},
         next_start_node_index=lambda: scheduler.loop.algorithm.next_start_node_index,
+        is_busy=lambda: scheduler.queue.ready,
+        priority_classes=priority_classes,
         counting=counting(cc.gates),
         out_of_tree=scheduler.out_of_tree,
     )

@@ -90,6 +90,8 @@ class Scheduler(msgspec.Struct, frozen=True):
     # None if no decisions are kept.
     decisions: DecisionLog | None
     handlers: Sequence[Registration[Any]]
+    # The source of all choices by chance.
+    rng: random.Random
 
     @property
     def in_sync(self) -> bool:
@@ -266,6 +268,7 @@ def new_scheduler(
         extender_connections,
         decisions,
         handlers=add_all_event_handlers(informers, events),
+        rng=rng,
     )
 
 

@@ -5,8 +5,11 @@ With example GPUs on the nodes, also some pods with claims for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from kscheduler.sandbox.kubelets.devices import (
     DRIVER,
@@ -20,28 +23,25 @@ Manifest = dict[str, Any]
 IMAGE = "registry.k8s.io/pause:3.10"
 
 
-def workload(nodes: Sequence[str]) -> Iterator[Manifest]:
-    """Pods that fit on any handful of the sandbox's nodes."""
-    # As a DaemonSet makes them: each for one node and no other.
-    for node in nodes:
-        this_node = {"key": "metadata.name", "operator": "In", "values": [node]}
-        terms = {"nodeSelectorTerms": [{"matchFields": [this_node]}]}
-        affinity: Manifest = {
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}
-        }
-        yield _pod(f"agent-{node}", "agent", cpu="50m", memory="64Mi", affinity=affinity)
+def workload(nodes: int) -> Iterator[Manifest]:
+    """Workloads whose pods fit on any handful of the sandbox's nodes."""
+    yield _workload("DaemonSet", "agent", cpu="50m", memory="64Mi")
 
     # Replicas of a service, evenly over zones.
     spread = {
         "maxSkew": 2,
         "topologyKey": "topology.kubernetes.io/zone",
-        "whenUnsatisfiable": "DoNotSchedule" if len(nodes) >= 3 else "ScheduleAnyway",
+        "whenUnsatisfiable": "DoNotSchedule" if nodes >= 3 else "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}},
     }
-    for i in range(6):
-        yield _pod(
-            f"web-{i}", "web", cpu="250m", memory="256Mi", topologySpreadConstraints=[spread]
-        )
+    yield _workload(
+        "Deployment",
+        "web",
+        6,
+        cpu="250m",
+        memory="256Mi",
+        topologySpreadConstraints=[spread],
+    )
 
     # Replicas that prefer not to share a node with each other.
     apart = {
@@ -52,11 +52,34 @@ def workload(nodes: Sequence[str]) -> Iterator[Manifest]:
         },
     }
     affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [apart]}}
-    for i in range(3):
-        yield _pod(f"cache-{i}", "cache", cpu="200m", memory="2Gi", affinity=affinity)
+    yield _workload("StatefulSet", "cache", 3, cpu="200m", memory="2Gi", affinity=affinity)
 
-    yield from (_pod(f"batch-{i}", "batch", cpu="500m", memory="1Gi") for i in range(8))
+    yield _workload("Deployment", "batch", 8, cpu="500m", memory="1Gi")
     yield _pod("urgent", "urgent", cpu="1", memory="2Gi", priority="system-cluster-critical")
+
+
+def scheduler_name(config: str) -> str:
+    """The name of the first profile of a KubeSchedulerConfiguration; empty: the default one.
+
+    What is wrong with the file is the scheduler's to say.
+    """
+    if not config:
+        return ""
+    try:
+        read = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
+        name = read["profiles"][0]["schedulerName"]
+    except (OSError, ValueError, yaml.YAMLError, LookupError, TypeError):
+        return ""
+    return name if isinstance(name, str) else ""
+
+
+def with_scheduler(manifest: Manifest, name: str) -> Manifest:
+    """The object with its pods left to the scheduler of this name."""
+    if name and "template" in (spec := manifest.get("spec") or {}):
+        spec["template"]["spec"]["schedulerName"] = name
+    elif name and manifest["kind"] == "Pod":
+        spec["schedulerName"] = name
+    return manifest
 
 
 def gpu_workload() -> Iterator[Manifest]:
@@ -92,6 +115,19 @@ def gpu_workload() -> Iterator[Manifest]:
     resources = render["spec"]["containers"][0]["resources"]
     resources["limits"] = {EXTENDED_RESOURCE: "1"}
     yield render
+
+
+def _workload(
+    kind: str, app: str, replicas: int | None = None, *, cpu: str, memory: str, **spec: Any
+) -> Manifest:
+    pod = _pod(app, app, cpu=cpu, memory=memory, **spec)
+    labels = pod["metadata"]["labels"]
+    template = {"metadata": {"labels": labels}, "spec": pod["spec"]}
+    about = {"name": app, "namespace": "default"}
+    inner: Manifest = {"selector": {"matchLabels": labels}, "template": template}
+    if replicas is not None:
+        inner["replicas"] = replicas
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": about, "spec": inner}
 
 
 def _claims(kind: str, name: str, spec: Manifest) -> Manifest:

@@ -1,8 +1,7 @@
-"""Manifests from files: YAML or JSON, several documents, lists, templates made into pods."""
+"""Manifests from files: YAML or JSON, several documents, lists."""
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,7 +19,10 @@ def read_manifests(paths: Iterable[str]) -> list[Manifest]:
     for path in paths:
         if path != "-" and Path(path).is_dir():
             kinds = ("*.yaml", "*.yml", "*.json")
-            files += sorted(str(found) for kind in kinds for found in Path(path).glob(kind))
+            there = sorted(str(found) for kind in kinds for found in Path(path).glob(kind))
+            if not there:
+                raise click.ClickException(f"{path}: there is no {', '.join(kinds)} in it")
+            files += there
         else:
             files.append(path)
     found: list[Manifest] = []
@@ -32,8 +34,10 @@ def read_manifests(paths: Iterable[str]) -> list[Manifest]:
             raise click.ClickException(f"{file}: {error.strerror}") from error
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise click.ClickException(f"{file}: not YAML: {error}") from error
-        for document in documents:
-            found += _flattened(file, document)
+        objects = [manifest for one in documents for manifest in _flattened(file, one)]
+        if not objects:
+            raise click.ClickException(f"{file}: there are no objects in it")
+        found += objects
     return found
 
 
@@ -57,37 +61,3 @@ def _flattened(path: str, document: object) -> Iterator[Manifest]:
 def title(manifest: Manifest) -> str:
     """An object's kind and name, for messages."""
     return f"{manifest['kind']} {(manifest.get('metadata') or {}).get('name', '')}".rstrip()
-
-
-def parts_of(workload: Manifest) -> Iterator[Manifest]:
-    """The pods, and claims for them, that a controller would make of a workload; the sandbox has no
-    such controllers.
-    """
-    spec = workload.get("spec") or {}
-    template = spec.get("template")
-    replicas = 1 if spec.get("replicas") is None else spec["replicas"]
-    if not template:
-        return
-    if not isinstance(template, dict) or not isinstance(replicas, int):
-        what = "spec.template must be a mapping and spec.replicas a number"
-        raise click.ClickException(f"{title(workload)}: {what}")
-    metadata = workload["metadata"]
-    for number in range(replicas):
-        pod = copy.deepcopy(template) | {"apiVersion": "v1", "kind": "Pod"}
-        name = f"{metadata['name']}-{number}"
-        namespace = metadata.get("namespace", "default")
-        pod["metadata"] = (pod.get("metadata") or {}) | {"name": name, "namespace": namespace}
-        # A StatefulSet has claims made for each of its pods, which its pods then mount.
-        for claim_template in spec.get("volumeClaimTemplates") or ():
-            claim = copy.deepcopy(claim_template)
-            claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-            about = claim.get("metadata") or {}
-            volume = about["name"]
-            claim["metadata"] = about | {"name": f"{volume}-{name}", "namespace": namespace}
-            yield claim
-            volumes = pod.setdefault("spec", {}).get("volumes") or []
-            source = {"claimName": claim["metadata"]["name"]}
-            mounted = {"name": volume, "persistentVolumeClaim": source}
-            others = [one for one in volumes if one["name"] != volume]
-            pod["spec"]["volumes"] = [*others, mounted]
-        yield pod

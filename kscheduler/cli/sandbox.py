@@ -8,7 +8,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,19 +18,22 @@ import click
 import msgspec
 
 from kscheduler import logs
-from kscheduler.cli.manifests import Manifest, parts_of, read_manifests, title
+from kscheduler.cli.manifests import Manifest, read_manifests, title
 from kscheduler.errors import KschedulerError
 from kscheduler.logs.stream import FileStream
 from kscheduler.private_files import private_folder, remove_folder, write_private_file
 
 if TYPE_CHECKING:
-    from kscheduler.sandbox import ApiServer
+    from kscheduler.cli.sandbox_content import Content
+    from kscheduler.sandbox import ApiServer, ControllerManager, Kubelets
 
-WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
+DEFAULT_NODES = 6
 MAX_NODES = 20_000
 MAX_GPUS = 8  # of a node
-# Between two pods of the demo, so that one can follow.
-DEMO_PAUSE_SECONDS = 0.15
+# Between two objects of the demo, so that one can follow.
+DEMO_PAUSE_SECONDS = 0.5
+# Pods that a kubelet is about to start, or to finish, within this time are waited for by --once.
+SOON_SECONDS = 3.0
 # make passes a signal on to a process that has got it already.
 ECHO_SECONDS = 1.0
 
@@ -38,9 +42,8 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     """The flags of the command, with the files they name read."""
 
     nodes: int
-    node_manifests: Sequence[Manifest]
     gpus: int
-    manifests: Sequence[Manifest]
+    content: Content
     demo: bool
     config: str
     plugins: Sequence[str]
@@ -51,22 +54,33 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     server_only: bool
     once: bool
     timeout: float
+    seed: int | None = None
 
 
 @click.command()
 @click.option(
     "--nodes",
     type=click.IntRange(0, MAX_NODES),
-    default=6,
-    show_default=True,
-    help="How many nodes to simulate.",
+    default=None,
+    help="How many nodes to simulate.  [default: 6, or none if nodes are given otherwise]",
 )
 @click.option(
     "--nodes-file",
     "nodes_files",
     multiple=True,
     metavar="FILE",
-    help="Node manifests to use instead of --nodes; repeatable.",
+    help="Nodes to use instead of --nodes, as manifests or as `kubectl get nodes -o yaml` shows "
+    "them; repeatable.",
+)
+@click.option(
+    "--from-cluster",
+    "context",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="[CONTEXT]",
+    help="Begin with a copy of a live cluster, that of your kubeconfig's current context or of "
+    "another one. It is only read.",
 )
 @click.option(
     "--gpus",
@@ -81,8 +95,16 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     "filenames",
     multiple=True,
     metavar="FILE",
-    help="Manifests to apply instead of the demo: files, folders, or - for standard "
-    "input; repeatable.",
+    help="Manifests to apply instead of the demo, or dumps of `kubectl get -o yaml`: files, "
+    "folders, or - for standard input; repeatable.",
+)
+@click.option(
+    "--validate",
+    "validation",
+    type=click.Choice(("strict", "warn", "ignore")),
+    default="strict",
+    show_default=True,
+    help="What becomes of manifests with unknown fields, as in kubectl.",
 )
 @click.option(
     "--demo/--no-demo",
@@ -131,6 +153,13 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     help="With --once: seconds to wait at most.",
 )
 @click.option(
+    "--seed",
+    type=int,
+    default=None,
+    metavar="NUMBER",
+    help="Make chance repeatable: names, uids, and choices among equally good nodes.",
+)
+@click.option(
     "-v",
     "verbosity",
     type=click.IntRange(min=0),
@@ -139,10 +168,12 @@ class SandboxOptions(msgspec.Struct, frozen=True):
 )
 def sandbox(
     *,
-    nodes: int,
+    nodes: int | None,
     nodes_files: Sequence[str],
+    context: str | None,
     gpus: int,
     filenames: Sequence[str],
+    validation: str,
     demo: bool | None,
     config: str,
     plugins: Sequence[str],
@@ -151,6 +182,7 @@ def sandbox(
     server_only: bool,
     once: bool,
     timeout: float,
+    seed: int | None,
     verbosity: int,
 ) -> None:
     """Run an embedded cluster and watch pods being placed on it.
@@ -165,14 +197,17 @@ def sandbox(
     """
     if once and server_only:
         raise click.UsageError("--once needs a scheduler; leave out --server-only")
-    node_manifests, manifests = read_manifests(nodes_files), read_manifests(filenames)
+    content = _read_content(nodes_files, filenames, context, validation)
+    if nodes is None:
+        nodes = 0 if content.of_kind("Node") else DEFAULT_NODES
     with _unwound_by_signals(), _folder() as folder, _log_beside_picture(verbosity, folder):
         options = SandboxOptions(
             nodes=nodes,
-            node_manifests=node_manifests,
             gpus=gpus,
-            manifests=manifests,
-            demo=demo if demo is not None else not (filenames or server_only),
+            content=content,
+            demo=_wants_demo(
+                demo=demo, given=bool(filenames) or context is not None, server_only=server_only
+            ),
             config=config,
             plugins=plugins,
             port=port,
@@ -181,8 +216,30 @@ def sandbox(
             server_only=server_only,
             once=once,
             timeout=timeout,
+            seed=seed,
         )
         sys.exit(run(options))
+
+
+def _read_content(
+    nodes_files: Sequence[str], filenames: Sequence[str], context: str | None, validation: str
+) -> Content:
+    """All objects that were given, before anything starts."""
+    from kscheduler.cli.sandbox_content import Content
+
+    nodes, manifests = read_manifests(nodes_files), read_manifests(filenames)
+    if nodes_files and not any(one["kind"] == "Node" for one in nodes):
+        raise click.ClickException(f"{', '.join(nodes_files)}: there are no nodes in it")
+    live: list[Manifest] = []
+    if context is not None:
+        from kscheduler.cli.live_cluster import read_live_cluster
+
+        live = read_live_cluster(context, click.echo)
+    return Content([*live, *nodes, *manifests], validation=validation)
+
+
+def _wants_demo(*, demo: bool | None, given: bool, server_only: bool) -> bool:
+    return demo if demo is not None else not (given or server_only)
 
 
 @contextlib.contextmanager
@@ -269,13 +326,9 @@ async def run_cluster(options: SandboxOptions) -> int:
     """API server, kubelets and controllers; and on them the workload and the scheduler."""
     from kscheduler.app.signals import stop_on_signals
     from kscheduler.cli.sandbox_view import introduce
-    from kscheduler.sandbox import (
-        ApiServer,
-        Kubelets,
-        ResourceClaimController,
-        VolumeControllers,
-        default_storage_class,
-    )
+    from kscheduler.cli.workload_outcome import shortfalls
+    from kscheduler.sandbox import ApiServer, ControllerManager, Kubelets, default_storage_class
+    from kscheduler.sandbox.metadata import seed_names
 
     stop = asyncio.Event()
     stop_on_signals(
@@ -284,6 +337,8 @@ async def run_cluster(options: SandboxOptions) -> int:
         hang_up=True,
         before_exit=lambda: remove_folder(options.folder),
     )
+    if options.seed is not None:
+        seed_names(options.seed)
     api = ApiServer()
     try:
         await api.start(port=options.port)
@@ -294,25 +349,25 @@ async def run_cluster(options: SandboxOptions) -> int:
         with _reporting(options.kubeconfig):
             api.write_kubeconfig(options.kubeconfig)
         kubelets = Kubelets(api.registry)
-        if not options.node_manifests:
-            kubelets.add_nodes(options.nodes)
-        for node in options.node_manifests:
-            _create(api, node)
+        kubelets.add_nodes(options.nodes)
+        for name in options.content.restore(api):
+            kubelets.pause(name)  # of a copied node that is not ready
+        await options.content.create_nodes(api)
         if options.gpus:
             _add_gpus(api, options)
-        if not any(manifest["kind"] == "StorageClass" for manifest in options.manifests):
+        if not options.content.of_kind("StorageClass"):
             api.objects.create(default_storage_class())
-        volumes = VolumeControllers(api.registry)
-        claims = ResourceClaimController(api.registry)
+        controllers = ControllerManager(api.registry)
         async with (
             _running(kubelets.run(), "kubelets"),
-            _running(volumes.run(), "storage"),
-            _running(claims.run(), "claims"),
+            _running(controllers.run(), "controllers"),
         ):
             introduce(api.url, options.kubeconfig, server_only=options.server_only)
             async with _running(apply_manifests(api, options), "workload") as applying:
                 if not options.server_only:
-                    return await schedule(api, options, stop, applying)
+                    at_rest = _AtRest(kubelets, controllers)
+                    missing = partial(shortfalls, api)
+                    return await schedule(api, options, stop, applying, at_rest, missing)
                 await stop.wait()
                 return 0
     finally:
@@ -323,49 +378,47 @@ def _add_gpus(api: ApiServer, options: SandboxOptions) -> None:
     """Classes and slices of example GPUs; classes that the manifests bring are theirs."""
     from kscheduler.sandbox import example_device_classes, example_resource_slices
 
-    brought = {title(manifest) for manifest in options.manifests}
+    brought = {title(manifest) for manifest in options.content.of_kind("DeviceClass")}
     for device_class in example_device_classes():
         if title(device_class) not in brought:
-            _create(api, device_class)
+            api.objects.create(device_class)
     for index, node in enumerate(api.objects.list("nodes")):
         for slice_ in example_resource_slices(node["metadata"]["name"], index, options.gpus):
-            _create(api, slice_)
-
-
-def _create(api: ApiServer, manifest: Manifest) -> None:
-    """Apply one manifest; workloads bring their pods, since no controller makes them here."""
-    from kscheduler.sandbox import StatusError
-    from kscheduler.sandbox.resources import BY_KIND
-
-    kind = manifest["apiVersion"], manifest["kind"]
-    if kind not in BY_KIND:
-        raise click.ClickException(f"{title(manifest)}: the sandbox does not know {' '.join(kind)}")
-    try:
-        api.objects.create(manifest)
-        if manifest["kind"] in WORKLOADS:
-            for part in parts_of(manifest):
-                api.objects.create(part)
-    except StatusError as error:
-        raise click.ClickException(f"{title(manifest)}: {error}") from error
+            api.objects.create(slice_)
 
 
 async def apply_manifests(api: ApiServer, options: SandboxOptions) -> None:
     """Creates the given objects, or the demo's slowly enough to watch."""
-    from kscheduler.cli.demo import gpu_workload, workload
+    from kscheduler.cli.demo import gpu_workload, scheduler_name, with_scheduler, workload
+    from kscheduler.cli.sandbox_content import create
 
-    for manifest in options.manifests:
-        _create(api, manifest)
-        await asyncio.sleep(0)
+    await options.content.create(api)
     if options.demo:
-        nodes = [node["metadata"]["name"] for node in api.objects.list("nodes")]
-        pods = [*workload(nodes), *(gpu_workload() if options.gpus else ())]
-        for manifest in pods:
-            _create(api, manifest)
+        nodes = api.objects.count("nodes")
+        name = scheduler_name(options.config)
+        for manifest in (*workload(nodes), *(gpu_workload() if options.gpus else ())):
+            create(api, with_scheduler(manifest, name))
             await asyncio.sleep(0 if options.once else DEMO_PAUSE_SECONDS)
 
 
+class _AtRest:
+    """Whether kubelets and controllers have nothing to do, now or in a moment."""
+
+    def __init__(self, kubelets: Kubelets, controllers: ControllerManager) -> None:
+        self._kubelets = kubelets
+        self._controllers = controllers
+
+    def __call__(self) -> bool:
+        return self._controllers.is_idle and self._kubelets.is_idle(SOON_SECONDS)
+
+
 async def schedule(
-    api: ApiServer, options: SandboxOptions, stop: asyncio.Event, applying: asyncio.Task[None]
+    api: ApiServer,
+    options: SandboxOptions,
+    stop: asyncio.Event,
+    applying: asyncio.Task[None],
+    at_rest: Callable[[], bool],
+    shortfalls: Callable[[], Iterable[str]],
 ) -> int:
     """The scheduler, started as on any cluster, talking to the sandbox over loopback.
 
@@ -380,9 +433,13 @@ async def schedule(
     flags += (f"--plugin={spec}" for spec in options.plugins)
     async with contextlib.AsyncExitStack() as held:
         flags += _register_explanation_api(api, options, held.enter_context(_reserved_port()))
-        daemon_options, _ = parse(flags)
+        parsed, _ = parse(flags)
+        # An empty mapping of labels is one nobody has to be warned of.
+        daemon_options = msgspec.structs.replace(parsed, allow_metric_labels={})
         daemon = await held.enter_async_context(setup(daemon_options, daemon_options.gates()))
         await held.enter_async_context(_running(daemon.run(), "scheduler"))
+        if options.seed is not None:
+            daemon.scheduler.rng.seed(options.seed)
         view = View(daemon.scheduler)
         in_time = True
         async with view.shown():
@@ -391,11 +448,16 @@ async def schedule(
                     async with asyncio.timeout(options.timeout):
                         await applying
                         await view.settled(stop)
+                        while not (at_rest() or stop.is_set()):
+                            await view.settled(stop)
                 except TimeoutError:
                     in_time = False
             else:
                 await stop.wait()
         code = view.conclude(once=options.once)
+        for sentence in shortfalls() if options.once else ():
+            click.echo(f"  {sentence}")
+            code = 1
         if not in_time:
             click.echo(f"not finished after {options.timeout:g} seconds")
         return code if in_time else 1

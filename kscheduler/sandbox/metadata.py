@@ -25,6 +25,18 @@ _SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGrac
 IMMUTABLE = "field is immutable"
 
 
+_chance = random.Random()
+
+
+def seed_names(seed: int) -> None:
+    """Have generated names and uids follow from a number from now on."""
+    _chance.seed(seed)
+
+
+def new_uid() -> str:
+    return str(uuid.UUID(int=_chance.getrandbits(128), version=4))
+
+
 def now() -> str:
     """The current time as the API writes it."""
     return _written(int(time.time()))
@@ -36,7 +48,7 @@ def _written(seconds: int) -> str:
 
 
 def generated_name(prefix: str) -> str:
-    return prefix[:_MAX_GENERATED] + "".join(random.choices(_SUFFIX_LETTERS, k=5))
+    return prefix[:_MAX_GENERATED] + "".join(_chance.choices(_SUFFIX_LETTERS, k=5))
 
 
 def begin_life(item: Object) -> None:
@@ -46,7 +58,7 @@ def begin_life(item: Object) -> None:
         metadata.pop(name, None)
     if metadata.get("generateName") and not metadata.get("name"):
         metadata["name"] = generated_name(metadata["generateName"])
-    metadata["uid"] = str(uuid.uuid4())
+    metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = now()
 
 

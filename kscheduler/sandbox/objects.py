@@ -34,6 +34,12 @@ class Objects:
         stored = self._registry.create(resource, namespace, item)
         return typed(resource, stored)
 
+    def restore(self, item: Object) -> Object:
+        """Store an object of another cluster with the identity and the status it has there."""
+        resource = BY_KIND[item["apiVersion"], item["kind"]]
+        namespace = (item.get("metadata") or {}).get("namespace") or DEFAULT_NAMESPACE
+        return typed(resource, self._registry.restore(resource, namespace, item))
+
     def get(self, resource_name: str, name: str, namespace: str = DEFAULT_NAMESPACE) -> Object:
         resource = BY_NAME[resource_name]
         return typed(resource, self._registry.get(resource, namespace, name))

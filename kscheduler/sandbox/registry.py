@@ -58,6 +58,28 @@ class Registry:
             )
         return self._create(resource, namespace, item, dry_run=dry_run)
 
+    def restore(self, resource: Resource, namespace: str, item: Object) -> Stored:
+        """Store an object of another cluster as it was there: with its identity and status.
+
+        No admission, no rights; an object of that name must not exist.
+        """
+        item = self._checked(resource, namespace, item)
+        about = item["metadata"]
+        for part in ("resourceVersion", "managedFields", "selfLink"):
+            about.pop(part, None)
+        known = {part: about[part] for part in ("uid", "creationTimestamp") if part in about}
+        metadata.begin_life(item)
+        about |= known
+        resource.strategy.default(item)
+        errors = metadata.metadata_errors(item, resource) + resource.strategy.validate(item)
+        name = about.get("name", "")
+        if errors:
+            raise status.invalid(resource.kind, name, errors, group=resource.group)
+        key = key_of(resource, namespace, name)
+        if self.collection(resource).get(key) is not None:
+            raise status.already_exists(resource, name)
+        return self.collection(resource).put(key, item)
+
     def update(
         self,
         resource: Resource,

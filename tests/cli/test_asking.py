@@ -68,7 +68,7 @@ def test_a_file_without_objects_is_told(tmp_path):
     (tmp_path / "empty.yaml").write_text("")
     result = CliRunner().invoke(what_if, ["-f", str(tmp_path / "empty.yaml")])
     assert result.exit_code == 2
-    assert "there is no object in it" in result.stderr
+    assert "there are no objects in it" in result.stderr
 
 
 def test_the_programs_help_loads_no_command():

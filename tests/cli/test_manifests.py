@@ -5,7 +5,7 @@ import io
 import click
 import pytest
 
-from kscheduler.cli.manifests import parts_of, read_manifests, title
+from kscheduler.cli.manifests import read_manifests, title
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 
@@ -47,7 +47,6 @@ def test_lists_are_unpacked_to_any_depth(write):
     items = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: PodList, items: [%s]}\n"
     file = write(items % "{apiVersion: v1, kind: Pod, metadata: {name: a}}")
     assert names(read_manifests([file])) == ["a"]
-    assert read_manifests([write("kind: List\n")]) == []
 
 
 @pytest.mark.parametrize(
@@ -80,59 +79,17 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         read_manifests([str(tmp_path / "binary.yaml")])
 
 
-def deployment(**spec):
-    metadata = {"name": "web", "namespace": "shop"}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+@pytest.mark.parametrize("text", ["", "---\n---\n", "# nothing\n", "kind: List\n"])
+def test_a_file_without_objects_is_named(write, text):
+    file = write(text)
+    with pytest.raises(click.ClickException) as refused:
+        read_manifests([file])
+    assert refused.value.message == f"{file}: there are no objects in it"
 
 
-TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}
-
-
-def test_a_workload_brings_its_pods():
-    pods = list(parts_of(deployment(replicas=2, template=TEMPLATE)))
-    assert names(pods) == ["web-0", "web-1"]
-    assert pods[0]["metadata"] == {"labels": {"app": "web"}, "name": "web-0", "namespace": "shop"}
-    assert pods[0]["spec"] == {"containers": []}
-    assert pods[0]["spec"] is not pods[1]["spec"]
-    assert TEMPLATE == {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}
-
-
-def test_a_stateful_set_brings_claims_too():
-    data = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    kept, hidden = {"name": "tmp", "emptyDir": {}}, {"name": "data", "emptyDir": {}}
-    template = TEMPLATE | {"spec": {"containers": [], "volumes": [kept, hidden]}}
-    parts = list(parts_of(deployment(replicas=2, template=template, volumeClaimTemplates=[data])))
-    assert [(part["kind"], part["metadata"]["name"]) for part in parts] == [
-        ("PersistentVolumeClaim", "data-web-0"),
-        ("Pod", "web-0"),
-        ("PersistentVolumeClaim", "data-web-1"),
-        ("Pod", "web-1"),
-    ]
-    assert parts[0]["metadata"]["namespace"] == "shop"
-    assert parts[0]["spec"] == data["spec"]
-    mounted = {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-1"}}
-    assert parts[3]["spec"]["volumes"] == [kept, mounted]
-
-
-@pytest.mark.parametrize(
-    ("spec", "count"),
-    [
-        ({"template": TEMPLATE}, 1),
-        ({"template": TEMPLATE, "replicas": None}, 1),
-        ({"template": TEMPLATE, "replicas": 0}, 0),
-        ({"template": {"metadata": None, "spec": {}}}, 1),
-        ({"replicas": 3}, 0),
-    ],
-    ids=["one by default", "null", "none wanted", "template without metadata", "no template"],
-)
-def test_how_many_pods(spec, count):
-    assert len(list(parts_of(deployment(**spec)))) == count
-
-
-@pytest.mark.parametrize("spec", [{"template": TEMPLATE, "replicas": "x"}, {"template": "x"}])
-def test_a_workload_that_makes_no_sense_is_named(spec):
-    with pytest.raises(click.ClickException, match=r"^Deployment web: spec\.template must be"):
-        list(parts_of(deployment(**spec)))
+def test_a_folder_without_manifests_is_named(tmp_path):
+    with pytest.raises(click.ClickException, match=r"there is no \*\.yaml"):
+        read_manifests([str(tmp_path)])
 
 
 def test_titles():

@@ -96,6 +96,19 @@ async def test_a_review_is_answered(cluster, explained, kubectl):
     assert status["fits"] == 1
 
 
+async def test_a_review_knows_the_priority_classes_of_the_cluster(cluster, explained, kubectl):
+    name = f"urgent-{cluster.namespace}"
+    await cluster.api.create("priorityclasses", {"metadata": {"name": name}, "value": 1000})
+    try:
+        pod = pod_manifest("imagined", cpu="4", priorityClassName=name)
+        spec = {"pods": [pod], "allowPreemption": True}
+        given = {**REVIEW, "spec": spec}
+        out = await kubectl("create", "-n", cluster.namespace, "-f", "-", "-o", "yaml", given=given)
+        assert name not in yaml.safe_load(out)["status"].get("message", "")
+    finally:
+        await cluster.api.delete("priorityclasses", name)
+
+
 async def test_explain_tells_of_the_fields(cluster, explained, kubectl):
     told = await kubectl("explain", "decisions")
     assert "GROUP:      kscheduler.dev" in told

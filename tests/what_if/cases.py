@@ -131,7 +131,7 @@ def live_scheduler(daemon: Daemon) -> LiveScheduler:
         completed=cc.completed,
         catalog=plugins.catalog().including(cc.out_of_tree.values()),
         registry={**plugins.factories(), **cc.out_of_tree},
-        next_start_node_index=lambda: scheduler.loop._algorithm.next_start_node_index,
+        next_start_node_index=lambda: scheduler.loop.algorithm.next_start_node_index,
         is_busy=lambda: scheduler.queue.ready,
         priority_classes=priority_classes,
         counting=counting(cc.gates),

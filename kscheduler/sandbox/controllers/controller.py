@@ -44,7 +44,7 @@ class Controller:
         self._marked: dict[Key, None] = {}  # an ordered set
         self._later: list[tuple[float, Key]] = []  # a heap; entries not in `_later_at` are void
         self._later_at: dict[Key, float] = {}
-        self._refused: dict[Key, int] = {}  # how often in a row, by key
+        self._pauses: dict[Key, float] = {}  # before the next retry, of keys that were refused
         self._resting: dict[Key, float] = {}  # until when, by key
         self._wake = asyncio.Event()
 
@@ -123,16 +123,20 @@ class Controller:
             self._retry(key)
             log.error(error, "Sync failed", controller=self.name, key="/".join(key))
         else:
-            self._refused.pop(key, None)
+            self._pauses.pop(key, None)
         ended = time.monotonic()
-        if ended - began > _SHORT_SECONDS:
-            self._resting[key] = ended + _REST * (ended - began)
+        rest = _REST * (ended - began) if ended - began > _SHORT_SECONDS else 0.0
+        if key in self._pauses:  # what a refused sync has written must not call for the next one
+            rest = max(rest, FIRST_RETRY_SECONDS)
+        if rest:
+            self._resting[key] = ended + rest
         else:
             self._resting.pop(key, None)
 
     def _retry(self, key: Key) -> None:
-        count = self._refused[key] = self._refused.get(key, 0) + 1
-        self.mark_later(key, min(FIRST_RETRY_SECONDS * 2 ** (count - 1), LONGEST_RETRY_SECONDS))
+        pause = self._pauses.get(key, FIRST_RETRY_SECONDS)
+        self._pauses[key] = min(2 * pause, LONGEST_RETRY_SECONDS)
+        self.mark_later(key, pause)
 
     def find(self, resource: Resource, key: Key) -> Object | None:
         """A copy of the object, with kind and apiVersion; None if there is none."""

@@ -16,6 +16,7 @@ from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.controllers.controller import is_deleting, with_condition
 from kscheduler.sandbox.controllers.owned_pods import BURST, PodController, PodRecord
 from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.metadata import find_condition
 from kscheduler.sandbox.resources import REPLICA_SETS, REPLICATION_CONTROLLERS
 from kscheduler.sandbox.store import Key, Object
 
@@ -67,8 +68,11 @@ class ReplicaSetController(PodController):
         conditions = [one for one in before.get("conditions") or () if one["type"] != _FAILURE]
         if failure is not None:
             reason = "FailedCreate" if surplus < 0 else "FailedDelete"
-            known = before.get("conditions") or ()
-            conditions = with_condition(known, _FAILURE, "True", reason, str(failure))
+            known = find_condition(before, _FAILURE)
+            if known is not None and known["reason"] == reason:
+                conditions = [*conditions, known]  # its message names another pod each time
+            else:
+                conditions = with_condition(conditions, _FAILURE, "True", reason, str(failure))
         return {
             "replicas": len(active),
             **{name: count for name, count in counts.items() if count},

@@ -41,6 +41,14 @@ def model_name(resource: ServedResource) -> str:
     return name if name in _models() else prefix + name
 
 
+def model_exists(api_version: str, kind: str) -> bool:
+    """Whether Kubernetes has this kind, be it served here or not."""
+    group, _, version = api_version.rpartition("/")
+    prefix = (group.split(".")[0] or "core").capitalize()
+    name = version.capitalize() + kind
+    return name in _models() or prefix + name in _models()
+
+
 @lru_cache(maxsize=2048)
 def definition(name: str) -> Json:
     """The schema of one model, with references to others by `REF`."""
