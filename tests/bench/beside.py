@@ -2,6 +2,7 @@
 
     make bench ARGS="--targets"                            what this project means to reach
     make bench ARGS="--workload affinity --nodes 5000"     one shape
+    make bench ARGS="--decisions"                          what keeping decisions costs
     make bench ARGS="--small"                              does it work at all? about a minute
 
 Each measurement has a control plane of its own, started from the same data; both schedulers take
@@ -22,6 +23,7 @@ from rich.console import Console
 
 from tests.bench import plan, tables
 from tests.bench.chart import chart
+from tests.bench.contestants import FORGETFUL, THEIRS
 from tests.bench.images import image
 from tests.bench.measurement import MeasurementError, explained, measure
 from tests.bench.progress import Teller, case_title, telling, title
@@ -151,6 +153,12 @@ def show(results: Results, targets: Sequence[Target], console: Console) -> None:
 )
 @click.option("--steady", "rates", multiple=True, help="Also create pods at this rate, or `half`.")
 @click.option("--stock", is_flag=True, help="Also measure at stock client limits.")
+@click.option(
+    "--decisions",
+    is_flag=True,
+    help="Ours with and without kept decisions, in place of kube-scheduler: plain and affinity, or "
+    "what is chosen.",
+)
 @click.option("--results", "path", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="An SVG file.")
 def main(
@@ -162,6 +170,7 @@ def main(
     small: bool,
     rates: tuple[str, ...],
     stock: bool,
+    decisions: bool,
     path: Path | None,
     plot: Path | None,
 ) -> None:
@@ -170,6 +179,8 @@ def main(
         chosen = workloads or tuple(dict.fromkeys(one.scenario for one in targets))
         workloads, targets = chosen or SMALL_WORKLOADS, []
         nodes, pods, rounds = (SMALL_NODES,), SMALL_PODS, 1
+    if decisions:
+        workloads = workloads or (plan.PLAIN, "affinity")
     if targets:
         cases = [*plan.of_targets(targets, pods)]
         stock = stock or aim in ("pods", "all")
@@ -184,7 +195,8 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     path = path or Path("build", "bench", f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
     results = Results(path)
-    wanted = [plan.batch(case, rounds) for case in cases]
+    beside = FORGETFUL if decisions else THEIRS
+    wanted = [plan.batch(case, rounds, beside=beside) for case in cases]
     console = Console(stderr=True)
     try:
         run_all(wanted, results, console)

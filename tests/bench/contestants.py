@@ -26,7 +26,9 @@ from tests.controlplane.plane import ControlPlane, free_port
 
 USER = "kube-scheduler"
 OURS, THEIRS, FLOOR = "kscheduler", "kube-scheduler", "bindings only"
-CONTENT_TYPES = {OURS: "application/json", THEIRS: "application/vnd.kubernetes.protobuf"}
+# Ours, told to keep no decisions for explanations.
+FORGETFUL = "keeping no decisions"
+THEIR_CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 
 
 class Limits(NamedTuple):
@@ -51,7 +53,7 @@ def contestant(
 ) -> Iterator[Contestant]:
     """One that has just been started, and told this beside its connection."""
     log = plane.folder / "contestant.log"
-    options = {"env": {**os.environ, **compiled()}} if who == OURS else {}
+    options = {"env": {**os.environ, **compiled()}} if who in (OURS, FORGETFUL) else {}
     with (
         log.open("wb") as output,
         running(
@@ -88,13 +90,14 @@ def command(who: str, plane: ControlPlane, limits: Limits, told: Mapping[str, ob
     ours = Path(sysconfig.get_path("scripts")) / OURS
     path = program(THEIRS) if who == THEIRS else ours
     port = f"--secure-port={free_port()}"
-    return [str(path), f"--config={config}", "--bind-address=127.0.0.1", port]
+    told_ours = ["--decision-log-bytes=0"] if who == FORGETFUL else []
+    return [str(path), f"--config={config}", "--bind-address=127.0.0.1", port, *told_ours]
 
 
 def configuration(who: str, kubeconfig: Path, limits: Limits) -> dict[str, object]:
     connection = {
         "kubeconfig": str(kubeconfig),
-        "contentType": CONTENT_TYPES[who],
+        "contentType": THEIR_CONTENT_TYPE if who == THEIRS else "application/json",
         "qps": limits.qps,
         "burst": limits.burst,
     }

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.bench import device_scenarios, workloads
-from tests.bench.contestants import FLOOR, OURS, STOCK, THEIRS
+from tests.bench.contestants import FLOOR, FORGETFUL, OURS, STOCK, THEIRS
 from tests.bench.measurement import TURNOVER_SECONDS
 from tests.bench.results import BACKLOG, STEADY, STOCK_LIMITS, TURNOVER, Case, Entry
 from tests.bench.scenario import Size
@@ -84,12 +84,15 @@ def case(
     return Case(name, size.nodes, size.pods, mode, rate)
 
 
-def batch(of: Case, rounds: int) -> Batch:
-    """In turn, and each round begins with the one that was last; the floor where it is wanted."""
+def batch(of: Case, rounds: int, *, beside: str = THEIRS) -> Batch:
+    """Ours and another in turn, and each round begins with the one that was last; the floor where
+    it is wanted.
+    """
     order: list[Entry] = []
+    with_floor = of.scenario in WITH_FLOOR and of.mode == BACKLOG and beside == THEIRS
+    floor = (FLOOR,) if with_floor else ()
     for number in range(1, rounds + 1):
-        pair = (THEIRS, OURS) if number % 2 else (OURS, THEIRS)
-        floor = (FLOOR,) if of.scenario in WITH_FLOOR and of.mode == BACKLOG else ()
+        pair = (beside, OURS) if number % 2 else (OURS, beside)
         order.extend(Entry(of, who, number) for who in (*pair, *floor))
     return Batch(of, tuple(order))
 
@@ -126,8 +129,8 @@ def steady_state(
 START_SECONDS = 8.0
 START_SECONDS_PER_NODE = 0.0005
 OBJECTS_PER_SECOND = 1200.0
-PODS_PER_SECOND = {THEIRS: 150.0, OURS: 700.0, FLOOR: 1200.0}
-DEVICES_PER_SECOND = {THEIRS: 60.0, OURS: 250.0, FLOOR: 250.0}
+PODS_PER_SECOND = {THEIRS: 150.0, OURS: 700.0, FORGETFUL: 700.0, FLOOR: 1200.0}
+DEVICES_PER_SECOND = {THEIRS: 60.0, OURS: 250.0, FORGETFUL: 250.0, FLOOR: 250.0}
 SLOW_FOR_THEM = {"affinity": 80.0, PLAIN: 320.0, **dict.fromkeys(PREEMPTION, 60.0)}
 
 

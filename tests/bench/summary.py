@@ -36,11 +36,11 @@ class Standing:
         """Whether both schedulers were measured."""
         return {OURS, THEIRS} <= self.medians.keys()
 
-    def ratio(self, figure: str) -> float | None:
-        """Ours to theirs."""
-        if not self.complete:
+    def ratio(self, figure: str, to: str = THEIRS) -> float | None:
+        """Ours to theirs, or to another's."""
+        if not {OURS, to} <= self.medians.keys():
             return None
-        theirs: float = getattr(self.medians[THEIRS], figure)
+        theirs: float = getattr(self.medians[to], figure)
         ours: float = getattr(self.medians[OURS], figure)
         return ours / theirs if theirs else None
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from tests.bench.contestants import FLOOR, OURS, THEIRS
+from tests.bench.contestants import FLOOR, FORGETFUL, OURS, THEIRS
 from tests.bench.results import BACKLOG, STEADY, STOCK_LIMITS, TURNOVER
 from tests.bench.summary import Standing, Verdict, floor_rate
 
@@ -23,7 +23,7 @@ class Sheet(NamedTuple):
 
 def backlog_sheets(found: Sequence[Standing]) -> list[Sheet]:
     """Two tables of the same cases: how fast, and at what cost."""
-    cases = [one for one in found if one.case.mode == BACKLOG]
+    cases = [one for one in found if one.case.mode == BACKLOG and FORGETFUL not in one.medians]
     if not cases:
         return []
     speed = Sheet(
@@ -142,6 +142,22 @@ def stock_sheets(found: Iterable[Standing]) -> list[Sheet]:
     return [Sheet("At stock client limits: pods per second", columns, rows)] if rows else []
 
 
+def decision_sheets(found: Iterable[Standing]) -> list[Sheet]:
+    """The cost of keeping decisions: without / with them."""
+    figures = (("pods_per_second", 0), ("scheduler_cpu_ms", 3), ("peak_megabytes", 0))
+    rows = []
+    for one in found:
+        if FORGETFUL in one.medians:
+            row = [one.case.scenario, f"{one.case.nodes:,}", f"{one.case.pods:,}"]
+            for figure, digits in figures:
+                both = [_figure(one, who, figure, digits) for who in (FORGETFUL, OURS)]
+                row += [" / ".join(both), _ratio(one.ratio(figure, to=FORGETFUL))]
+            rows.append(tuple(row))
+    measured = ("pods per second", "ratio", "CPU ms per pod", "ratio", "peak MB", "ratio")
+    columns = ("pods", "nodes", "backlog", *measured)
+    return [Sheet("Decisions not kept / kept", columns, rows)] if rows else []
+
+
 def verdict_sheet(verdicts: Iterable[Verdict]) -> Sheet:
     columns = ("what", "wanted", "measured", "verdict")
     return Sheet("Targets", columns, [tuple(one) for one in verdicts], words=4)
@@ -150,6 +166,7 @@ def verdict_sheet(verdicts: Iterable[Verdict]) -> Sheet:
 def sheets(found: Sequence[Standing]) -> list[Sheet]:
     return [
         *backlog_sheets(found),
+        *decision_sheets(found),
         *turnover_sheets(found),
         *stock_sheets(found),
         *steady_sheets(found),
