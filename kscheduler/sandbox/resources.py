@@ -22,6 +22,7 @@ RESOURCES: tuple[Resource, ...] = (
     *workloads.CORE_RESOURCES,
     *storage.CORE_RESOURCES,
     *workloads.RESOURCES,
+    *workloads.DISCOVERY_RESOURCES,
     *scheduling.DISRUPTION_RESOURCES,
     *scheduling.RESOURCES,
     *storage.RESOURCES,
