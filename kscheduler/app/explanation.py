@@ -134,4 +134,8 @@ def explained(attempt: Attempt, outcome: Outcome, view: View) -> AttemptRecord:
         record.outcome = UNSCHEDULABLE if outcome.status.rejected else ERROR
         record.message = outcome.status.message
     told = attempt_of(record, view)
-    return told if view.node_names else replace(told, node="", nominated_node="")
+    if view.node_names:
+        return told
+    # No pod tells the node that it only would get.
+    scores = None if told.scores is None else replace(told.scores, nodes=())
+    return replace(told, node="", nominated_node="", scores=scores)

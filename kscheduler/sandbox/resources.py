@@ -26,6 +26,7 @@ RESOURCES: tuple[Resource, ...] = (
     *storage.CORE_RESOURCES,
     *workloads.RESOURCES,
     *batch.RESOURCES,
+    *workloads.DISCOVERY_RESOURCES,
     *scheduling.DISRUPTION_RESOURCES,
     *scheduling.RESOURCES,
     *storage.RESOURCES,

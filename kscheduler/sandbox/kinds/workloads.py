@@ -309,6 +309,7 @@ CORE_RESOURCES = (
         },
     ),
 )
+DISCOVERY_RESOURCES = (Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),)
 RESOURCES = (
     Resource(
         "apps",

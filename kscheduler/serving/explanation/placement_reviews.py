@@ -29,7 +29,7 @@ from kscheduler.metrics import Metrics
 from kscheduler.rest import status
 from kscheduler.rest.status import StatusError
 from kscheduler.serving.answers import JSON
-from kscheduler.serving.explanation.limits import Limit, Rate
+from kscheduler.serving.explanation.limits import RETRY_SECONDS, Limit, Rate
 from kscheduler.serving.explanation.resources import PLACEMENT_REVIEW
 from kscheduler.serving.explanation.rights import Asker
 from kscheduler.what_if import ReviewError, ReviewLimitError
@@ -119,7 +119,7 @@ class PlacementReviews:
                 "Timeout",
                 f"the review was not answered within {REVIEW_SECONDS:g} s: ask for fewer pods, "
                 "or again when less is going on",
-                {"retryAfterSeconds": int(REVIEW_SECONDS)},
+                {"retryAfterSeconds": RETRY_SECONDS},
             ) from error
         own = {*_namespaces(review), namespace}
         return await self._redacted(asker, answered, own), warnings

@@ -1,6 +1,7 @@
 """A daemon with a secure port beside an API server that decides on askers, and ways to ask it."""
 
 import asyncio
+import io
 import json
 from contextlib import asynccontextmanager
 
@@ -81,7 +82,7 @@ class Explained:
 
     async def ask(self, path, user=ROOT_USER, *, method="GET", accept="", body=None, headers=()):
         if isinstance(body, dict):
-            body = json.dumps(body)
+            body = json.dumps(body).encode()
         sent = {"Authorization": f"Bearer {user}-token", "Accept": accept or "application/json"}
         if body is not None:
             sent["Content-Type"] = "application/json"
@@ -89,7 +90,7 @@ class Explained:
             method,
             self.url + path,
             headers=sent | dict(headers),
-            data=body,
+            data=None if body is None else io.BytesIO(body),
             timeout=aiohttp.ClientTimeout(PATIENCE_SECONDS),
         ) as answer:
             return Answer(answer.status, answer.headers, await answer.text(errors="replace"))
