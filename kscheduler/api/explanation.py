@@ -56,11 +56,13 @@ class Shortage(ApiStruct):
 
 
 class RejectionDetail(ApiStruct):
-    """What a reason leaves out, and for how many of its nodes that holds: the taint, the port, the
-    term, the constraint with its counts. A node may count under several.
+    """Part that a reason leaves out, and for how many of its nodes it holds. A node may count under
+    several.
     """
 
+    # The taint, the port, the term, or the constraint with its counts.
     text: str = ""
+    # Nodes for which it holds.
     count: int = 0
 
 
@@ -146,32 +148,41 @@ class Victim(ApiStruct):
 
 
 class QueueWait(ApiStruct, omit_defaults=False):
-    """A stretch of waiting: "Gated", "Unschedulable", "BackingOff" or "Active"."""
+    """A stretch of waiting."""
 
+    # Gated, Unschedulable, BackingOff or Active.
     queue: str = ""
+    # How long it took.
     seconds: float = 0.0
 
 
 class ExtenderAnswer(ApiStruct):
-    """What an extender said to Filter, Prioritize or Bind."""
+    """Answer of an extender."""
 
+    # The extender, by its address.
     extender: str = ""
+    # Filter, Prioritize or Bind.
     verb: str = ""
-    # Nodes that it was asked about, and those it let pass, or gave a score.
+    # Nodes that it was asked about.
     asked: int = 0
+    # Nodes that it let pass, or gave a score.
     passed: int = 0
-    # Why there is no answer; `ignored` if the attempt went on without it.
+    # Why there is no answer.
     error: str = ""
+    # Whether the attempt went on without it.
     ignored: bool = False
 
 
 class PluginFault(ApiStruct):
     """An out-of-tree plugin that did not keep to the contract during the attempt."""
 
+    # The plugin.
     plugin: str = ""
+    # The extension point at which it was called.
     point: str = ""
     # "exception", "timeout", "answer", "score" or "mutation".
     kind: str = ""
+    # What went wrong.
     message: str = ""
 
 
@@ -250,7 +261,9 @@ class AttemptRecord(ApiStruct):
     hidden_victims: int = 0
     # What happened to the decision: Reserve, Permit, PreBind and Bind, as far as it came.
     steps: tuple[Step, ...] = ()
+    # What extenders answered, in the order in which they were asked.
     extenders: tuple[ExtenderAnswer, ...] = ()
+    # Calls of out-of-tree plugins that failed.
     faults: tuple[PluginFault, ...] = ()
 
 

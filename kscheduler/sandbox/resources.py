@@ -11,6 +11,7 @@ from kscheduler.sandbox.kinds import (
     devices,
     events,
     inert,
+    metrics,
     pods,
     registration,
     scheduling,
@@ -36,6 +37,7 @@ RESOURCES: tuple[Resource, ...] = (
     *scheduling.COORDINATION_RESOURCES,
     *events.RESOURCES,
     *inert.RESOURCES,
+    *metrics.RESOURCES,
 )
 
 BY_PATH: dict[tuple[str, str, str], Resource] = {

@@ -89,16 +89,17 @@ class ApiServer:
         self.hooks: list[ExchangeHook] = []
         self._watches = Watches(self.registry, queue=watch_queue)
         self._bookmark_seconds = bookmark_seconds
+        rbac = Rbac(self.store)
         self._filter = AccessFilter(
             self.users,
-            Rbac(self.store),
+            rbac,
             authorizes=authorization,
             anonymous=anonymous or (ANONYMOUS if tls else UNSECURED),
         )
         self._handlers = ResourceHandlers(
             self.registry,
             self._watches,
-            Reviews(self.users, self._filter.decide),
+            Reviews(self.users, self._filter.decide, rbac.rules),
             self._filter.refusal,
             streams_lists=streams_lists,
             copies_topology="PodTopologyLabels" in admission.plugins,

@@ -7,11 +7,13 @@ other servers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kscheduler.rest import status
+from kscheduler.api.timestamps import format_time
+from kscheduler.rest import fields, status
 from kscheduler.sandbox.access.users import MASTERS, User, Users
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.store import Object, Store
@@ -93,6 +95,16 @@ class Rbac:
                 return f"{grant.reason} to {subject.shown}"
         return None
 
+    def rules(self, user: User, namespace: str) -> Iterator[dict[str, Any]]:
+        """All rules that hold for a user in a namespace, in the order of their bindings."""
+        self.allows(User("", ()), Attributes(""))  # compiles what has changed
+        identities = {("User", user.name), *(("Group", group) for group in user.groups)}
+        for grant in self._grants:
+            if grant.namespace in ("", namespace) and any(
+                one.identity in identities for one in grant.subjects
+            ):
+                yield from grant.rules
+
     def _compile(self) -> Iterator[_Grant]:
         """A grant per binding, cluster-wide ones first; a role that is missing grants nothing."""
         for collection in (_CLUSTER_BINDINGS, _BINDINGS):
@@ -146,14 +158,40 @@ def _has(values: Any, wanted: str) -> bool:
 
 
 Decide = Callable[[User, Attributes], str | None]
+Rules = Callable[[User, str], Iterable[dict[str, Any]]]
+_TOKEN_SECONDS, _LEAST_TOKEN_SECONDS = 3600, 600
 
 
 class Reviews:
     """Answers all review kinds; `decide` is the server's own authorizer."""
 
-    def __init__(self, users: Users, decide: Decide) -> None:
+    def __init__(self, users: Users, decide: Decide, rules: Rules | None = None) -> None:
         self._users = users
         self._decide = decide
+        self._rules = rules or (lambda user, namespace: ())
+
+    def token_request(self, request: Object, account: Object) -> Object:
+        """A TokenRequest with a token for the service account."""
+        about = account["metadata"]
+        name = f"system:serviceaccount:{about['namespace']}:{about['name']}"
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{about['namespace']}")
+        spec = request.get("spec") or {}
+        seconds = spec.setdefault("expirationSeconds", _TOKEN_SECONDS)
+        if seconds < _LEAST_TOKEN_SECONDS:
+            why = "may not specify a duration less than 10 minutes"
+            error = fields.invalid("spec.expirationSeconds", seconds, why)
+            group = "authentication.k8s.io"
+            raise status.invalid("TokenRequest", about["name"], [error], group=group)
+        return {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {"name": about["name"], "namespace": about["namespace"]},
+            "spec": spec,
+            "status": {
+                "token": self._users.issue(User(name, groups, about["uid"])),
+                "expirationTimestamp": format_time(time.time() + seconds),
+            },
+        }
 
     def answer(self, resource: Resource, review: Object, asker: User) -> Object:
         """The review as sent, with its status filled in."""
@@ -167,6 +205,8 @@ class Reviews:
                     answer = {"authenticated": True, "user": user.info}
             case "SelfSubjectReview":
                 answer = {"userInfo": asker.info}
+            case "SelfSubjectRulesReview":
+                answer = self._rules_of(asker, spec.get("namespace") or "")
             case "SelfSubjectAccessReview":
                 answer = self._access(asker, spec)
             case _:
@@ -184,6 +224,20 @@ class Reviews:
             "spec": spec,
             "status": answer,
         }
+
+    def _rules_of(self, asker: User, namespace: str) -> Object:
+        if not namespace:
+            raise status.bad_request("no namespace on request")
+        parts = ("verbs", "apiGroups", "resources", "resourceNames")
+        found: Object = {"resourceRules": [], "nonResourceRules": [], "incomplete": False}
+        for rule in self._rules(asker, namespace):
+            if rule.get("nonResourceURLs"):
+                paths = {"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]}
+                found["nonResourceRules"].append(paths)
+            else:
+                shown = {part: rule[part] for part in parts if rule.get(part)}
+                found["resourceRules"].append(shown)
+        return found
 
     def _access(self, user: User, spec: Object) -> Object:
         resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import secrets
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ class User:
         return shown
 
 
+MAX_ISSUED = 10_000  # tokens of service accounts
 ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
 # Clients without credentials over plain HTTP, as on upstream's former insecure port: kubectl sends
 # no token there, whatever its kubeconfig says.
@@ -49,12 +51,21 @@ class Users:
     """The table of tokens, which may grow while the server runs."""
 
     def __init__(self, tokens: Mapping[str, User] | None = None) -> None:
+        self._issued: deque[str] = deque()
         self._by_token = {token: user.authenticated() for token, user in (tokens or {}).items()}
 
     def add(self, user: User, token: str = "") -> str:
         """Let `user` in by a token, made up when not given; returns it."""
         token = token or secrets.token_urlsafe(24)
         self._by_token[token] = user.authenticated()
+        return token
+
+    def issue(self, user: User) -> str:
+        """A token for a service account; of more than `MAX_ISSUED`, the oldest one ends."""
+        token = self.add(user)
+        self._issued.append(token)
+        if len(self._issued) > MAX_ISSUED:
+            self._by_token.pop(self._issued.popleft(), None)
         return token
 
     def by_token(self, token: str) -> User | None:

@@ -41,5 +41,6 @@ RESOURCES = (
         _AUTHORIZATION, "localsubjectaccessreviews", "LocalSubjectAccessReview", namespaced=True
     ),
     _review(_AUTHORIZATION, "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+    _review(_AUTHORIZATION, "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
     _review(_AUTHORIZATION, "subjectaccessreviews", "SubjectAccessReview"),
 )

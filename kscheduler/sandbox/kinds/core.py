@@ -189,6 +189,9 @@ RESOURCES = (
         "serviceaccounts",
         "ServiceAccount",
         short_names=("sa",),
+        subresources=(
+            Subresource("token", ("create",), "TokenRequest", "authentication.k8s.io", "v1"),
+        ),
         returns_deleted=True,
         merge={"ServiceAccount": {"secrets": keyed("name")}},
     ),

@@ -316,6 +316,8 @@ _FIELD_LABELS = (
     "status.podIP",
     "status.nominatedNodeName",
 )
+# Subresources that a kubelet answers: of a simulated one there is nothing to be had.
+KUBELET = (("attach", "Attach"), ("exec", "Exec"), ("portforward", "PortForward"))
 _CONTAINER: Shape = {
     "env": keyed("name"),
     "ports": keyed("containerPort", "protocol", protocol="TCP"),
@@ -336,6 +338,8 @@ RESOURCES = (
             Subresource("eviction", ("create",), "Eviction", "policy", "v1"),
             Subresource("ephemeralcontainers"),
             Subresource("resize"),
+            *(Subresource(name, ("create", "get"), f"Pod{kind}Options") for name, kind in KUBELET),
+            Subresource("log", ("get",)),
             STATUS,
         ),
         field_labels={name: name for name in _FIELD_LABELS},

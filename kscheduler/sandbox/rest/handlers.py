@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from aiohttp import web
 
@@ -19,6 +19,7 @@ from kscheduler.sandbox.access.authorization import Attributes, Reviews
 from kscheduler.sandbox.access.users import User
 from kscheduler.sandbox.deletion import DeleteOptions, delete, parse_delete_options
 from kscheduler.sandbox.kinds import events
+from kscheduler.sandbox.kinds.metrics import METRICS_GROUP
 from kscheduler.sandbox.kinds.resource import Caller, Resource
 from kscheduler.sandbox.lists import list_page, parse_selection
 from kscheduler.sandbox.metadata import now
@@ -29,6 +30,7 @@ from kscheduler.sandbox.patching.strategic import strategic_merge
 from kscheduler.sandbox.registry import Edit, Registry
 from kscheduler.sandbox.resources import EVENTS, PODS
 from kscheduler.sandbox.rest import negotiation
+from kscheduler.sandbox.rest.metrics import answer_metrics
 from kscheduler.sandbox.rest.negotiation import decode_body, decode_object, representation
 from kscheduler.sandbox.rest.representation import Representation
 from kscheduler.sandbox.rest.request import Exchange, RequestInfo, json_answer
@@ -40,6 +42,12 @@ from kscheduler.sandbox.subresources import bind, evict, scale_of, with_scale
 Answer = web.Response | Watch
 Refusal = Callable[[User, Attributes], str]  # the text of a refused access; empty: it is allowed
 _POD_ACTIONS = ("binding", "eviction")
+_OF_KUBELETS = {
+    "attach": "nothing to attach to",
+    "exec": "nothing to run a command in",
+    "log": "no log",
+    "portforward": "no port to forward to",
+}
 _NEEDS_NAME = ("update", "patch")
 
 
@@ -69,6 +77,10 @@ class ResourceHandlers:
         allowed = part.verbs if part is not None else info.resource.verbs
         if verb not in allowed or (verb in _NEEDS_NAME and not info.name):
             raise status.method_not_allowed()
+        if info.resource.group == METRICS_GROUP:
+            return json_answer(answer_metrics(self._registry, info, exchange.query))
+        if info.subresource in _OF_KUBELETS:
+            self._refuse_kubelet(info)
         match verb:
             case "get":
                 return self._get(exchange, info)
@@ -83,6 +95,16 @@ class ResourceHandlers:
             case "delete":
                 return self._delete(exchange, info)
         return self._delete_collection(exchange, info)
+
+    def _refuse_kubelet(self, info: RequestInfo) -> NoReturn:
+        """What only a real kubelet can answer is refused with a sentence."""
+        pod = self._registry.get(PODS, info.namespace, info.name)
+        node = pod.fields["spec.nodeName"]
+        if not node:
+            raise status.bad_request(f"pod {info.name} does not have a host assigned")
+        what = _OF_KUBELETS[info.subresource]
+        why = f"the kubelet of node {node} is simulated: no container runs, so there is {what}"
+        raise status.StatusError(501, "NotImplemented", why, status.details(PODS, info.name))
 
     def _get(self, exchange: Exchange, info: RequestInfo) -> Answer:
         resource = info.resource
@@ -106,6 +128,10 @@ class ResourceHandlers:
         resource = info.resource
         if info.subresource in _POD_ACTIONS or resource.kind == "Binding":
             return self._act_on_pod(exchange, info)
+        if info.subresource == "token":
+            request = decode_body(exchange.content_type, exchange.body)
+            account = self._registry.get(resource, info.namespace, info.name).decode()
+            return json_answer(self._reviews.token_request(request, account), 201)
         if "list" not in resource.verbs:
             review = decode_object(exchange.content_type, exchange.body, resource)
             return json_answer(self._reviews.answer(resource, review, exchange.user), 201)

@@ -220,6 +220,9 @@ _TABLE = {
     "NodeSelector": "1 nodeSelectorTerms: [NodeSelectorTerm]",
     "NodeSelectorTerm": "1 matchExpressions: [Requirement], 2 matchFields: [Requirement]",
     "Nothing": "",
+    "ResourceQuota": "1 metadata: ObjectMeta, 2 spec: QuotaSpec, 3 status: QuotaStatus",
+    "QuotaSpec": "1 hard: {qty}, 2 scopes: []",
+    "QuotaStatus": "1 hard: {qty}, 2 used: {qty}",
     # apps
     "Deployment": "1 metadata: ObjectMeta, 2 spec: DeploymentSpec, 3 status: DeploymentStatus",
     "DeploymentSpec": "1 replicas: i?, 2 selector: LabelSelector, 3 template: PodTemplateSpec, "
@@ -229,6 +232,21 @@ _TABLE = {
     "RollingUpdate": "1 maxUnavailable: int-or-string?, 2 maxSurge: int-or-string?",
     "DeploymentStatus": "1 observedGeneration: i, 2 replicas: i, 3 updatedReplicas: i, "
     "4 availableReplicas: i, 5 unavailableReplicas: i, 7 readyReplicas: i",
+    # batch
+    "Job": "1 metadata: ObjectMeta, 2 spec: JobSpec, 3 status: JobStatus",
+    "JobSpec": "1 parallelism: i?, 2 completions: i?, 3 activeDeadlineSeconds: i?, "
+    "4 selector: LabelSelector?, 5 manualSelector: b?, 6 template: PodTemplateSpec, "
+    "7 backoffLimit: i?, 8 ttlSecondsAfterFinished: i?, 9 completionMode, 10 suspend: b?, "
+    "12 backoffLimitPerIndex: i?, 13 maxFailedIndexes: i?, 14 podReplacementPolicy, 15 managedBy",
+    "JobStatus": "2 startTime: time, 3 completionTime: time, 4 active: i, 5 succeeded: i, "
+    "6 failed: i, 7 completedIndexes, 9 ready: i?, 11 terminating: i?",
+    "CronJob": "1 metadata: ObjectMeta, 2 spec: CronJobSpec, 3 status: CronJobStatus",
+    "CronJobSpec": "1 schedule, 2 startingDeadlineSeconds: i?, 3 concurrencyPolicy, "
+    "4 suspend: b?, 5 jobTemplate: JobTemplateSpec, 6 successfulJobsHistoryLimit: i?, "
+    "7 failedJobsHistoryLimit: i?, 8 timeZone",
+    "CronJobStatus": "1 active: [ObjectReference], 4 lastScheduleTime: time, "
+    "5 lastSuccessfulTime: time",
+    "JobTemplateSpec": "1 metadata: ObjectMeta, 2 spec: JobSpec",
     # policy and scheduling
     "Eviction": "1 metadata: ObjectMeta, 2 deleteOptions: DeleteOptions",
     "PodDisruptionBudget": "1 metadata: ObjectMeta, 2 spec: BudgetSpec, 3 status: BudgetStatus",
@@ -291,7 +309,17 @@ _TABLE = {
     "TokenReviewSpec": "1 token, 2 audiences: []",
     "TokenReviewStatus": "1 authenticated: b, 2 user: UserInfo, 3 error",
     "UserInfo": "1 username, 2 uid, 3 groups: []",
-    "SelfReview": "1 metadata: ObjectMeta, 2 status: Nothing",
+    "SelfReview": "1 metadata: ObjectMeta, 2 status: SelfReviewStatus",
+    "SelfReviewStatus": "1 userInfo: UserInfo",
+    "TokenRequest": "1 metadata: ObjectMeta, 2 spec: TokenRequestSpec, "
+    "3 status: TokenRequestStatus",
+    "TokenRequestSpec": "1 audiences: [], 3 boundObjectRef: BoundReference, "
+    "4 expirationSeconds: i?",
+    "BoundReference": "1 kind, 2 apiVersion, 3 name, 4 uid",
+    "TokenRequestStatus": "1 token, 2 expirationTimestamp: time",
+    "RulesReview": "1 metadata: ObjectMeta, 2 spec: RulesReviewSpec, 3 status: RulesReviewStatus",
+    "RulesReviewSpec": "1 namespace",
+    "RulesReviewStatus": "3 incomplete: b, 4 evaluationError",
     "AccessReview": "1 metadata: ObjectMeta, 2 spec: AccessReviewSpec, "
     "3 status: AccessReviewStatus",
     "AccessReviewSpec": "1 resourceAttributes: ResourceAttributes?, "
@@ -312,12 +340,15 @@ KINDS: dict[tuple[str, str], str] = {
             "ConfigMap",
             "Event",
             "Namespace",
+            "ResourceQuota",
             "Secret",
             "Service",
             "ServiceAccount",
         )
     },
     ("apps/v1", "Deployment"): "Deployment",
+    ("batch/v1", "CronJob"): "CronJob",
+    ("batch/v1", "Job"): "Job",
     ("policy/v1", "Eviction"): "Eviction",
     ("policy/v1", "PodDisruptionBudget"): "PodDisruptionBudget",
     ("scheduling.k8s.io/v1", "PriorityClass"): "PriorityClass",
@@ -330,6 +361,8 @@ KINDS: dict[tuple[str, str], str] = {
     (_RBAC, "ClusterRoleBinding"): "RoleBinding",
     ("authentication.k8s.io/v1", "TokenReview"): "TokenReview",
     ("authentication.k8s.io/v1", "SelfSubjectReview"): "SelfReview",
+    ("authentication.k8s.io/v1", "TokenRequest"): "TokenRequest",
+    (_AUTHORIZATION, "SelfSubjectRulesReview"): "RulesReview",
     (_AUTHORIZATION, "SubjectAccessReview"): "AccessReview",
     (_AUTHORIZATION, "SelfSubjectAccessReview"): "AccessReview",
     (_AUTHORIZATION, "LocalSubjectAccessReview"): "AccessReview",

@@ -26,6 +26,7 @@ async def test_groups_and_versions_are_listed(rest):
         "coordination.k8s.io",
         "discovery.k8s.io",
         "events.k8s.io",
+        "metrics.k8s.io",
         "networking.k8s.io",
         "node.k8s.io",
         "policy",
