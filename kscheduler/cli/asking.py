@@ -16,6 +16,7 @@ import msgspec
 
 from kscheduler.api.meta import ApiObject
 from kscheduler.api.resources import Resource
+from kscheduler.cli.page import tamed
 from kscheduler.client.clientcmd.loading_rules import (
     DEFAULT_NAMESPACE,
     ClientConfig,
@@ -27,12 +28,13 @@ from kscheduler.client.credentials import Identity
 from kscheduler.client.explanation_client import ExplanationClient, Target, reach
 from kscheduler.client.transport import user_agent
 from kscheduler.errors import ConfigError, KschedulerError
-from kscheduler.gotext.duration import SECOND, parse_duration
+from kscheduler.gotext.duration import SECOND, DurationError, parse_duration
 
 YES, NO, FAILED = 0, 1, 2
 INTERRUPTED = 130
 TABLE, WIDE, YAML, JSON = OUTPUTS = ("table", "wide", "yaml", "json")
 MAX_NAME = 253
+MAX_DIGITS = 9
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,6 +76,9 @@ class Failure(click.ClickException):
 
     exit_code = FAILED
 
+    def format_message(self) -> str:
+        return tamed(self.message)
+
 
 class AskingCommand(click.Command):
     """A command that speaks of itself by the name it was called by, `kubectl why` included."""
@@ -86,9 +91,10 @@ class AskingCommand(click.Command):
 
 def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float | None:
     """A duration as kubectl takes it: 30s, 1m, or a number of seconds; 0 is no limit."""
+    is_number = text.isascii() and text.isdigit() and len(text) < MAX_DIGITS
     try:
-        seconds = float(text) if text.isdigit() else parse_duration(text) / SECOND
-    except ConfigError as error:
+        seconds = float(text) if is_number else parse_duration(text) / SECOND
+    except DurationError as error:
         raise click.BadParameter(f"{error}: say 30s or 2m", ctx, param) from error
     if seconds < 0:
         raise click.BadParameter("must not be negative", ctx, param)

@@ -31,7 +31,7 @@ from kscheduler.cli.asking import (
 )
 from kscheduler.cli.decision_view import explained
 from kscheduler.cli.node_view import about_node, fits, narrowed, node_explained, node_now
-from kscheduler.cli.page import answer_about, show
+from kscheduler.cli.page import answer_about, show, tamed
 from kscheduler.cli.reviewed_pods import fresh, limited_to
 from kscheduler.client.errors import ApiError, NotFound
 
@@ -153,7 +153,7 @@ async def review_now(
         )
         return (await question.client.review(PlacementReview(spec=spec), namespace)).status
     except ApiError as error:
-        click.echo(f"Not asked what would be now: {error}", err=True)
+        click.echo(tamed(f"Not asked what would be now: {error}"), err=True)
         return None
 
 

@@ -18,6 +18,7 @@ from kscheduler.api.explanation import (
 from kscheduler.cli.decision_view import PARTIAL, differences, weighted
 from kscheduler.cli.page import joined, listed, table, whole_seconds, wrapped
 
+PART_HIDDEN = "Which nodes were rejected, and why which, is not shown to you."
 # Parts of remedies that would take away the wish for this very node.
 OF_THE_WISH = ("without its node selector", "without its node affinity")
 
@@ -79,6 +80,8 @@ def node_explained(
         yield wrapped(f"{pod} was to go to {node} {when}: {attempt.message}")
     elif about.score is not None:
         yield from _scored_lower(pod, attempt, node, about.score)
+    elif not about.rejections and decision.partial:
+        yield wrapped(f"{elsewhere or pod + ': '}{PART_HIDDEN}")
     elif not about.rejections:
         yield wrapped(f"{elsewhere}As for {node}, {_not_looked_at(attempt, when)}")
     elif there and _alike(about.rejections, there):
@@ -116,10 +119,14 @@ def node_now(
 
 
 def rejected_now(now: PlacementReviewStatus, node: str) -> tuple[RejectedNodes, ...]:
-    """Reasons of a review against this node."""
+    """Reasons of a review against this node, which was the only one looked at.
+
+    In a partial view nodes have no names, but a single one can only be this.
+    """
     placement = now.placements[0] if now.placements else None
     found = placement.explanation.rejections if placement and placement.explanation else ()
-    return tuple(one for one in found if node in one.nodes)
+    is_alone = now.partial and all(one.count == 1 for one in found)
+    return tuple(one for one in found if node in one.nodes or is_alone)
 
 
 def _alike(some: Sequence[RejectedNodes], others: Sequence[RejectedNodes]) -> bool:

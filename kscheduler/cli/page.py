@@ -24,6 +24,15 @@ MAX_COLUMNS = 120
 
 Row = Sequence[str]
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def tamed(text: str) -> str:
+    """The text without control characters: messages may be anybody's, and a terminal obeys."""
+    return _CONTROL.sub(
+        lambda found: " " if found[0].isspace() else "\N{REPLACEMENT CHARACTER}", text
+    )
+
 
 def has_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -36,6 +45,7 @@ def styled(text: str, **style: Any) -> str:
 
 def wrapped(text: str, indent: str = "") -> str:
     """A sentence, broken where the terminal ends."""
+    text = tamed(text)
     if not sys.stdout.isatty():
         return indent + text
     columns = min(shutil.get_terminal_size().columns, MAX_COLUMNS)
@@ -55,7 +65,8 @@ def table(
     """Aligned columns; those named in `numbers` to the right. Columns that are empty in all rows
     are left out. The row whose first cell is `marked` stands out on a terminal.
     """
-    rows = [tuple(row) for row in rows]
+    header = tuple(map(tamed, header))
+    rows = [tuple(map(tamed, row)) for row in rows]
     kept = [i for i, name in enumerate(header) if any(row[i] for row in rows) or not rows]
     right = {i for i, name in enumerate(header) if name in set(numbers)}
     widths = {i: max(len(row[i]) for row in [tuple(header), *rows]) for i in kept}

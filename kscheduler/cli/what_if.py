@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -71,7 +72,7 @@ def _added(
     found = []
     for text in texts:
         count, _, like = text.partition("=")
-        if not count.isdigit() or not int(count):
+        if not re.fullmatch("[1-9][0-9]{0,6}", count):
             raise click.BadParameter(
                 f'"{text}" is not COUNT or COUNT=NODE, like 3=node-7', ctx, param
             )

@@ -317,6 +317,57 @@ class TestWhatIf:
         assert complaint in answer.complaint
 
 
+class TestTenant:
+    """Whoever may view a namespace, and nothing else."""
+
+    @pytest.fixture(autouse=True)
+    def tenant(self, colleague):
+        api = colleague.cluster.api
+        api.users.add(User("jane").authenticated(), TOKEN)
+        about = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+        about["metadata"] = {"name": "tenant", "namespace": "default"}
+        own = ["decisions", "pendingpods", "placementreviews"]
+        rules = [
+            {"apiGroups": ["kscheduler.dev"], "resources": own, "verbs": ["*"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+        ]
+        group = "rbac.authorization.k8s.io"
+        subject = {"kind": "User", "name": "jane", "apiGroup": group}
+        role = {"kind": "Role", "name": "tenant", "apiGroup": group}
+        api.objects.create(about | {"kind": "Role", "rules": rules})
+        api.objects.create(about | {"kind": "RoleBinding", "roleRef": role, "subjects": [subject]})
+
+    @pytest.mark.parametrize("level", [[], ["-o", "wide"], ["--all"]])
+    async def test_nodes_are_counted_but_not_named(self, colleague, level):
+        waiting = await colleague.ask("explain", "big", *level)
+        assert waiting.code == 1
+        assert "none of 4 nodes can take it" in waiting.text
+        assert "This is a partial view: " in waiting.text
+        placed = await colleague.ask("explain", "web", *level)
+        assert placed.code == 0
+        assert "it is on large" in placed.text
+        for name in ("small-1", "small-2", "tainted"):
+            assert name not in waiting.text + placed.text
+
+    async def test_of_one_node_it_is_told_what_is_missing(self, colleague):
+        answer = await colleague.ask("why-not", "big", "small-1")
+        assert answer.code == 1
+        assert answer.blocks[:2] == [
+            "default/big: Which nodes were rejected, and why which, is not shown to you.",
+            "Asked now, it does not fit on small-1: Insufficient cpu (asked 7500m, 2 left, short "
+            "by 5500m), says NodeResourcesFit.",
+        ]
+        assert "This is a partial view: " in answer.text
+
+    async def test_a_missing_right_is_named(self, colleague):
+        answer = await colleague.ask("explain", "kube-system/p")
+        assert answer.code == 2
+        assert 'cannot get resource "decisions"' in answer.complaint
+        answer = await colleague.ask("what-if", "--drain", "large")
+        assert answer.code == 2
+        assert "nodes" in answer.complaint
+
+
 async def test_the_scheduler_is_found_by_its_lease_and_reached_through_its_pod(colleague):
     api = colleague.cluster.api
     forwarding = PortForwarding(lambda namespace, name, port: ("127.0.0.1", colleague.port))

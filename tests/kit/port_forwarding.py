@@ -15,7 +15,7 @@ from aiohttp import WSMsgType, web
 PROTOCOL = "v4.channel.k8s.io"
 PIECE_BYTES = 32 << 10
 PATHS = re.compile(
-    "/portForward/([^/]+)/([^/]+)|/api/v1/namespaces/([^/]+)/pods/([^/]+)/portforward"
+    "/portForward/([^/]+)/([^/]+)(?:/[^/]+)?|/api/v1/namespaces/([^/]+)/pods/([^/]+)/portforward"
 )
 
 # Host and port where a pod's port can be reached, by namespace, name and port.
