@@ -21,6 +21,7 @@ async def test_groups_and_versions_are_listed(rest):
         "authentication.k8s.io",
         "authorization.k8s.io",
         "coordination.k8s.io",
+        "discovery.k8s.io",
         "events.k8s.io",
         "policy",
         "rbac.authorization.k8s.io",
