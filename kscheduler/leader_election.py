@@ -189,7 +189,7 @@ class LeaderElector:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """Those of the lease as last seen: what its holder tells about itself."""
+        """Annotations of the lease as last seen: what its holder tells about itself."""
         lease = self._lease or {}
         return (lease.get("metadata") or {}).get("annotations") or {}
 

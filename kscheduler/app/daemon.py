@@ -192,7 +192,7 @@ class Daemon:
             pass
 
     def _annotations(self) -> Mapping[str, str]:
-        """Those of the lease; read by the election's thread."""
+        """Annotations of the lease; read by the election's thread."""
         return {} if self._advertisement is None else self._advertisement.annotations
 
     def _renewed(self) -> None:

@@ -189,13 +189,13 @@ class Reader:
         return Listing(_pieces(form, metadata, items), _warnings(DECISION, left_out))
 
     async def view(self, asker: Asker, entries: Iterable[Entry], *, per_node: bool) -> View:
-        """How much of these decisions the asker may see; their own namespaces are known to be
-        open to it.
+        """How much of these decisions the asker may see. A right to one pod by name is none to its
+        neighbours, so the pods' own namespaces are looked up as well.
         """
-        foreign: set[str] = set()
+        named: set[str] = set()
         for entry in entries:
-            foreign |= victim_namespaces(entry) - {entry.namespace}
-        hidden = foreign - {*await asker.namespaces_seen(foreign)}
+            named |= victim_namespaces(entry)
+        hidden = named - {*await asker.namespaces_seen(named)}
         return View(
             per_node=per_node,
             node_names=await asker.sees_nodes(),

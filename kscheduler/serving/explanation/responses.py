@@ -25,6 +25,7 @@ from kscheduler.serving.explanation.resources import Served
 
 encode = msgspec.json.Encoder().encode
 
+MAX_WARNING = 256
 TABLE_VERSIONS = ("v1", "v1beta1")
 _HEADERS = {"Cache-Control": "no-cache, private"}
 
@@ -157,6 +158,10 @@ async def stream(
 
 
 def warning_header(text: str) -> str:
-    """A warning as kubectl prints it; code 299 and no agent, as API servers send it."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    """A warning as kubectl prints it; code 299 and no agent, as API servers send it.
+
+    The text may have parts of a request in it: what no header can hold is replaced.
+    """
+    shown = "".join(char if " " <= char <= "~" else "?" for char in text[:MAX_WARNING])
+    escaped = shown.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'

@@ -17,8 +17,9 @@ from kscheduler.rest.status import StatusError
 from kscheduler.serving.access import Authorizer
 from kscheduler.serving.explanation.resources import Served
 
-# Rights in namespaces that are asked for at the same time.
+# Rights in namespaces that are asked for at the same time, and by one request.
 AT_ONCE = 10
+MAX_NAMESPACES = 500
 
 
 class Asker:
@@ -48,10 +49,13 @@ class Asker:
         return await self.may("get", PODS, namespace, name)
 
     async def namespaces_seen(self, namespaces: Iterable[str]) -> Collection[str]:
-        """Those of the namespaces where the asker may get pods."""
+        """The namespaces of these where the asker may get pods. Of an asker that may not
+        everywhere, only MAX_NAMESPACES are looked up; the others count as closed to it.
+        """
         wanted = sorted(set(namespaces))
         if not wanted or await self.sees_pods():
             return frozenset(wanted)
+        del wanted[MAX_NAMESPACES:]
         limit = asyncio.Semaphore(AT_ONCE)
 
         async def asked(namespace: str) -> bool:

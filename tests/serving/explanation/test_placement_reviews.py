@@ -102,6 +102,8 @@ async def test_unknown_fields_are_warned_of_or_refused(explained):
         warned = await asked.review(spec)
         assert warned.status == 201
         assert warned.headers["Warning"] == '299 - "unknown field \\"spec.replica\\""'
+        odd = await asked.review({"pods": [pod()], "a\r\nSet-Cookie: b\u2603": 1})
+        assert odd.headers["Warning"] == '299 - "unknown field \\"spec.a??Set-Cookie: b?\\""'
         strict = await asked.review(spec, query="?fieldValidation=Strict")
         assert strict.refusal[2] == 'strict decoding error: unknown field "spec.replica"'
         ignored = await asked.review(spec, query="?fieldValidation=Ignore&dryRun=All")
