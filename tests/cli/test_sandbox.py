@@ -626,6 +626,12 @@ def test_a_signal_ends_it_well(tmp_path, number):
     assert (process.returncode, errors) == (0, "")
 
 
+def test_it_says_nothing_that_nobody_asked_for():
+    process = spawn("--once", "--nodes=2")
+    _, errors = process.communicate(timeout=120)
+    assert (process.returncode, errors) == (0, "")
+
+
 STARTING = """
 import os, signal, kscheduler.cli as cli, kscheduler.cli.sandbox as sandbox
 def run(options):

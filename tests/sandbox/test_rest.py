@@ -173,7 +173,7 @@ async def test_what_is_not_there_is_not_found(rest, path, message):
     assert body["details"]["name"] == "none"
 
 
-@pytest.mark.parametrize("path", ["/api/v1/unknowns", "/apis/apps/v9/x", f"{PODS}/p/log"])
+@pytest.mark.parametrize("path", ["/api/v1/unknowns", "/apis/apps/v9/x", f"{PODS}/p/colour"])
 async def test_what_a_group_does_not_serve_is_told_as_a_status(rest, path):
     code, body = await rest.get(path)
     message = "the server could not find the requested resource"
