@@ -1,20 +1,25 @@
 # Every target makes its own .venv; nothing but python3 (3.11 or newer) and pip is assumed.
 PYTHON ?= python3
 BIN := .venv/bin
+# What running takes, and what working on it takes besides.
+RUNNABLE := .venv/.runnable
 INSTALLED := .venv/.installed
 
-.PHONY: run test parity parity-devices adversary controlplane e2e conformance lint format docs bench bench-sync bench-core bench-plugins bench-decisions bench-what-if bench-stalls what-if-cases clean help
+.PHONY: run test parity parity-devices adversary controlplane e2e helm conformance lint format docs bench bench-sync bench-core bench-plugins bench-decisions bench-what-if bench-stalls what-if-cases clean help
 
 help: ## what can be made
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
-$(INSTALLED): pyproject.toml kscheduler/version.py
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+$(RUNNABLE): pyproject.toml kscheduler/version.py
+	@$(PYTHON) -m venv .venv
+	@.ci/install .
+	@touch $(RUNNABLE)
+
+$(INSTALLED): $(RUNNABLE)
+	@.ci/install '.[dev]'
 	@touch $(INSTALLED)
 
-run: $(INSTALLED) ## watch pods being placed on an embedded cluster
+run: $(RUNNABLE) ## watch pods being placed on an embedded cluster
 	$(BIN)/kscheduler sandbox $(ARGS)
 
 test: $(INSTALLED) ## all tests (ARGS="-m 'not slow'" the quick ones); on a real API server, too, with KSCHEDULER_BUILD_CONTROLPLANE=1
@@ -39,7 +44,10 @@ controlplane: $(INSTALLED) ## build etcd, kube-apiserver, kubectl and kube-sched
 	$(BIN)/python -m tests.controlplane.build
 
 e2e: controlplane ## the daemon on a real API server and on the embedded one
-	KSCHEDULER_BUILD_CONTROLPLANE=1 $(BIN)/python -m pytest -n 2 tests/controlplane tests/e2e $(ARGS)
+	KSCHEDULER_BUILD_CONTROLPLANE=1 $(BIN)/python -m pytest -n 2 tests/controlplane tests/e2e tests/helm $(ARGS)
+
+helm: $(INSTALLED) ## build helm for the tests of the chart, once
+	$(BIN)/python -m tests.helm.programs
 
 conformance: $(INSTALLED) ## Kubernetes' own e2e tests, with kube-scheduler and with ours (ARGS=--scheduler, --suite, --focus, …)
 	$(BIN)/python -m tests.conformance.run $(ARGS)

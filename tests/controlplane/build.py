@@ -45,6 +45,8 @@ class Module:
     packages: Mapping[str, str]
     # What to do where they cannot be built.
     instead: str
+    # Whether they tell Kubernetes' version as their own.
+    tells_version: bool = True
 
 
 CONTROL_PLANE = Module(
@@ -147,6 +149,8 @@ class Compiler:
 
     def _link_flags(self) -> str:
         """Smaller programs that know their version, as released ones do."""
+        if not self._module.tells_version:
+            return "-s -w"
         version = json.loads(self._output("list", "-m", "-json", KUBERNETES))["Version"]
         major, minor = version.removeprefix("v").split(".")[:2]
         facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}

@@ -66,6 +66,12 @@ def test_the_image_tag_is_the_version():
     assert f"kscheduler:{__version__}" in (DEPLOY / "Dockerfile").read_text()
 
 
+def test_the_charts_version_is_the_version():
+    (chart,) = documents(DEPLOY / "helm" / "kscheduler" / "Chart.yaml")
+
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
 def test_the_deployed_configuration_is_valid():
     config = DEPLOY / "base" / "scheduler.yaml"
     command = [sys.executable, str(ROOT / "cmd" / "kscheduler"), "config", "validate", str(config)]
