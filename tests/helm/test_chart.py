@@ -113,7 +113,8 @@ def test_a_release_keeps_to_its_own_name_and_namespace(chart):
         "resourceName": "second",
         "resourceNamespace": "apart",
     }
-    named = [rule.get("resourceNames") for rule in by_kind["Role"]["rules"]]
+    rules = [rule for one in objects if one["kind"] == "Role" for rule in one["rules"]]
+    named = [rule.get("resourceNames") for rule in rules]
     assert ["second"] in named
     bindings = [one for one in objects if one["kind"].endswith("Binding")]
     for binding in bindings:

@@ -59,7 +59,9 @@ class ExplanationApi:
         self._authorizer = authorizer
 
     def attributes(self, request: web.BaseRequest) -> ResourceAttributes | None:
-        """What is asked for, as API servers read it off method and path; None for discovery."""
+        """Verb, resource and name, as API servers read them off method and path; None for
+        discovery.
+        """
         path = path_of(request)
         if not path.startswith(f"{ROOT}/"):
             return None

@@ -103,7 +103,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def decision_fields(entry: Entry) -> Mapping[str, str]:
-    """What field selectors of decisions compare with."""
+    """Values that field selectors of decisions compare with."""
     last = entry.last
     return {
         "metadata.name": entry.name,

@@ -49,8 +49,8 @@ class Asker:
         return await self.may("get", PODS, namespace, name)
 
     async def namespaces_seen(self, namespaces: Iterable[str]) -> Collection[str]:
-        """The namespaces of these where the asker may get pods. Of an asker that may not
-        everywhere, only MAX_NAMESPACES are looked up; the others count as closed to it.
+        """The namespaces of these where the asker may get pods. Of one that may not everywhere,
+        MAX_NAMESPACES are looked up; the others count as closed to it.
         """
         wanted = sorted(set(namespaces))
         if not wanted or await self.sees_pods():
