@@ -275,11 +275,22 @@ def _folder() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _log_beside_picture(verbosity: int, folder: Path) -> Iterator[None]:
-    """The scheduler's log: in a file while a picture is on the terminal, else on standard error."""
+    """The scheduler's log: in a file while a picture is on the terminal, else on standard error,
+    where only errors and warnings are shown unless more is asked for.
+    """
     settings = logs.Logging(verbosity=verbosity)
     if not sys.stdout.isatty():
-        logs.configure(settings)
-        yield
+        if verbosity:
+            logs.configure(settings)
+            yield
+            return
+        with open(os.devnull, "wb") as nowhere:
+            apart = msgspec.structs.replace(settings, split_stream=True)
+            logs.configure(apart, stdout=FileStream(nowhere.fileno()))
+            try:
+                yield
+            finally:
+                logs.configure(settings)
         return
     path = folder / "log"
     with _reporting(path):
