@@ -167,10 +167,10 @@ class TestVolumes:
 
 class TestDevices:
     def test_the_example_workload_gets_its_gpus(self, run):
-        # Three on each node: two on one of them are free together, however the others are spread.
-        code, output = run("--once", "--gpus=3", "-f", str(EXAMPLES / "gpus.yaml"))
+        # Four on each node: a pair is free on one of them, however the others are spread.
+        code, output = run("--once", "--gpus=4", "-f", str(EXAMPLES / "gpus.yaml"))
         assert code == 0, output
-        assert output.endswith("12 pods placed, 0 waiting\n12 of 72 devices allocated\n")
+        assert output.endswith("12 pods placed, 0 waiting\n12 of 96 devices allocated\n")
 
     def test_the_demo_has_pods_with_gpus(self, run):
         code, output = run("--once", "--gpus=1")
