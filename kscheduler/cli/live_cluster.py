@@ -6,22 +6,18 @@ The kubeconfig is found as kubectl finds it: $KUBECONFIG or ~/.kube/config. Only
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
-from msgspec.structs import replace
 
 from kscheduler.cli.manifests import Manifest
-from kscheduler.client.clientcmd.kubeconfig import active_context, load
-from kscheduler.client.clientcmd.rest_config import RestConfig, check_usable, rest_config_of
-from kscheduler.client.clientcmd.validation import validate
+from kscheduler.client.clientcmd.loading_rules import Overrides, load_client_config
+from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.errors import Forbidden, Gone, NotFound
 from kscheduler.client.transport import Transport, user_agent
-from kscheduler.errors import KschedulerError
+from kscheduler.errors import ConfigError, KschedulerError
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.resources import BY_NAME
 
@@ -59,33 +55,12 @@ COPIED = (
 _NEEDED = ("nodes", "pods")
 
 
-def rest_config(context: str, environ: dict[str, str] | None = None) -> RestConfig:
-    """The address and credentials of a context, or of the current one."""
-    values = os.environ if environ is None else environ
-    listed = [path for path in values.get("KUBECONFIG", "").split(os.pathsep) if path]
-    paths = listed or [str(Path(values.get("HOME", "~")).expanduser() / ".kube" / "config")]
-    parsed = [load(path) for path in paths if Path(path).exists()]
-    if not parsed:
-        raise click.ClickException(f"--from-cluster: no kubeconfig at {' or '.join(paths)}")
-    merged = replace(
-        parsed[0],
-        clusters=tuple(entry for one in parsed for entry in one.clusters),
-        users=tuple(entry for one in parsed for entry in one.users),
-        contexts=tuple(entry for one in parsed for entry in one.contexts),
-        current_context=context or next(filter(None, (one.current_context for one in parsed)), ""),
-    )
-    names = [entry.name for entry in merged.contexts]
-    if merged.current_context not in names:
-        wanted = merged.current_context or "(none is current)"
-        have = ", ".join(names) or "none"
-        raise click.ClickException(
-            f"--from-cluster: there is no context {wanted}; the kubeconfig has: {have}"
-        )
-    active = active_context(merged)
-    validate(active)
-    config = rest_config_of(active)
-    check_usable(config)
-    return config
+def rest_config(context: str) -> RestConfig:
+    """The address and credentials of a context, or of the current one, found as kubectl does."""
+    try:
+        return load_client_config(Overrides(context=context)).rest
+    except ConfigError as error:
+        raise click.ClickException(f"--from-cluster: {error}") from error
 
 
 async def copy_of(config: RestConfig, say: Callable[[str], None]) -> list[Manifest]:
