@@ -61,6 +61,8 @@ class Slices:
 # Of the loop's time, while others are busy.
 BUSY_SHARE = 0.025
 BUSY_SLICE_SECONDS = 0.001
+# The longest rest, in times of the work that others should have done by then.
+MAX_WAIT_FOR_OTHERS = 4
 # How soon it is noticed that they are no longer.
 BUSY_CHECK_SECONDS = 0.02
 
@@ -82,11 +84,21 @@ class IdleSlices(Slices):
         super().__init__(seconds, timer)
 
     async def rest(self) -> None:
-        worked = self.finish()
-        until = self._timer() + worked * (1 / BUSY_SHARE - 1)
+        """Ends when others have worked as long as they should, in CPU time of this thread: on a
+        machine that is busy with other things, time alone says little. Where they mostly wait, as
+        for an API server, it ends after some time all the same.
+        """
+        others = self.finish() * (1 / BUSY_SHARE - 1)
+        cpu_until = time.thread_time() + others
+        until = self._timer() + others * MAX_WAIT_FOR_OTHERS
         await asyncio.sleep(0)
-        while self._is_busy() and (left := until - self._timer()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(min(left, BUSY_CHECK_SECONDS))
+        while (  # noqa: ASYNC110
+            self._is_busy()
+            and (left := cpu_until - time.thread_time()) > 0
+            and self._timer() < until
+        ):
+            # Never a moment only: looking takes time, too.
+            await asyncio.sleep(min(max(left, SLICE_SECONDS), BUSY_CHECK_SECONDS))
         self._begin()
 
     def _begin(self) -> None:

@@ -65,28 +65,33 @@ async def test_others_run_in_a_rest():
 
 @pytest.fixture
 def timed_clocks(monkeypatch, clocks):
-    """The same where sleeping passes the time."""
+    """The same where sleeping passes the time; others work the share of it that is third."""
     now, slept = clocks
+    share = [1.0]
 
     async def sleep(seconds):
         slept.append(seconds)
         now[0] += seconds
+        now[1] += seconds * share[0]
 
     monkeypatch.setattr(slices.asyncio, "sleep", sleep)
-    return now, slept
+    return now, slept, share
 
 
-async def test_while_others_are_busy_work_takes_a_small_share(timed_clocks):
-    now, slept = timed_clocks
+@pytest.mark.parametrize(("others_work", "rest"), [(1.0, 1), (0.5, 2), (0.0, 4)])
+async def test_while_others_are_busy_work_takes_a_small_share(timed_clocks, others_work, rest):
+    now, slept, share = timed_clocks
+    share[0] = others_work
     one = IdleSlices(lambda: True, 0.25, lambda: now[0])
     now[:] = [BUSY_SLICE_SECONDS, BUSY_SLICE_SECONDS]
     assert one.due()
     await one.rest()
-    assert sum(slept) == pytest.approx(BUSY_SLICE_SECONDS * (1 / BUSY_SHARE - 1))
+    expected = rest * BUSY_SLICE_SECONDS * (1 / BUSY_SHARE - 1)
+    assert sum(slept) == pytest.approx(expected, abs=slices.BUSY_CHECK_SECONDS)
 
 
 async def test_work_goes_on_when_others_have_nothing_to_do(timed_clocks):
-    now, slept = timed_clocks
+    now, slept, _ = timed_clocks
     busy = iter([True, True, False, False])
     one = IdleSlices(lambda: next(busy), 0.25, lambda: now[0])
     now[:] = [1.0, 1.0]

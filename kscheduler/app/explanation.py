@@ -117,7 +117,7 @@ def live_scheduler(daemon: Daemon) -> LiveScheduler:
         catalog=plugins.catalog().including(cc.out_of_tree.values()),
         registry={**plugins.factories(), **cc.out_of_tree},
         next_start_node_index=lambda: scheduler.loop.algorithm.next_start_node_index,
-        is_busy=lambda: scheduler.queue.ready,
+        is_busy=lambda: scheduler.is_busy,
         priority_classes=priority_classes,
         counting=counting(cc.gates),
         out_of_tree=scheduler.out_of_tree,

@@ -97,6 +97,11 @@ class Scheduler(msgspec.Struct, frozen=True):
     def in_sync(self) -> bool:
         return all(handler.has_synced for handler in self.handlers)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether pods wait to be decided, or to be bound."""
+        return self.queue.ready or self.cache.assumed_pod_count > 0
+
     async def sync(self, tasks: asyncio.TaskGroup) -> None:
         """Starts the informers; returns when every handler has got its whole initial list.
 

@@ -143,7 +143,13 @@ class Request:
         self.method, self.headers = "GET", {"Accept-Encoding": "gzip"}
 
 
-def assembled(client: Client, broadcaster: EventBroadcaster, metrics: Metrics) -> Scheduler:
+def assembled(
+    client: Client,
+    broadcaster: EventBroadcaster,
+    metrics: Metrics,
+    *,
+    decision_log_bytes: int = 0,
+) -> Scheduler:
     gates = FeatureGates.defaults()
     completed = complete(
         load_config(json.dumps(KIND).encode(), catalog(), gates=gates),
@@ -159,6 +165,7 @@ def assembled(client: Client, broadcaster: EventBroadcaster, metrics: Metrics) -
         metrics=metrics,
         max_unschedulable_seconds=300,
         rng=random.Random(1),
+        decision_log_bytes=decision_log_bytes,
     )
 
 
