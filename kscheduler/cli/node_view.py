@@ -121,10 +121,12 @@ def node_now(
 def rejected_now(now: PlacementReviewStatus, node: str) -> tuple[RejectedNodes, ...]:
     """Reasons of a review against this node, which was the only one looked at.
 
-    In a partial view nodes have no names, but a single one can only be this.
+    In a partial view nodes have no names, but a single one can only be this. Nodes that PreFilter
+    left out are the others.
     """
     placement = now.placements[0] if now.placements else None
-    found = placement.explanation.rejections if placement and placement.explanation else ()
+    told = placement.explanation.rejections if placement and placement.explanation else ()
+    found = [one for one in told if not one.by_pre_filter]
     is_alone = now.partial and all(one.count == 1 for one in found)
     return tuple(one for one in found if node in one.nodes or is_alone)
 

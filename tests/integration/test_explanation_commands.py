@@ -131,7 +131,7 @@ class TestExplain:
         assert answer.code == 1
         sentence, waiting, helping, table = answer.blocks
         assert sentence.startswith(
-            "default/big: none of 4 nodes can take it: 2 nodes: Insufficient"
+            "default/big: none of 4 nodes can take it: 3 nodes: Insufficient"
         )
         assert "most is left on large, 7, short by 500m" in sentence
         assert waiting.startswith("Waiting since ")

@@ -169,7 +169,7 @@ class Stage:
             "cert:ops": signed("ops"),
             "cert:masters": signed("admin", ("system:masters",)),
             "cert:wrong-ca": foreign.client("admin", ("system:masters",)),
-            "proxy": signed("front-proxy-client"),
+            "proxy": api.aggregator.front_proxy.client("front-proxy-client"),
         }
         self._kubeconfig = folder / "kubeconfig"
         api.write_kubeconfig(self._kubeconfig, User("system:kube-scheduler"))

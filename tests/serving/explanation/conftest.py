@@ -10,8 +10,11 @@ from tests.serving.explanation.asking import running
 
 @pytest.fixture(autouse=True)
 def _quiet():
-    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
+    library = logging.getLogger("aiohttp")
+    before = library.level
+    library.setLevel(logging.CRITICAL)
     yield
+    library.setLevel(before)
     logs.configure(logs.Logging())
 
 
