@@ -17,7 +17,10 @@ good only while its base does not change, and a review of many pods outlives man
 
 Differs from what would happen: extenders are not asked; out-of-tree plugins judge nodes, but do not
 reserve, permit or bind; nodes that are added have no CSINode and no devices; volumes and devices
-that are promised in memory to pods being bound are not known.
+that are promised in memory to pods being bound are not known. Pods that wait in the queue already
+are not placed, and of several pods of the review that wait for the same room the most important is
+tried first, where the scheduler goes by their back-off as well. Pods that share a decision in the
+scheduler (opportunistic batching) are decided one by one, so that ties are told.
 """
 
 from kscheduler.what_if.errors import ReviewError, ReviewLimitError

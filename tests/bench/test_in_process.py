@@ -28,6 +28,13 @@ def test_keeping_decisions_is_measured_with_and_without():
     assert all(one["off_us"] > 0 and one["held"] > 1000 for one in found)
 
 
+def test_a_backlog_is_measured_with_and_without_a_review():
+    flags = ("--nodes=50", "--pods=50", "--backlog=40", "--review=10", "--rounds=1")
+    found = lines("what_if", *flags)
+    assert [one["kind"] for one in found] == ["with a review", "without"]
+    assert found[0]["reviewed"] == 10
+
+
 def test_a_rule_is_measured_in_every_form():
     found = lines("outside", "--nodes=30", "--pods=3", "--rounds=1")
     rules = [one["rule"] for one in found]
