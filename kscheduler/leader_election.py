@@ -8,8 +8,9 @@ A `Tenure` is what client-go has no word for: how long a leader may go on writin
 heard from the server. It counts from *before* the last renewal was sent, since that is the earliest
 moment from which another candidate may count, and ends ahead of the lease that others read.
 
-An elector runs in one event loop; its tenure, `is_leader`, `holder` and `overdue` may be read from
-any thread. Each of them reads attributes that are replaced in one assignment and never changed.
+An elector runs in one event loop; its tenure, `is_leader`, `holder`, `annotations` and `overdue`
+may be read from any thread. Each of them reads attributes that are replaced in one assignment and
+never changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -185,6 +186,12 @@ class LeaderElector:
     @property
     def holder(self) -> str:
         return str(self._observed[0].get("holderIdentity") or "")
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Annotations of the lease as last seen: what its holder tells about itself."""
+        lease = self._lease or {}
+        return (lease.get("metadata") or {}).get("annotations") or {}
 
     @property
     def is_leader(self) -> bool:

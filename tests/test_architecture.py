@@ -110,7 +110,7 @@ class TestLaunchers:
 
 
 # They are read by programs and never become objects of a cluster.
-NAMELESS = ("Kustomization", "KubeSchedulerConfiguration")
+NAMELESS = ("Component", "Kustomization", "KubeSchedulerConfiguration")
 
 
 class TestShippedFiles:

@@ -59,7 +59,20 @@ class NonResourceAttributes(ApiStruct):
     verb: str = ""
 
 
+class ResourceAttributes(ApiStruct):
+    """A verb on a collection or, with a name, on one object; without a namespace, in all."""
+
+    namespace: str = ""
+    verb: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+
+
 class SubjectAccessReviewSpec(ApiStruct):
+    resource_attributes: ResourceAttributes | None = None
     non_resource_attributes: NonResourceAttributes | None = None
     user: str = ""
     groups: tuple[str, ...] = ()

@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import importlib
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kscheduler import logs
 from kscheduler.app import debugger, memory
+from kscheduler.app.advertisement import Advertisement, LeaderEndpoint, own_address
 from kscheduler.app.config import CompletedConfig, Serving
 from kscheduler.app.election import (
     ElectionThread,
@@ -25,6 +27,7 @@ from kscheduler.app.election import (
 )
 from kscheduler.app.scheduler import Scheduler, plugin_names
 from kscheduler.app.signals import dump_on_signal, stop_on_signals
+from kscheduler.client.kube_client import KubeClient
 from kscheduler.config.dump import to_json
 from kscheduler.errors import KschedulerError
 from kscheduler.leader_election import LeaderElector
@@ -33,7 +36,9 @@ from kscheduler.serving.access_metrics import SERVING_CERTIFICATE, AccessObserve
 from kscheduler.serving.health import PING, Check, ping
 
 if TYPE_CHECKING:
+    from kscheduler.serving.explanation.api import ExplanationApi
     from kscheduler.serving.server import Server
+    from kscheduler.serving.tls_context import TlsContexts
 
 log = logs.logger(__name__)
 
@@ -73,10 +78,16 @@ class Daemon:
     def __init__(self, cc: CompletedConfig, scheduler: Scheduler) -> None:
         self.cc = cc
         self.scheduler = scheduler
-        self.election = _election(cc)
+        self._advertisement: Advertisement | None = None
+        if cc.serving is not None:
+            self._advertisement = Advertisement(cc.serving.port.listener, cc.rest_config.server)
+        self._tls: TlsContexts | None = None
+        self.election = _election(cc, self._annotations, self._renewed)
         self.synced = False
         self.stopping = asyncio.Event()
         self._synced_once = asyncio.Event()
+        # None until the secure port is served.
+        self.explanations: ExplanationApi | None = None
 
     @property
     def elector(self) -> LeaderElector | None:
@@ -117,12 +128,22 @@ class Daemon:
                 trust = self.cc.serving.delegation.refresh_trust()
                 around.append(tasks.create_task(trust, name="serving/trust"))
             around.append(tasks.create_task(self.serve(), name="serving"))
+            if self.cc.serving is not None and self.cc.options.leader_service:
+                endpoint = LeaderEndpoint(
+                    KubeClient(self.cc.clients.events, fence=self.cc.fence),
+                    self.cc.options.leader_service,
+                    address=lambda: own_address(self.cc.rest_config.server),
+                    port=self.cc.serving.port.listener.getsockname()[1],
+                    leads=lambda: self.leads and self.synced,
+                )
+                around.append(tasks.create_task(endpoint.run(), name="leader-endpoint"))
             work = tasks.create_task(self.schedule(), name="scheduling")
             stop = tasks.create_task(self.stopping.wait(), name="signals")
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
             lost_lease = not self.stopping.is_set()
             # Serving goes on until the end, and readyz says from here on why it is not ready.
             self.stopping.set()
+            self._end_watches()
             work.cancel()
             await asyncio.wait({work})
             # Upstream drops the events it has not sent; a moment's patience saves most of them.
@@ -149,6 +170,7 @@ class Daemon:
         while self.rejoins:
             log.error(None, "Leaderelection lost, campaigning again")
             self.synced = False
+            self._end_watches()
             self.cc.metrics.forget_state()
             self.scheduler = self.cc.new_scheduler()
             # The last scheduler was kept out of the collector's rounds; now it is garbage.
@@ -168,6 +190,25 @@ class Daemon:
                 raise _OverError
         except* _OverError:
             pass
+
+    def _annotations(self) -> Mapping[str, str]:
+        """Annotations of the lease; read by the election's thread."""
+        return {} if self._advertisement is None else self._advertisement.annotations
+
+    def _renewed(self) -> None:
+        """The lease was written: writes may go on, and the next renewal tells what is true then."""
+        assert self.cc.fence is not None
+        self.cc.fence.changed()
+        self._advertise()
+
+    def _advertise(self) -> None:
+        if self._advertisement is not None and self._tls is not None:
+            self._advertisement.refresh(self._tls.certificate(time.monotonic()))
+
+    def _end_watches(self) -> None:
+        """What was watched is no longer told here; a watch would keep the port from closing."""
+        if self.explanations is not None:
+            self.explanations.end_watches()
 
     async def _lead(self, reflectors: asyncio.TaskGroup) -> None:
         if self.delays_cache:
@@ -195,12 +236,16 @@ class Daemon:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._synced_once.wait(), SCHEDULING_FIRST_SECONDS)
         await asyncio.to_thread(load_serving, self.cc.serving)
+        if self._advertisement is not None:
+            await asyncio.to_thread(self._advertisement.look_up)
         async with asyncio.TaskGroup() as tasks:
             for server in self.servers():
                 tasks.create_task(server.run(), name="serving")
 
     def servers(self) -> list[Server]:
+        from kscheduler.app.explanation import explanation_sources
         from kscheduler.serving import endpoints, gate
+        from kscheduler.serving.explanation.api import ExplanationApi, install_discovery
         from kscheduler.serving.server import Server
         from kscheduler.serving.tls_context import TlsContexts
 
@@ -220,21 +265,29 @@ class Daemon:
         serving, plain = self.cc.serving, self.cc.plain
         if serving is not None:
             callers = serving.delegation
+            pages = endpoints.all_pages(sources)
+            install_discovery(pages)
+            self.explanations = ExplanationApi(
+                explanation_sources(self), callers.authorizer, metrics
+            )
             guarded = gate.guarded(
-                endpoints.all_pages(sources),
+                pages,
                 callers.authenticator,
                 callers.authorizer,
                 AccessObserver(metrics),
+                self.explanations,
             )
             upkeep = Upkeep(metrics, SERVING_CERTIFICATE)
-            tls = TlsContexts(serving.port, callers.trust, upkeep)
-            servers.append(Server(gate.presented(guarded), serving.port.listener, tls))
-        for listener, pages in (
+            self._tls = TlsContexts(serving.port, callers.trust, upkeep)
+            self._advertise()
+            servers.append(Server(gate.presented(guarded), serving.port.listener, self._tls))
+        for listener, make_pages in (
             (plain.health, endpoints.health_pages),
             (plain.metrics, endpoints.metrics_pages),
         ):
             if listener is not None:
-                servers.append(Server(gate.presented(gate.read_only(pages(sources))), listener))
+                handler = gate.presented(gate.read_only(make_pages(sources)))
+                servers.append(Server(handler, listener))
         return servers
 
     def checks(self) -> Mapping[str, list[Check]]:
@@ -269,6 +322,8 @@ class Daemon:
 def load_serving(serving: Serving | None) -> None:
     """Imports the modules that answer requests, and makes the certificate if none was given."""
     importlib.import_module("kscheduler.serving.endpoints")
+    importlib.import_module("kscheduler.app.explanation")
+    importlib.import_module("kscheduler.serving.explanation.api")
     importlib.import_module("kscheduler.serving.server")
     if serving is not None:
         serving.port.make_pair()
@@ -278,20 +333,28 @@ class _OverError(Exception):
     """Ends the group of reflectors."""
 
 
-def _election(cc: CompletedConfig) -> ElectionThread | None:
+def _election(
+    cc: CompletedConfig,
+    annotations: Callable[[], Mapping[str, str]],
+    renewed: Callable[[], object],
+) -> ElectionThread | None:
     config = cc.component_config.leader_election
     if cc.tenure is None or cc.fence is None:
         return None
     transport = cc.clients.leader_election
     elector = make_elector(
         KubeLease(
-            transport, config.resource_namespace, config.resource_name, request_seconds(config)
+            transport,
+            config.resource_namespace,
+            config.resource_name,
+            request_seconds(config),
+            annotations,
         ),
         election_config(config),
         cc.lease_events.recorder(cc.component_config.profiles[0].scheduler_name),
         cc.metrics,
         tenure=cc.tenure,
-        renewed=cc.fence.changed,
+        renewed=renewed,
         post=asyncio.get_running_loop().call_soon_threadsafe,
     )
     return ElectionThread(elector, transport)

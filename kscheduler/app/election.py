@@ -26,7 +26,7 @@ import asyncio
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -36,6 +36,7 @@ import msgspec
 from kscheduler.api.core import ObjectReference
 from kscheduler.api.decode import UNREADABLE
 from kscheduler.api.resources import LEASES
+from kscheduler.app.advertisement import advertised
 from kscheduler.client.errors import MalformedAnswer, NotFound
 from kscheduler.client.events.broadcaster import Recorder
 from kscheduler.client.transport import Transport
@@ -69,9 +70,20 @@ def request_seconds(config: LeaderElectionConfiguration) -> float:
 
 
 class KubeLease:
-    """The lease on an API server. What it answers is kept, to be referred to in events."""
+    """The lease on an API server. What it answers is kept, to be referred to in events.
 
-    def __init__(self, transport: Transport, namespace: str, name: str, timeout: float) -> None:
+    `annotations` go along with every write that makes or keeps us the holder.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        namespace: str,
+        name: str,
+        timeout: float,
+        annotations: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        self._annotations = annotations
         self._transport = transport
         self._namespace = namespace
         self._name = name
@@ -91,9 +103,13 @@ class KubeLease:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": spec,
         }
-        return await self._send("POST", LEASES.path(self._namespace), lease)
+        return await self._send(
+            "POST", LEASES.path(self._namespace), advertised(lease, self._annotations())
+        )
 
     async def update(self, lease: RawLease) -> RawLease:
+        is_held = bool((lease.get("spec") or {}).get("holderIdentity"))
+        lease = advertised(lease, self._annotations() if is_held else {})
         return await self._send("PUT", LEASES.path(self._namespace, self._name), lease)
 
     async def _send(self, method: str, path: str, lease: RawLease | None = None) -> RawLease:

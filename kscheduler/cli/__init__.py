@@ -19,7 +19,14 @@ import click
 
 from kscheduler import logs
 
-SUBCOMMANDS = {"config": "kscheduler.cli.config", "sandbox": "kscheduler.cli.sandbox"}
+SUBCOMMANDS = {
+    "config": "kscheduler.cli.config",
+    "explain": "kscheduler.cli.explain",
+    "pending": "kscheduler.cli.pending",
+    "sandbox": "kscheduler.cli.sandbox",
+    "what-if": "kscheduler.cli.what_if",
+    "why-not": "kscheduler.cli.explain",
+}
 # Settings that libraries read when they are imported.
 LIBRARY_SETTINGS = {
     # Numpy's threads for linear algebra, of which there is none here, spin for 0.1 s at start.
@@ -38,7 +45,8 @@ class Kscheduler(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = getattr(importlib.import_module(SUBCOMMANDS[cmd_name]), cmd_name)
+        module = importlib.import_module(SUBCOMMANDS[cmd_name])
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 
@@ -66,11 +74,29 @@ def kscheduler(ctx: click.Context, /, **_flags: Any) -> None:
 
 def main(args: list[str] | None = None, **extra: Any) -> None:
     """Ends the process; the one place where an outcome becomes an exit code."""
+    _run(kscheduler, args, "kscheduler", **extra)
+
+
+def kubectl_why(args: list[str] | None = None) -> None:
+    """`kubectl why` is `kscheduler explain`: kubectl runs the program `kubectl-why` for it."""
+    from kscheduler.cli.explain import explain
+
+    _run(explain, args, "kubectl why")
+
+
+def kubectl_whatif(args: list[str] | None = None) -> None:
+    """`kubectl whatif` is `kscheduler what-if`."""
+    from kscheduler.cli.what_if import what_if
+
+    _run(what_if, args, "kubectl whatif")
+
+
+def _run(command: click.Command, args: list[str] | None, name: str, **extra: Any) -> None:
     _keep_standard_descriptors()
-    for name, value in LIBRARY_SETTINGS.items():
-        os.environ.setdefault(name, value)
+    for setting, value in LIBRARY_SETTINGS.items():
+        os.environ.setdefault(setting, value)
     try:
-        kscheduler.main(args, prog_name="kscheduler", **extra)
+        command.main(args, prog_name=name, **extra)
     finally:
         logs.flush()
         sys.stdout.flush()

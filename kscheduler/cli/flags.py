@@ -388,6 +388,13 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
             "Having lost the lease, drop all state and campaign again instead of exiting.",
         ),
         Flag(
+            "leader-service",
+            STRING,
+            "A Service without selector, as namespace/name: while this instance leads, it is the "
+            "only endpoint of its port https, so that whoever asks there asks the one that "
+            "decides. Empty: none.",
+        ),
+        Flag(
             "metrics-listen",
             STRING,
             "Also answer /metrics, /metrics/resources and /metrics/slis here, without TLS and to "

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from kscheduler import logs
 from kscheduler.cli.manifests import Manifest, parts_of, read_manifests, title
 from kscheduler.errors import KschedulerError
 from kscheduler.logs.stream import FileStream
-from kscheduler.private_files import private_folder, remove_folder
+from kscheduler.private_files import private_folder, remove_folder, write_private_file
 
 if TYPE_CHECKING:
     from kscheduler.sandbox import ApiServer
@@ -158,6 +159,7 @@ def sandbox(
     The API server is real enough for kubectl:
         kscheduler sandbox --nodes 10
         kubectl --kubeconfig FILE get pods -o wide       (FILE is printed at start)
+        kubectl --kubeconfig FILE get decisions          why each pod is where it is
 
     Simulated kubelets run what is bound to their nodes. Nothing is kept after the end.
     """
@@ -310,7 +312,7 @@ async def run_cluster(options: SandboxOptions) -> int:
             introduce(api.url, options.kubeconfig, server_only=options.server_only)
             async with _running(apply_manifests(api, options), "workload") as applying:
                 if not options.server_only:
-                    return await schedule(api.url, options, stop, applying)
+                    return await schedule(api, options, stop, applying)
                 await stop.wait()
                 return 0
     finally:
@@ -363,7 +365,7 @@ async def apply_manifests(api: ApiServer, options: SandboxOptions) -> None:
 
 
 async def schedule(
-    url: str, options: SandboxOptions, stop: asyncio.Event, applying: asyncio.Task[None]
+    api: ApiServer, options: SandboxOptions, stop: asyncio.Event, applying: asyncio.Task[None]
 ) -> int:
     """The scheduler, started as on any cluster, talking to the sandbox over loopback.
 
@@ -373,14 +375,14 @@ async def schedule(
     from kscheduler.cli.command_line import parse
     from kscheduler.cli.sandbox_view import View
 
-    flags = [f"--master={url}", "--secure-port=0", "--leader-elect=false"]
+    flags = [f"--master={api.url}", "--leader-elect=false"]
     flags.append(f"--config={options.config}" if options.config else "--kube-api-qps=-1")
     flags += (f"--plugin={spec}" for spec in options.plugins)
-    daemon_options, _ = parse(flags)
-    async with (
-        setup(daemon_options, daemon_options.gates()) as daemon,
-        _running(daemon.run(), "scheduler"),
-    ):
+    async with contextlib.AsyncExitStack() as held:
+        flags += _register_explanation_api(api, options, held.enter_context(_reserved_port()))
+        daemon_options, _ = parse(flags)
+        daemon = await held.enter_async_context(setup(daemon_options, daemon_options.gates()))
+        await held.enter_async_context(_running(daemon.run(), "scheduler"))
         view = View(daemon.scheduler)
         in_time = True
         async with view.shown():
@@ -397,6 +399,40 @@ async def schedule(
         if not in_time:
             click.echo(f"not finished after {options.timeout:g} seconds")
         return code if in_time else 1
+
+
+def _register_explanation_api(api: ApiServer, options: SandboxOptions, port: int) -> list[str]:
+    """Have the API server pass kscheduler.dev on to the scheduler; flags to serve it with.
+
+    The scheduler asks the API server who its callers are and what they may, as in any cluster.
+    """
+    from kscheduler.api.explanation import GROUP, VERSION
+
+    pair = api.aggregator.register(
+        GROUP, VERSION, namespace="kube-system", service="kscheduler", port=port
+    )
+    certificate, key = options.folder / "serving.crt", options.folder / "serving.key"
+    with _reporting(options.folder):
+        write_private_file(certificate, pair.certificate)
+        write_private_file(key, pair.key)
+    return [
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        "--permit-port-sharing",
+        f"--tls-cert-file={certificate}",
+        f"--tls-private-key-file={key}",
+        f"--authentication-kubeconfig={options.kubeconfig}",
+        f"--authorization-kubeconfig={options.kubeconfig}",
+    ]
+
+
+@contextlib.contextmanager
+def _reserved_port() -> Iterator[int]:
+    """A port on loopback that is free, and that no other program is given meanwhile."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @contextlib.asynccontextmanager

@@ -24,6 +24,11 @@ Commands (each has its own --help):
   kscheduler config plugins          all plugins there are, out-of-tree ones included
   kscheduler sandbox                 an embedded cluster to try the scheduler on
 
+  kscheduler explain POD             why a pod is where it is, or why it waits
+  kscheduler why-not POD NODE        why a pod is not on a node
+  kscheduler pending                 pods that wait, why, and what wakes them
+  kscheduler what-if -f FILE         would these pods fit, and where
+
 Shell completion:
 
   eval "$(_KSCHEDULER_COMPLETE=bash_source kscheduler)"   in bash; zsh_source in zsh

@@ -27,7 +27,12 @@ import msgspec
 from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.meta import Status, StatusCause
 from kscheduler.client.http.connection import CutShortError, ServerClosedError
-from kscheduler.client.http.dial import DialError, HandshakeTimeoutError, ProxyRefusedError
+from kscheduler.client.http.dial import (
+    DialError,
+    HandshakeTimeoutError,
+    ProxyRefusedError,
+    WrongCertificateError,
+)
 from kscheduler.client.http.response import MalformedResponseError
 from kscheduler.errors import ConflictError, KschedulerError, MissingError
 from kscheduler.gotext import files
@@ -46,6 +51,7 @@ BROKEN = (
     ProxyRefusedError,
     ServerClosedError,
     ValueError,
+    WrongCertificateError,
 )
 
 
@@ -323,6 +329,8 @@ def failure(request: str, error: Exception) -> TransportError:
             return _dial_failure(request, error)
         case ssl.SSLError():
             return TlsError(request, _tls_cause(error))
+        case WrongCertificateError():
+            return TlsError(request, f"tls: failed to verify certificate: {error}")
         case TimeoutError():
             return DeadlineExceeded(request, "context deadline exceeded")
         case HandshakeTimeoutError():

@@ -130,7 +130,9 @@ class Transport:
         max_connections: int = 100,
         observer: Observer | None = None,
         reachability: Reachability | None = None,
+        route: Route | None = None,
     ) -> None:
+        """`route` is a way to the server that is not the one of its configuration."""
         self.host = config.host
         self._server = config.server
         self._observer = observer or NoObserver()
@@ -140,7 +142,9 @@ class Transport:
         self._credentials = credentials_for(
             config.identity, has_certificate=config.tls.has_certificate
         )
-        self._route = Route(config.server, proxy=config.proxy, server_name=config.tls.server_name)
+        self._route = route or Route(
+            config.server, proxy=config.proxy, server_name=config.tls.server_name
+        )
         self._bucket = bucket_for(qps, burst)
         self._timeout_seconds = timeout_seconds
         self._reachability = reachability or Reachability()

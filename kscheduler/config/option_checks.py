@@ -54,7 +54,17 @@ def problems(
         *request_header_problems(options, gates),
         *metrics_problems(options),
         *negative_numbers(options),
+        *leader_service_problems(options),
     ]
+
+
+def leader_service_problems(options: Options) -> Iterator[str]:
+    service = options.leader_service
+    namespace, slash, name = service.partition("/")
+    if service and (not namespace or not slash or not name or "/" in name):
+        yield f"--leader-service {service} must be namespace/name"
+    elif service and options.secure_port == 0:
+        yield "--leader-service needs the secure port, which --secure-port=0 turns off"
 
 
 def negative_numbers(options: Options) -> Iterator[str]:

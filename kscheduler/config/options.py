@@ -95,6 +95,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     leader_elect_resource_namespace: str = "kube-system"
     leader_elect_retry_period: Duration = TWO_SECONDS
     leader_elect_rejoin: bool = False
+    leader_service: str = ""
     health_listen: str = ""
     metrics_listen: str = ""
 

@@ -96,7 +96,7 @@ class SchedulingLoop:
         self._queue = queue
         self._cache = cache
         self._frameworks = frameworks
-        self._algorithm = algorithm
+        self.algorithm = algorithm
         self._extenders = extenders or Extenders()
         self._binder = binder
         self._failures = failures
@@ -229,7 +229,7 @@ class SchedulingLoop:
     async def _scheduling_cycle(self, attempt: Attempt) -> Unfinished | Failure | None:
         """Decide and carry the decision out in memory; None is success."""
         try:
-            outcome = await self._algorithm.schedule_pod(attempt)
+            outcome = await self.algorithm.schedule_pod(attempt)
             if self._decisions is not None:
                 self._decisions.decided(attempt, outcome, self._clock())
             ended: Unfinished | Failure | None = None

@@ -7,13 +7,15 @@ longest goes.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from kscheduler import logs
 from kscheduler.api.explanation import ERROR, SCHEDULED, UNSCHEDULABLE
+from kscheduler.api.meta import EMPTY
 from kscheduler.cycle.attempt import Attempt, Outcome
 from kscheduler.cycle.failure import Failure
 from kscheduler.decisions.record import NodeNames, Record, record_of
@@ -26,9 +28,12 @@ DEFAULT_BYTES = 64 << 20
 # An entry without its records, with its place in the log.
 ENTRY_BYTES = 700
 END_BYTES = 150
+LABEL_BYTES = 120
 # Different ends that are counted apart; a pod that fails in more ways counts as "other".
 MAX_ENDS = 16
 OTHER = "(other messages)"
+# Entries whose end is remembered for watchers that come back, some 300 bytes each.
+MAX_DROPPED = 4096
 
 
 class End(msgspec.Struct):
@@ -48,12 +53,14 @@ class Entry(msgspec.Struct):
     name: str
     uid: str
     profile: str
-    # Grows with every change of any entry.
+    # Grows with every change of any entry; `added_version` is that of the first attempt.
     version: int
+    added_version: int
     created: float
     attempts: int
     first: Record
     last: Record
+    labels: Mapping[str, str] = EMPTY
     ends: list[End] = msgspec.field(default_factory=list)
     bytes: int = 0
 
@@ -68,9 +75,20 @@ class Entry(msgspec.Struct):
 
     def measure(self) -> int:
         size = ENTRY_BYTES + self.last.bytes
+        for name, value in self.labels.items():
+            size += LABEL_BYTES + len(name) + len(value)
         for end in self.ends:
             size += END_BYTES + len(end.message)
         return size if self.first is self.last else size + self.first.bytes
+
+
+class Dropped(msgspec.Struct, frozen=True, gc=False):
+    """An entry that is gone, as a watcher that comes back has to hear of it."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
 
 
 Watcher = Callable[[str, Entry], None]
@@ -89,7 +107,10 @@ class DecisionLog:
         self.max_bytes = max_bytes
         self.bytes = 0
         self.evictions = 0
-        self.version = 0
+        # Begins with microseconds, so that versions of a log that is made later, by another process
+        # even, are higher: a watch that comes from another log is told that it is too old.
+        self.version = self._oldest_version = time.time_ns() // 1000
+        self._dropped: deque[Dropped] = deque()
         # By namespace and name: the pod of that name that was tried last.
         self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
         self._names: NodeNames | None = None
@@ -148,6 +169,20 @@ class DecisionLog:
         entries = self._entries.values()
         return [one for one in entries if namespace is None or one.namespace == namespace]
 
+    def changes_since(self, version: int) -> tuple[list[Dropped], list[Entry]] | None:
+        """Entries that were dropped after `version`, and those that have changed since, in order;
+        None if that is too long ago to tell.
+        """
+        if version < self._oldest_version:
+            return None
+        dropped = [one for one in self._dropped if one.version > version]
+        changed = []
+        for entry in reversed(self._entries.values()):
+            if entry.version <= version:
+                break
+            changed.append(entry)
+        return dropped, changed[::-1]
+
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Has every change told from now on; returns what ends it."""
         self._watchers.append(watcher)
@@ -173,7 +208,7 @@ class DecisionLog:
         if entry is not None:
             self._release(entry)
             if entry.uid != pod.uid:
-                self._tell("DELETED", entry)
+                self._drop(entry)
                 entry = None
         kind = "ADDED" if entry is None else "MODIFIED"
         self.version += 1
@@ -183,12 +218,13 @@ class DecisionLog:
                 uid=pod.uid,
                 profile=attempt.framework.profile_name,
                 version=self.version,
+                added_version=self.version,
                 created=record.time,
                 attempts=0,
                 first=record,
                 last=record,
             )
-        entry.version, entry.last = self.version, record
+        entry.version, entry.last, entry.labels = self.version, record, pod.pod.metadata.labels
         entry.attempts = max(entry.attempts + 1, record.number)
         entry.count(record)
         self._entries[key] = entry
@@ -198,7 +234,15 @@ class DecisionLog:
             _, oldest = self._entries.popitem(last=False)
             self._release(oldest)
             self.evictions += 1
-            self._tell("DELETED", oldest)
+            self._drop(oldest)
+
+    def _drop(self, entry: Entry) -> None:
+        self.version += 1
+        entry.version = self.version
+        self._dropped.append(Dropped(entry.namespace, entry.name, entry.uid, self.version))
+        if len(self._dropped) > MAX_DROPPED:
+            self._oldest_version = self._dropped.popleft().version
+        self._tell("DELETED", entry)
 
     def _hold(self, entry: Entry) -> None:
         entry.bytes = entry.measure()

@@ -5,7 +5,10 @@ Worked out when somebody asks: rows become names, bytes become scores, counts be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.explanation import (
     ERROR,
@@ -35,17 +38,37 @@ POINTS = ("Reserve", "Permit", "PreBind", "Bind")
 BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
-def decision_of(entry: Entry) -> Decision:
+class View(msgspec.Struct, frozen=True):
+    """How much of a decision is shown.
+
+    Without `per_node`, lists that grow with the nodes have at most the node that was chosen.
+    Without `node_names`, no node is named but the pod's own and the one nominated for it, which the
+    pod itself tells. `names_pods_of` says of a namespace whether victims there are named.
+    """
+
+    per_node: bool = True
+    # Whether the nodes are listed that were rejected.
+    rejected_nodes: bool = True
+    node_names: bool = True
+    names_pods_of: Callable[[str], bool] = lambda namespace: True
+
+
+WHOLE = View()
+
+
+def decision_of(entry: Entry, view: View = WHOLE) -> Decision:
     first, last = entry.first, entry.last
+    hidden = any(not view.names_pods_of(namespace) for namespace in victim_namespaces(entry))
     return Decision(
         metadata=ObjectMeta(
             name=entry.name,
             namespace=entry.namespace,
             uid=entry.uid,
             resource_version=str(entry.version),
+            labels=entry.labels,
             creation_timestamp=format_time(entry.created),
         ),
-        summary=summary_of(entry),
+        summary=summary_of(entry, view),
         outcome=last.outcome,
         node=last.node if last.outcome == SCHEDULED else "",
         scheduler_name=entry.profile,
@@ -61,14 +84,20 @@ def decision_of(entry: Entry) -> Decision:
             )
             for end in entry.ends
         ),
-        first=None if first is last else attempt_of(first),
-        last=attempt_of(last),
+        first=None if first is last else attempt_of(first, view),
+        last=attempt_of(last, view),
+        partial=hidden or not view.node_names,
     )
 
 
-def attempt_of(record: Record) -> AttemptRecord:
+def victim_namespaces(entry: Entry) -> set[str]:
+    """Namespaces of the pods that the decision names besides its own."""
+    records = (entry.first, entry.last)
+    return {namespace for record in records for namespace, _, _ in record.victims}
+
+
+def attempt_of(record: Record, view: View = WHOLE) -> AttemptRecord:
     """One attempt with names in place of rows."""
-    names = record.names.names
     return AttemptRecord(
         number=record.number,
         time=format_micro_time(record.time),
@@ -85,8 +114,8 @@ def attempt_of(record: Record) -> AttemptRecord:
             not_evaluated=record.total - record.evaluated,
         ),
         only_tried=record.only_tried,
-        rejections=tuple(_rejected_nodes(one, names) for one in _largest_first(record)),
-        scores=_score_table(record, names),
+        rejections=tuple(_rejected_nodes(record, one, view) for one in _largest_first(record)),
+        scores=_score_table(record, view),
         node=record.node,
         nominated_node=record.nominated_node,
         victims=tuple(
@@ -98,16 +127,18 @@ def attempt_of(record: Record) -> AttemptRecord:
                 violates_budget=index < record.budget_violations,
             )
             for index, (namespace, name, priority) in enumerate(record.victims)
+            if view.names_pods_of(namespace)
         ),
+        hidden_victims=sum(not view.names_pods_of(one[0]) for one in record.victims),
         steps=_steps(record),
     )
 
 
-def summary_of(entry: Entry) -> str:
+def summary_of(entry: Entry, view: View = WHOLE) -> str:
     """The answer that a colleague would give."""
     record = entry.last
     if record.outcome == SCHEDULED:
-        return _placed(record, entry.attempts)
+        return _placed(record, entry.attempts, view)
     if record.failed_at:
         return (
             f"It was to go to {record.node}, but {record.failed_at} failed: {record.message}"
@@ -117,7 +148,7 @@ def summary_of(entry: Entry) -> str:
         return f"It could not be decided on: {record.message}{_times(entry)}"
     counted = sum(one.count for one in record.rejected)
     reasons = [
-        f"{_nodes(one.count)}: {_reason(one, record.names.names)}"
+        f"{_nodes(one.count)}: {_reason(record, one, view)}"
         for one in _largest_first(record)[:MAX_REASONS]
     ]
     left = len(record.rejected) - len(reasons)
@@ -135,7 +166,7 @@ def summary_of(entry: Entry) -> str:
     return f"{lead}: {text.rstrip('.')}.{ending}{_times(entry)}"
 
 
-def _placed(record: Record, attempts: int) -> str:
+def _placed(record: Record, attempts: int, view: View) -> str:
     after = "" if attempts == 1 else f", at attempt {attempts}"
     if record.only_tried == NOMINATED:
         return f"It is on {record.node}, the node nominated for it, where it fits{after}."
@@ -147,7 +178,7 @@ def _placed(record: Record, attempts: int) -> str:
     among = f"of {_nodes(record.evaluated)} that were looked at"
     if record.evaluated < record.total:
         among += f" ({record.total - record.evaluated} were not, as enough were found)"
-    table = _score_table(record, record.names.names)
+    table = _score_table(record, replace(view, per_node=False))
     if table is None:
         return f"It is on {record.node}, the only node that fits {among}{after}."
     best = f"It is on {record.node}, one of {record.feasible} that fit {among}"
@@ -155,7 +186,8 @@ def _placed(record: Record, attempts: int) -> str:
         return f"{best}: drawn among {table.ties} nodes with the highest score{after}."
     if table.margin is None:
         return f"{best}{after}."
-    return f"{best}: its score is the highest, {table.margin} above {table.runner_up}'s{after}."
+    behind = f"{table.runner_up}'s" if table.runner_up else "the next"
+    return f"{best}: its score is the highest, {table.margin} above {behind}{after}."
 
 
 def _times(entry: Entry) -> str:
@@ -168,14 +200,15 @@ def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
 
-def _reason(rejected: RejectedRows, names: Sequence[str]) -> str:
-    shortage = _shortage(rejected, names)
+def _reason(record: Record, rejected: RejectedRows, view: View) -> str:
+    shortage = _shortage(record, rejected, view)
     if shortage is None:
         return rejected.reason
     if rejected.resource == "pods":
         return f"{rejected.reason}"
+    where = f" on {shortage.node}" if shortage.node else ""
     return (
-        f"{rejected.reason} (asked {shortage.asked}; most is left on {shortage.node}, "
+        f"{rejected.reason} (asked {shortage.asked}; most is left{where}, "
         f"{shortage.most_free}, short by {shortage.least_short_by})"
     )
 
@@ -184,18 +217,22 @@ def _largest_first(record: Record) -> list[RejectedRows]:
     return sorted(record.rejected, key=lambda one: -one.count)
 
 
-def _rejected_nodes(rejected: RejectedRows, names: Sequence[str]) -> RejectedNodes:
+def _rejected_nodes(record: Record, rejected: RejectedRows, view: View) -> RejectedNodes:
+    names = record.names.names
+    nodes: tuple[str, ...] = ()
+    if view.per_node and view.rejected_nodes and view.node_names:
+        nodes = tuple([names[row] for row in rejected.rows.rows.tolist()])
     return RejectedNodes(
         plugin=rejected.plugin,
         reason=rejected.reason,
         count=rejected.count,
         preemption_might_help=rejected.code is Code.UNSCHEDULABLE,
-        nodes=tuple([names[row] for row in rejected.rows.rows.tolist()]),
-        shortage=_shortage(rejected, names),
+        nodes=nodes,
+        shortage=_shortage(record, rejected, view),
     )
 
 
-def _shortage(rejected: RejectedRows, names: Sequence[str]) -> Shortage | None:
+def _shortage(record: Record, rejected: RejectedRows, view: View) -> Shortage | None:
     if not rejected.resource:
         return None
     amount = rejected.resource
@@ -204,7 +241,7 @@ def _shortage(rejected: RejectedRows, names: Sequence[str]) -> Shortage | None:
         asked=in_notation(amount, rejected.asked),
         most_free=in_notation(amount, rejected.most_free),
         least_short_by=in_notation(amount, rejected.asked - rejected.most_free),
-        node=names[rejected.best_row],
+        node=record.names.names[rejected.best_row] if view.node_names else "",
     )
 
 
@@ -220,34 +257,39 @@ def in_notation(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def _score_table(record: Record, names: Sequence[str]) -> ScoreTable | None:
-    scores, rows = record.scores, record.rows
+def _score_table(record: Record, view: View) -> ScoreTable | None:
+    scores, rows, names = record.scores, record.rows, record.names.names
     if scores is None or rows is None:
         return None
     totals = scores.totals
     # Stable, so that nodes with equal totals stay in the order in which they were found.
     order = (-totals).argsort(kind="stable").tolist()
-    raw = [scores.raw_of(index).tolist() for index in range(len(scores.plugins))]
-    normalized = scores.normalized.tolist()
+    chosen = next((one for one in order if names[rows[one]] == record.node), None)
+    runner_up = next((one for one in order if one != chosen), None)
+    if not (view.per_node and view.node_names):
+        order = [] if chosen is None else [chosen]
+    raw = [scores.raw_of(index)[order].tolist() for index in range(len(scores.plugins))]
+    normalized = scores.normalized[:, order].tolist()
     silent = (0,) * len(scores.all_zero)
     total = totals.tolist()
     found = tuple(
         NodeScore(
             node=names[rows[position]],
             total=total[position],
-            raw=(*(one[position] for one in raw), *silent),
-            normalized=(*(one[position] for one in normalized), *silent),
+            raw=(*(one[place] for one in raw), *silent),
+            normalized=(*(one[place] for one in normalized), *silent),
         )
-        for position in order
+        for place, position in enumerate(order)
     )
-    others = [one for one in found if one.node != record.node]
-    chosen = next((one for one in found if one.node == record.node), None)
+    margin = None
+    if chosen is not None and runner_up is not None:
+        margin = total[chosen] - total[runner_up]
     return ScoreTable(
         plugins=_score_plugins(scores),
         nodes=found,
         extenders_scored=scores.extra is not None,
-        runner_up=others[0].node if others else "",
-        margin=chosen.total - others[0].total if chosen and others else None,
+        runner_up=names[rows[runner_up]] if runner_up is not None and view.node_names else "",
+        margin=margin,
         ties=int((totals == totals.max()).sum()),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from kscheduler.caches import Cache
+from kscheduler.metrics.instruments import exponential
 from kscheduler.metrics.registry import ALPHA, BETA, EVERYTHING, Registry, Selection
 
 Caches = Callable[[], Iterable[Cache]]
@@ -61,6 +62,18 @@ class ComponentMetrics(Registry):
             ALPHA,
             "Events about pods that were not written because too many waited.",
         ).labels()
+        self.kscheduler_placement_reviews_total = self.counters(
+            "kscheduler_placement_reviews_total",
+            ALPHA,
+            "Placement reviews by result: fits, does_not_fit, refused, limited or error.",
+            ("result",),
+        )
+        self.kscheduler_placement_review_duration_seconds = self.histograms(
+            "kscheduler_placement_review_duration_seconds",
+            ALPHA,
+            "Time from the request for a placement review to its answer.",
+            buckets=exponential(0.001, 2, 15),
+        )
 
 
 class CacheMetrics(Registry):

@@ -63,14 +63,18 @@ def pending_pods(
     the queue by then is passed over. `is_assumed` is the cache's: a pod in flight that has a node
     already is being bound. Pods past Permit are no longer known to the queue.
     """
-    waiting = queue.pending().pods
-    pods = [
+    pods = queued_pods(queue, namespace)
+    explained = (explain_pod(queue, queued, now, is_assumed) for queued in pods)
+    return (pod for pod in explained if pod is not None)
+
+
+def queued_pods(queue: SchedulingQueue, namespace: str | None = None) -> list[QueuedPodInfo]:
+    """The pods that wait or are in flight at this moment, not yet explained."""
+    return [
         queued
-        for queued in chain(waiting, queue.in_flight.pods)
+        for queued in chain(queue.pending().pods, queue.in_flight.pods)
         if namespace is None or queued.pod.namespace == namespace
     ]
-    explained = (_explained(queue, queued, now, is_assumed) for queued in pods)
-    return (pod for pod in explained if pod is not None)
 
 
 def pending_pod(
@@ -92,7 +96,7 @@ def pending_pod(
         return None
     is_active = queue.queue_of(key) is QueueName.ACTIVE
     ahead = queue.ahead_of(key) if is_active and queue.sizes()["active"] <= MAX_RANKED else None
-    return _explained(queue, queued, now, is_assumed, ahead)
+    return explain_pod(queue, queued, now, is_assumed, ahead)
 
 
 def waking_events(queue: SchedulingQueue, queued: QueuedPodInfo) -> tuple[WakingEvent, ...]:
@@ -128,14 +132,15 @@ def _timeout(seconds: float) -> WakingEvent:
     return WakingEvent("", UNSCHEDULABLE_TIMEOUT.label, f"it has waited for {wait}")
 
 
-def _explained(
+def explain_pod(
     queue: SchedulingQueue,
     queued: QueuedPodInfo,
     now: float,
     is_assumed: Callable[[PodInfo], bool],
     ahead: int | None = None,
 ) -> PendingPod | None:
-    place = _place(queue, queued, is_assumed)
+    """None if the pod has left the queue meanwhile."""
+    place = place_of(queue, queued, is_assumed)
     if place is None:
         return None
     waits_for_event = place in (UNSCHEDULABLE, GATED)
@@ -183,7 +188,7 @@ def _explained(
     )
 
 
-def _place(
+def place_of(
     queue: SchedulingQueue, queued: QueuedPodInfo, is_assumed: Callable[[PodInfo], bool]
 ) -> str | None:
     """None if the pod has left the queue, or another of its name has come to it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kscheduler.sandbox import status
+from kscheduler.rest import status
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.resources import (
     NAMESPACES,

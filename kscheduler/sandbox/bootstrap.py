@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kscheduler.sandbox.aggregation.aggregator import PROXY_NAME
 from kscheduler.sandbox.controllers.namespaces import ensure_service_account
 from kscheduler.sandbox.kinds.scheduling import SYSTEM_PRIORITIES
 from kscheduler.sandbox.registry import Registry
@@ -135,8 +136,10 @@ ROLES: dict[str, tuple[Object, ...]] = {
 }
 
 
-def create_initial_objects(registry: Registry, client_ca: bytes = b"") -> None:
-    """Create everything; `client_ca` is the PEM of the authority that signs client certificates."""
+def create_initial_objects(registry: Registry, *, client_ca: bytes, proxy_ca: bytes) -> None:
+    """Create everything. The authorities, in PEM, are those of client certificates (none without
+    TLS) and of the front proxy's.
+    """
     for name in _NAMESPACES:
         registry.create(NAMESPACES, "", {"metadata": {"name": name}})
         ensure_service_account(registry, name)
@@ -145,17 +148,15 @@ def create_initial_objects(registry: Registry, client_ca: bytes = b"") -> None:
     for item in _rbac_objects():
         resource = BY_KIND[f"{_RBAC}/v1", item["kind"]]
         registry.create(resource, item["metadata"].get("namespace", ""), item)
-    authentication: dict[str, str] = {}
+    authentication = {
+        "requestheader-client-ca-file": proxy_ca.decode(),
+        "requestheader-allowed-names": f'["{PROXY_NAME}"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+    }
     if client_ca:
-        authority = client_ca.decode()
-        authentication = {
-            "client-ca-file": authority,
-            "requestheader-client-ca-file": authority,
-            "requestheader-allowed-names": '["front-proxy-client"]',
-            "requestheader-username-headers": '["X-Remote-User"]',
-            "requestheader-group-headers": '["X-Remote-Group"]',
-            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
-        }
+        authentication["client-ca-file"] = client_ca.decode()
     config = {"metadata": {"name": AUTHENTICATION_CONFIG}, "data": authentication}
     registry.create(BY_NAME["configmaps"], "kube-system", config)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.api.timestamps import format_time, parse_time
-from kscheduler.sandbox import fields, status
+from kscheduler.rest import fields, status
 from kscheduler.sandbox.admission import IMMORTAL_NAMESPACES
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.metadata import now

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kscheduler.rest.lists import ListOptions
 from kscheduler.sandbox import deletion, subresources
 from kscheduler.sandbox.deletion import DeleteOptions
 from kscheduler.sandbox.kinds.resource import Resource
-from kscheduler.sandbox.lists import ListOptions, list_page, parse_selection
+from kscheduler.sandbox.lists import list_page, parse_selection
 from kscheduler.sandbox.registry import Registry, typed
 from kscheduler.sandbox.resources import BY_KIND, BY_NAME
 from kscheduler.sandbox.store import Object, Stored

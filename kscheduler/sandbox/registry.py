@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 import kscheduler.api
 from kscheduler.api.decode import DecodeError, convert, without_nulls
-from kscheduler.api.meta import ApiObject
-from kscheduler.sandbox import fields, metadata, status
+from kscheduler.rest import fields, status
+from kscheduler.sandbox import metadata
 from kscheduler.sandbox.admission import Admission
 from kscheduler.sandbox.kinds.resource import Caller, Resource, Scope
 from kscheduler.sandbox.resources import NAMESPACES, RESOURCES
@@ -138,7 +138,7 @@ class Registry:
         """
         item = without_nulls(item)
         try:
-            convert(item, _STRUCTS.get((resource.group_version, resource.kind), ApiObject))
+            convert(item, _STRUCTS.get((resource.group_version, resource.kind), resource.struct))
         except DecodeError as error:
             what = f'{resource.kind} in version "{resource.version}"'
             why = error.__cause__ or error

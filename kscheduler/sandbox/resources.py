@@ -10,6 +10,7 @@ from kscheduler.sandbox.kinds import (
     devices,
     events,
     pods,
+    registration,
     scheduling,
     storage,
     workloads,
@@ -22,11 +23,13 @@ RESOURCES: tuple[Resource, ...] = (
     *workloads.CORE_RESOURCES,
     *storage.CORE_RESOURCES,
     *workloads.RESOURCES,
+    *workloads.DISCOVERY_RESOURCES,
     *scheduling.DISRUPTION_RESOURCES,
     *scheduling.RESOURCES,
     *storage.RESOURCES,
     *devices.RESOURCES,
     *access.RESOURCES,
+    *registration.RESOURCES,
     *scheduling.COORDINATION_RESOURCES,
     *events.RESOURCES,
 )
@@ -41,6 +44,8 @@ PODS = BY_NAME["pods"]
 NODES = BY_NAME["nodes"]
 NAMESPACES = BY_NAME["namespaces"]
 EVENTS = BY_NAME["events"]
+SERVICES = BY_NAME["services"]
+API_SERVICES = BY_NAME["apiservices.apiregistration.k8s.io"]
 LEASES = BY_NAME["leases.coordination.k8s.io"]
 PRIORITY_CLASSES = BY_NAME["priorityclasses.scheduling.k8s.io"]
 POD_DISRUPTION_BUDGETS = BY_NAME["poddisruptionbudgets.policy"]

@@ -16,6 +16,7 @@ from typing import Any, Self
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from kscheduler.rest.status import StatusError, too_large
 from kscheduler.sandbox import bootstrap
 from kscheduler.sandbox.access.authorization import Rbac, Reviews
 from kscheduler.sandbox.access.credentials import (
@@ -27,6 +28,8 @@ from kscheduler.sandbox.access.credentials import (
 )
 from kscheduler.sandbox.access.users import ADMIN, ANONYMOUS, UNSECURED, User, Users
 from kscheduler.sandbox.admission import Admission
+from kscheduler.sandbox.aggregation.aggregator import Aggregator
+from kscheduler.sandbox.aggregation.backend import Relay
 from kscheduler.sandbox.controllers.namespaces import (
     EVENT_TTL_SECONDS,
     NamespaceController,
@@ -39,7 +42,6 @@ from kscheduler.sandbox.rest.filters import AccessFilter
 from kscheduler.sandbox.rest.handlers import Answer, ResourceHandlers
 from kscheduler.sandbox.rest.request import Exchange, error_answer, parse_request_info
 from kscheduler.sandbox.rest.watch import QUEUE, Watch, Watches
-from kscheduler.sandbox.status import StatusError, too_large
 from kscheduler.sandbox.store import HISTORY, Store
 
 Interceptor = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | None]]
@@ -101,13 +103,16 @@ class ApiServer:
             streams_lists=streams_lists,
             copies_topology="PodTopologyLabels" in admission.plugins,
         )
+        self.aggregator = Aggregator(self.registry)
         self._namespaces = NamespaceController(self.registry)
         self._event_ttl_seconds = event_ttl_seconds
         self._tasks: list[asyncio.Task[None]] = []
         self._runner: web.ServerRunner | None = None
         self._host, self._port = "127.0.0.1", 0
         bootstrap.create_initial_objects(
-            self.registry, self.authority.certificate if self.authority else b""
+            self.registry,
+            client_ca=self.authority.certificate if self.authority else b"",
+            proxy_ca=self.aggregator.front_proxy.certificate,
         )
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
@@ -117,6 +122,7 @@ class ApiServer:
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._namespaces.run(), name="sandbox/namespaces"),
+            loop.create_task(self.aggregator.run(), name="sandbox/aggregation"),
             loop.create_task(self._expire_events(), name="sandbox/events"),
             loop.create_task(self._send_bookmarks(), name="sandbox/bookmarks"),
         ]
@@ -156,6 +162,7 @@ class ApiServer:
         """Drop all connections and refuse new ones, keeping the state: an outage."""
         if self._runner is not None:
             self._watches.cut()
+            await self.aggregator.close_connections()
             await self._runner.cleanup()
             self._runner = None
 
@@ -220,7 +227,7 @@ class ApiServer:
         except StatusError as error:
             answer = error_answer(error)
         self._report(exchange, 200 if isinstance(answer, Watch) else answer.status)
-        if isinstance(answer, Watch):
+        if isinstance(answer, Watch | Relay):
             return await answer.send(request)
         for warning in exchange.warnings:
             quoted = warning.replace('"', '\\"')
@@ -242,18 +249,21 @@ class ApiServer:
         for hook in self.hooks:
             hook(exchange)
 
-    async def _answer(self, request: web.BaseRequest, exchange: Exchange) -> Answer:
+    async def _answer(self, request: web.BaseRequest, exchange: Exchange) -> Answer | Relay:
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         exchange.user = self._filter.authenticate(exchange, certificate)
-        info = parse_request_info(exchange.path)
+        extension = self.aggregator.find(exchange.path)
+        info = parse_request_info(exchange.path, aggregated=extension is not None)
         verb = info.verb(exchange.method, exchange.query) if info else ""
         self._filter.authorize(exchange, info, verb)
+        if extension is not None:
+            return await self.aggregator.relay(extension, exchange, request.raw_path)
         if info is not None:
             return await self._handlers.handle(exchange, info, verb)
         if exchange.method not in ("GET", "HEAD"):
             return not_found(exchange.path)
-        return await answer_path(exchange, f"{self._host}:{self._port}")
+        return await answer_path(exchange, f"{self._host}:{self._port}", self.aggregator)
 
     async def _expire_events(self) -> None:
         while True:

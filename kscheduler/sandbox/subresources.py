@@ -12,10 +12,10 @@ from kscheduler.api.decode import convert
 from kscheduler.api.labels import compile_selector, selector_from_labels
 from kscheduler.api.meta import LabelSelector
 from kscheduler.api.validation import dns_subdomain_errors
-from kscheduler.sandbox import fields, status
+from kscheduler.rest import fields, status
+from kscheduler.rest.fields import FieldError
 from kscheduler.sandbox.admission import topology_labels
 from kscheduler.sandbox.deletion import DeleteOptions, delete, parse_delete_options
-from kscheduler.sandbox.fields import FieldError
 from kscheduler.sandbox.metadata import find_condition, now, set_condition
 from kscheduler.sandbox.registry import Registry, wrong_uid
 from kscheduler.sandbox.resources import POD_DISRUPTION_BUDGETS, PODS

@@ -1,4 +1,4 @@
-"""Callers: the user that sent a request, and whether they may visit its path.
+"""Callers: the user that sent a request, and whether they may visit its path or resource.
 
 Authentication is by a proxy's word, a certificate or a token; the first that succeeds counts. If
 none does, a caller that tried and failed is refused; one that did not try is anonymous.
@@ -19,7 +19,12 @@ import msgspec
 
 from kscheduler.api.decode import DecodeError
 from kscheduler.api.field_errors import aggregate
-from kscheduler.api.small_groups import SubjectAccessReviewStatus, UserInfo
+from kscheduler.api.small_groups import (
+    NonResourceAttributes,
+    ResourceAttributes,
+    SubjectAccessReviewStatus,
+    UserInfo,
+)
 from kscheduler.client.errors import ApiError
 from kscheduler.errors import KschedulerError
 from kscheduler.serving.access_metrics import AccessObserver
@@ -178,11 +183,19 @@ class Authorizer(msgspec.Struct, frozen=True):
             bare.startswith(open_path[:-1]) if open_path.endswith("*") else bare == open_path
             for open_path in self.open_paths
         )
-        if is_open or MASTERS in user.groups:
+        if is_open:
+            return ALLOWED
+        return await self.decide_on(user, NonResourceAttributes(path=path, verb=verb))
+
+    async def decide_on(
+        self, user: UserInfo, asked: NonResourceAttributes | ResourceAttributes
+    ) -> SubjectAccessReviewStatus:
+        """The verdict on a request that no open path covers: none covers resources."""
+        if MASTERS in user.groups:
             return ALLOWED
         if self.reviews is None:
             return REFUSED
-        status = await self.reviews.review(user, verb, path)
+        status = await self.reviews.review(user, asked)
         if status.denied and status.allowed:
             raise ContradictionError(
                 "webhook subject access review returned both allow and deny response"

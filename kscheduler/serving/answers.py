@@ -18,6 +18,7 @@ from aiohttp import web
 from kscheduler.config.dump import yaml_text
 from kscheduler.gotext.json_text import marshal
 from kscheduler.gotext.strconv import quote
+from kscheduler.rest.status import StatusError
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -95,6 +96,16 @@ def refusal(
     if choice is None:
         return _document(indented(document), JSON, code)
     return encoded(request, document, choice.media_type, status=code)
+
+
+def status_error(request: web.BaseRequest, error: StatusError) -> web.Response:
+    """A refusal of an API of resources, with Retry-After where the Status has it."""
+    choice = choose(request.headers.get("Accept", ""), (JSON, YAML))
+    media_type = JSON if choice is None else choice.media_type
+    answer = encoded(request, error.body, media_type, status=error.code)
+    if retry_after := (error.details or {}).get("retryAfterSeconds"):
+        answer.headers["Retry-After"] = str(retry_after)
+    return answer
 
 
 def encoded(

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import ssl
 import time
+from typing import Protocol
 from urllib.parse import unquote
 
 from aiohttp import web
 
 from kscheduler import logs
 from kscheduler.api.decode import DecodeError
+from kscheduler.api.small_groups import ResourceAttributes, UserInfo
 from kscheduler.client.errors import ApiError
 from kscheduler.gotext.duration import SECOND, format_duration
+from kscheduler.gotext.strconv import quote
+from kscheduler.rest.status import StatusError
 from kscheduler.serving import answers
 from kscheduler.serving.access import (
     Authenticator,
@@ -42,13 +46,26 @@ def path_of(request: web.BaseRequest) -> str:
     return unquote(target, errors="replace")
 
 
+class ResourceRequests(Protocol):
+    """An API whose requests are authorized by resource instead of path."""
+
+    def attributes(self, request: web.BaseRequest) -> ResourceAttributes | None:
+        """None for a request that is about no resource of this API."""
+
+    async def answer(
+        self, request: web.BaseRequest, user: UserInfo, asked: ResourceAttributes
+    ) -> web.StreamResponse:
+        """The answer to a request that the user may make."""
+
+
 def guarded(
     handler: Handler,
     authenticator: Authenticator,
     authorizer: Authorizer,
     observer: AccessObserver,
+    resources: ResourceRequests | None = None,
 ) -> Handler:
-    """The handler behind authentication and authorization."""
+    """The handler, and the API of resources beside it, behind authentication and authorization."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         started = time.perf_counter()
@@ -60,9 +77,13 @@ def guarded(
             return answers.unauthorized(request)
         observer.authenticated(user, time.perf_counter() - started)
         verb, path = request.method.lower(), path_of(request)
+        asked = resources.attributes(request) if resources is not None else None
         started = time.perf_counter()
         try:
-            verdict = await authorizer.decide(user, verb, path)
+            if asked is None:
+                verdict = await authorizer.decide(user, verb, path)
+            else:
+                verdict = await authorizer.decide_on(user, asked)
         except (ApiError, DecodeError, ContradictionError) as error:
             observer.authorized("error", time.perf_counter() - started)
             log.error(error, "Unable to authorize the request")
@@ -72,13 +93,34 @@ def guarded(
             decision = "denied"
         observer.authorized(decision, time.perf_counter() - started)
         if verdict.allowed and not verdict.denied:
-            return await handler(request)
+            if resources is None or asked is None:
+                return await handler(request)
+            return await resources.answer(request, user, asked)
         log.v(4).info("Forbidden", URI=request.raw_path, reason=verdict.reason)
+        if asked is not None:
+            return answers.status_error(request, refused(user, asked, verdict.reason))
         return answers.forbidden(
             request, user=user.username, verb=verb, path=path, reason=verdict.reason
         )
 
     return answer
+
+
+def refused(user: UserInfo, asked: ResourceAttributes, reason: str = "") -> StatusError:
+    """403 for a request about a resource, in the API server's words."""
+    full = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
+    subject = f"{full} {quote(asked.name)}" if asked.name else full
+    part = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+    where = (
+        f"in the namespace {quote(asked.namespace)}" if asked.namespace else "at the cluster scope"
+    )
+    message = (
+        f"{subject} is forbidden: User {quote(user.username)} cannot {asked.verb} "
+        f"resource {quote(part)} in API group {quote(asked.group)} {where}"
+    )
+    about = {"name": asked.name, "group": asked.group, "kind": asked.resource}
+    details = {name: value for name, value in about.items() if value}
+    return StatusError(403, "Forbidden", f"{message}: {reason}" if reason else message, details)
 
 
 def presented(handler: Handler) -> Handler:

@@ -27,6 +27,7 @@ from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from kscheduler.api.small_groups import (
     NonResourceAttributes,
+    ResourceAttributes,
     SubjectAccessReview,
     SubjectAccessReviewSpec,
     SubjectAccessReviewStatus,
@@ -100,7 +101,7 @@ class TokenReviews:
 
 
 class AccessReviews:
-    """Permissions by user, verb and path."""
+    """Permissions by user, verb and path or resource."""
 
     def __init__(
         self,
@@ -118,15 +119,18 @@ class AccessReviews:
 
         self._verdicts: Verdicts[SubjectAccessReviewStatus] = Verdicts(lifetime)
 
-    async def review(self, user: UserInfo, verb: str, path: str) -> SubjectAccessReviewStatus:
+    async def review(
+        self, user: UserInfo, asked: NonResourceAttributes | ResourceAttributes
+    ) -> SubjectAccessReviewStatus:
         spec = SubjectAccessReviewSpec(
-            non_resource_attributes=NonResourceAttributes(path=path, verb=verb),
+            resource_attributes=asked if isinstance(asked, ResourceAttributes) else None,
+            non_resource_attributes=asked if isinstance(asked, NonResourceAttributes) else None,
             user=user.username,
             groups=user.groups,
             extra=user.extra,
             uid=user.uid,
         )
-        if len(verb) + len(path) > MAX_KEPT_QUESTION:
+        if sum(map(len, msgspec.structs.astuple(asked))) > MAX_KEPT_QUESTION:
             return await self._review(spec)
         return await self._verdicts.get(_encode(spec), lambda: self._review(spec))
 

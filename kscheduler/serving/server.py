@@ -87,6 +87,9 @@ class Server:
         finally:
             self._listener.close()
             log.info(f"[graceful-termination] {self._name} server has stopped listening")
+            # As Go does: a connection without a request has nothing to finish.
+            for connection in list(self._waiting):
+                connection.drop()
             await http.shutdown(DRAIN_SECONDS)
             log.info(f"[graceful-termination] {self._name} server is exiting")
 

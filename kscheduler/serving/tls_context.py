@@ -54,6 +54,11 @@ class TlsContexts:
                 self._upkeep(self._renew)
         return self._context
 
+    def certificate(self, now: float) -> bytes:
+        """The chain in PEM that the next client is shown, unless it names a host of its own."""
+        self.current(now)
+        return self._port.pair[0]
+
     @property
     def _asked_of(self) -> bytes | None:
         return self._authorities if self._trust.asks else None

@@ -39,6 +39,7 @@ from kscheduler.config.load import load_config
 from kscheduler.config.profiles import Completed, complete
 from kscheduler.config.validation import validate
 from kscheduler.cycle.attempt import Attempt, Failed, Outcome, Placement, Unschedulable
+from kscheduler.decisions.explain import View
 from kscheduler.errors import ConfigError
 from kscheduler.framework.added_by_devices import AddedByDevices
 from kscheduler.framework.status import Status
@@ -53,9 +54,11 @@ from kscheduler.what_if.fork import Fork, LiveScheduler
 from kscheduler.what_if.question import PodReader, PodToPlace
 from kscheduler.what_if.remedies import remedies_for
 
-# Makes the record of an attempt.
-Explain = Callable[[Attempt, Outcome], AttemptRecord]
+# Makes the record of an attempt, as far as the asker may see it.
+Explain = Callable[[Attempt, Outcome, View], AttemptRecord]
 
+# Placements that are explained; the others of a large review are only told.
+MAX_EXPLAINED = 100
 TIME_LIMIT_SECONDS = 10.0
 NUMERIC_OPERATORS = "TaintTolerationComparisonOperators"
 
@@ -86,13 +89,17 @@ class Reviewer:
         self._metrics = Metrics()
         self._turn = asyncio.Lock()
 
-    async def review(self, review: PlacementReview) -> PlacementReview:
-        """The review with its status; ReviewError if its spec cannot be answered."""
+    async def review(self, review: PlacementReview, *, node_names: bool = True) -> PlacementReview:
+        """The review with its status; ReviewError if its spec cannot be answered. Without
+        `node_names` no node is named in it.
+        """
         async with self._turn:
-            status = await self._answer(review.spec)
+            status = await self._answer(review.spec, node_names=node_names)
         return replace(review, status=status)
 
-    async def _answer(self, spec: PlacementReviewSpec) -> PlacementReviewStatus:
+    async def _answer(
+        self, spec: PlacementReviewSpec, *, node_names: bool
+    ) -> PlacementReviewStatus:
         live, started, slices = self._live, self._timer(), self._make_slices()
         completed = self._completed(spec.configuration)
         # Consistent, because nothing waits between these lines.
@@ -118,6 +125,7 @@ class Reviewer:
                 spec,
                 explain=self._explain if spec.detail != question.DETAILS[0] else None,
                 numeric_operators=live.gates.enabled(NUMERIC_OPERATORS),
+                node_names=node_names,
             )
             run.tally.total = len(changed.drained) + len(spec.pods) * spec.replicas
             wanted = chain(changed.drained, reader.replicas(pods, spec.replicas))
@@ -167,13 +175,17 @@ class _Run:
         *,
         explain: Explain | None,
         numeric_operators: bool,
+        node_names: bool,
     ) -> None:
         self._fork = fork
         self._allow_preemption = spec.allow_preemption
         self._explain = explain
         self._numeric_operators = numeric_operators
+        # "Candidates" are the nodes that can take the pod; "All" has those that cannot as well.
+        self._view = View(node_names=node_names, rejected_nodes=spec.detail == "All")
         self._placements: list[ReviewedPlacement] = []
         self._nodes: set[str] = set()
+        self._explained = 0
         self._evicted: deque[PodToPlace] = deque()
         self._first_refusal = ""
         self._remedies: tuple[Remedy, ...] = ()
@@ -208,6 +220,7 @@ class _Run:
             remedies=self._remedies,
             snapshot_generation=generation,
             duration_seconds=duration_seconds,
+            partial=not self._view.node_names,
         )
 
     def _place(self, wanted: PodToPlace) -> Iterator[None]:
@@ -246,16 +259,27 @@ class _Run:
                 self.tally.homeless += 1
             elif not self._first_refusal:
                 self._first_refusal = f"{wanted.pod.key}: {why.rstrip('.')}."
-                self.tally.obstacle = summary.obstacle(attempt, outcome).rstrip(".")
+                self.tally.obstacle = summary.obstacle(
+                    attempt, outcome, node_names=self._view.node_names
+                ).rstrip(".")
                 if isinstance(outcome, Unschedulable):
                     yield
                     self._remedies = remedies_for(
                         attempt, numeric_operators=self._numeric_operators
                     )
-        explanation = None if self._explain is None else self._explain(attempt, outcome)
+        explanation = None
+        if self._explain is not None and self._explained < MAX_EXPLAINED:
+            self._explained += 1
+            explanation = self._explain(attempt, outcome, self._view)
         self._placements.append(
             ReviewedPlacement(
-                wanted.pod.namespace, wanted.pod.name, node, told, message, explanation, victims
+                wanted.pod.namespace,
+                wanted.pod.name,
+                node if self._view.node_names else "",
+                told,
+                message,
+                explanation,
+                victims,
             )
         )
 
@@ -290,7 +314,8 @@ class _Run:
             told.append(Victim(*name, pod.priority, violates_budget=pod.uid in violating))
             controller = pod.pod.metadata.controller
             if not pod.terminating and (controller is None or controller.kind != "DaemonSet"):
-                note = f"evicted from {candidate.node} for {attempt.pod.key}"
+                where = f" from {candidate.node}" if self._view.node_names else ""
+                note = f"evicted{where} for {attempt.pod.key}"
                 self._evicted.append(PodToPlace(question.unbound(pod), note, evicted=True))
         self.tally.evicted += len(told)
         return tuple(told)

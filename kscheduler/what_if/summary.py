@@ -68,7 +68,7 @@ def sentence(tally: Tally) -> str:
     return f"{text}: {tally.obstacle}{f'; {untried}' if untried else ''}."
 
 
-def obstacle(attempt: Attempt, outcome: Unschedulable | Failed) -> str:
+def obstacle(attempt: Attempt, outcome: Unschedulable | Failed, *, node_names: bool = True) -> str:
     """Why the pod fits nowhere: most nodes first, as part of a sentence."""
     if isinstance(outcome, Failed):
         return outcome.status.message
@@ -88,7 +88,7 @@ def obstacle(attempt: Attempt, outcome: Unschedulable | Failed) -> str:
     left = outcome.num_nodes - len(diagnosis.charged_rows)
     found.sort(key=lambda one: -len(one[1]))
     parts = [
-        _part(said, rows, attempt.pod, nodes, is_first=number == 0)
+        _part(said, rows, attempt.pod, nodes, is_first=number == 0, node_names=node_names)
         for number, (said, rows) in enumerate(found)
     ]
     if left and diagnosis.absent.reasons:
@@ -96,13 +96,15 @@ def obstacle(attempt: Attempt, outcome: Unschedulable | Failed) -> str:
     return ", ".join(parts)
 
 
-def _part(said: str, rows: Rows, pod: PodInfo, nodes: Nodes, *, is_first: bool) -> str:
+def _part(
+    said: str, rows: Rows, pod: PodInfo, nodes: Nodes, *, is_first: bool, node_names: bool
+) -> str:
     count = len(rows)
     noun = f"{count:,}{(' node' if count == 1 else ' nodes') if is_first else ''}"
     if said.startswith(INSUFFICIENT):
         resource = said.removeprefix(INSUFFICIENT)
         text = f"{noun} {'lacks' if count == 1 else 'lack'} {resource}"
-        return text + _least_short(resource, rows, pod, nodes)
+        return text + _least_short(resource, rows, pod, nodes, node_names=node_names)
     if said not in _SAID:
         return f"{count:,} {said}"
     one, many = _SAID[said]
@@ -113,15 +115,15 @@ def _part(said: str, rows: Rows, pod: PodInfo, nodes: Nodes, *, is_first: bool) 
     return f"{noun} {one if count == 1 else many}"
 
 
-def _least_short(resource: str, rows: Rows, pod: PodInfo, nodes: Nodes) -> str:
+def _least_short(resource: str, rows: Rows, pod: PodInfo, nodes: Nodes, *, node_names: bool) -> str:
     column = nodes.resources.get(resource)
     asked = pod.spec_requests.get(resource, 0)
     if column is None or not asked:
         return ""
     short = asked - (nodes.allocatable[rows, column] - nodes.requested[rows, column])
     least = int(short.argmin())
-    node = nodes.names[int(rows[least])]
-    return f" (least short by {text_of(resource, int(short[least]))} on {node})"
+    where = f" on {nodes.names[int(rows[least])]}" if node_names else ""
+    return f" (least short by {text_of(resource, int(short[least]))}{where})"
 
 
 def _pods(count: int) -> str:

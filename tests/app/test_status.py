@@ -12,7 +12,7 @@ async def test_a_running_scheduler_tells_its_sizes(running, api):
     async with running() as (daemon, _):
         await until(lambda: daemon.synced)
         api.objects.create(pod_manifest("p"))
-        await until(lambda: api.objects.find("pods", "p", "default")["spec"].get("nodeName"))
+        await until(lambda: scheduler_status(daemon).decisions["kept"])
         status = scheduler_status(daemon)
     assert (status.version, status.kubernetes_version) == (__version__, KUBERNETES_VERSION)
     assert status.leader

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import os
 import pty
 import signal
@@ -10,6 +11,8 @@ import stat
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +24,7 @@ from kscheduler import logs
 from kscheduler.cli import sandbox_view
 from kscheduler.cli.sandbox import _running, sandbox
 from tests.kit.devices import claim_manifest, class_manifest, request
+from tests.kit.polling import block_until
 
 pytestmark = pytest.mark.slow
 
@@ -395,6 +399,33 @@ def test_sandboxes_side_by_side_have_folders_of_their_own(tmp_path, monkeypatch)
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.usefixtures("hang_up_counts")
+def test_decisions_can_be_read_through_the_api_server(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with spawn("--nodes=2") as process:
+        try:
+            config = yaml.safe_load(Path(started(process)).read_text())
+            server = config["clusters"][0]["cluster"]["server"]
+
+            def outcomes():
+                url = f"{server}/apis/kscheduler.dev/v1alpha1/decisions"
+                try:
+                    with urllib.request.urlopen(url, timeout=10) as answer:
+                        items = json.load(answer)["items"]
+                except urllib.error.HTTPError as error:
+                    if error.code not in (404, 503):
+                        raise
+                    return {}
+                return {item["metadata"]["name"]: item["outcome"] for item in items}
+
+            block_until(lambda: "urgent" in outcomes(), "the last pod's decision can be read")
+            assert set(outcomes().values()) == {"Scheduled"}
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=120) == 0
+        finally:
+            process.kill()
+
+
 def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -405,7 +436,12 @@ def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
             shown = read_until(ours, "placed 20")
             (folder,) = tmp_path.iterdir()
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-            assert {file.name for file in folder.iterdir()} == {"kubeconfig", "log"}
+            assert {file.name for file in folder.iterdir()} == {
+                "kubeconfig",
+                "log",
+                "serving.crt",
+                "serving.key",
+            }
             process.send_signal(signal.SIGINT)
             shown += read_until(ours, "pods placed, ")
             assert process.stderr.read() == ""

@@ -14,14 +14,15 @@ DNS_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.defaul
 
 
 def write_certificates(folder: Path, clients: dict[str, str]) -> None:
-    """ca.crt, apiserver.crt and apiserver.key, service-accounts.key and its public half; and a
-    certificate and key for each client, by the name of the files.
+    """ca.crt, service-accounts.key and its public half; certificates and keys of the servers on
+    loopback (apiserver, kubelet) and of each client, by the name of the files.
     """
     authority = Authority()
     write_private(folder / "ca.crt", _pem(authority.certificate))
     names = x509.SubjectAlternativeName(_server_names())
     serves = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     _write_pair(folder, "apiserver", *authority.issue("kube-apiserver", serves, names))
+    _write_pair(folder, "kubelet", *authority.issue("system:node:loopback", serves, names))
     for name, user in clients.items():
         connects = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
         _write_pair(folder, name, *authority.issue(user, connects))

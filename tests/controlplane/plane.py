@@ -6,6 +6,9 @@
 
 RBAC decides, over TLS, with static tokens. Admission is a default cluster's, except for plugins
 whose work a controller would have to finish, unless controllers are to be run beside it.
+
+An APIService whose Service is of type ExternalName leads to a server on loopback; so does a Node
+with the address 127.0.0.1 to a kubelet there that serves with DIR/kubelet.crt.
 """
 
 import json
@@ -50,6 +53,7 @@ READY_FOR = (
 # The one who comes with a client certificate instead.
 CERTIFIED = "certified"
 CERTIFIED_USER = "system:kube-scheduler"
+FRONT_PROXY = "front-proxy-client"
 # A service account, a taint and a finalizer that only a controller would make or take away.
 NEEDS_CONTROLLERS = ("ServiceAccount", "TaintNodesByCondition", "StorageObjectInUseProtection")
 START_SECONDS = 120.0
@@ -81,7 +85,7 @@ class ControlPlane:
         """Returns when the server answers that it is ready."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.port = self.port or free_port()
-        write_certificates(self.folder, {CERTIFIED: CERTIFIED_USER})
+        write_certificates(self.folder, {CERTIFIED: CERTIFIED_USER, FRONT_PROXY: FRONT_PROXY})
         self.set_tokens({name: secrets.token_urlsafe(24) for name in USERS})
         self._write_kubeconfig(CERTIFIED, certificate_of(self.folder, CERTIFIED))
         self.etcd_url = f"http://127.0.0.1:{free_port()}"
@@ -183,10 +187,14 @@ class ControlPlane:
             f"--tls-private-key-file={here / 'apiserver.key'}",
             f"--client-ca-file={here / 'ca.crt'}",
             f"--requestheader-client-ca-file={here / 'ca.crt'}",
-            "--requestheader-allowed-names=front-proxy-client",
+            f"--requestheader-allowed-names={FRONT_PROXY}",
             "--requestheader-username-headers=X-Remote-User",
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={here / FRONT_PROXY}.crt",
+            f"--proxy-client-key-file={here / FRONT_PROXY}.key",
+            f"--kubelet-certificate-authority={here / 'ca.crt'}",
+            "--kubelet-preferred-address-types=InternalIP",
             f"--token-auth-file={here / 'tokens.csv'}",
             "--authorization-mode=RBAC",
             *(f"--disable-admission-plugins={name}" for name in disabled),

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from kscheduler.api.explanation import GROUP, VERSION
 from kscheduler.metrics import Metrics
+from kscheduler.serving.explanation.resources import RESOURCES
 from kscheduler.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -111,12 +114,49 @@ def test_the_scheduler_does_not_wait_for_itself_to_be_placed():
     assert deployment()["schedulerName"] not in ours
 
 
-def test_no_rule_gives_everything():
-    for document in documents(DEPLOY / "base" / "rbac.yaml"):
+@pytest.mark.parametrize(
+    "path", ["base/rbac.yaml", "base/explanation.yaml", "components/aggregated-api/rbac.yaml"]
+)
+def test_no_rule_gives_everything(path):
+    for document in documents(DEPLOY / path):
         for rule in document.get("rules", ()):
             given = rule.get("resources", []) + rule["verbs"] + rule.get("apiGroups", [])
             assert "*" not in given
             assert "secrets" not in given
+
+
+def test_roles_let_do_all_that_is_served():
+    served = {resource.plural: resource.verbs for resource in RESOURCES}
+    named = [
+        (resource, set(rule["verbs"]))
+        for document in documents(DEPLOY / "base" / "explanation.yaml")
+        for rule in document["rules"]
+        for resource in rule["resources"]
+        if rule["apiGroups"] == [GROUP]
+    ]
+    assert {resource for resource, _ in named} == served.keys()
+    assert all(verbs >= {*served[resource]} for resource, verbs in named)
+
+
+def test_the_aggregated_api_is_the_one_that_is_served_by_a_verified_server():
+    component = DEPLOY / "components" / "aggregated-api"
+    (registration,) = documents(component / "apiservice.yaml")
+    (service,) = documents(component / "service.yaml")
+    spec = registration["spec"]
+
+    assert (spec["group"], spec["version"]) == (GROUP, VERSION)
+    assert registration["metadata"]["name"] == f"{VERSION}.{GROUP}"
+    assert "insecureSkipTLSVerify" not in spec
+    about = service["metadata"]
+    assert (spec["service"]["namespace"], spec["service"]["name"]) == (
+        about["namespace"],
+        about["name"],
+    )
+    # The leader writes its endpoints, and the name in its certificate is the Service's.
+    assert "selector" not in service["spec"]
+    kustomization = (component / "kustomization.yaml").read_text()
+    assert f"--leader-service={about['namespace']}/{about['name']}" in kustomization
+    assert f"subjectAltName=DNS:{about['name']}.{about['namespace']}.svc " in kustomization
 
 
 def test_every_dependency_is_locked_with_hashes_at_a_version_we_accept():

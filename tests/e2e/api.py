@@ -27,6 +27,7 @@ JSON = "application/json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 AT_ONCE = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
 GROUPS = {
+    "apiservices": "apis/apiregistration.k8s.io/v1",
     "events": "apis/events.k8s.io/v1",
     "leases": "apis/coordination.k8s.io/v1",
     "replicasets": "apis/apps/v1",
@@ -75,9 +76,17 @@ class Api:
     async def close(self) -> None:
         await self._session.close()
 
-    async def send(self, method: str, path: str, body: Json | None = None, **query: str) -> Json:
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        *,
+        headers: dict[str, str] | None = None,
+        **query: str,
+    ) -> Json:
         kind = STRATEGIC_PATCH if method == "PATCH" else JSON
-        code, text = await self.exchange(method, path, body, kind, query)
+        code, text = await self.exchange(method, path, body, kind, query, headers=headers)
         if code >= 400:
             raise RefusedError(code, text)
         return json.loads(text)
@@ -90,6 +99,7 @@ class Api:
         kind: str = JSON,
         query: dict[str, str] | None = None,
         user: str = "",
+        headers: dict[str, str] | None = None,
     ) -> tuple[int, str]:
         """Code and body of an answer, whatever it is; a body of bytes is sent as it is.
 
@@ -101,7 +111,11 @@ class Api:
             f"{self.url}/{path}",
             params=query,
             data=data,
-            headers={"Content-Type": kind} | ({"Impersonate-User": user} if user else {}),
+            headers={
+                "Content-Type": kind,
+                **({"Impersonate-User": user} if user else {}),
+                **(headers or {}),
+            },
         ) as answer:
             return answer.status, await answer.text()
 

@@ -5,7 +5,7 @@ Nobody runs pods here. Where a test needs a kubelet or a controller it plays tha
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ async def open_cluster(server: Path, folder: Path) -> "AsyncIterator[Cluster]":
     api = Api(server / "kubeconfig")
     try:
         kubeconfig = await identity.establish(api, server, folder)
-        cluster = Cluster(api, f"e2e-{uuid.uuid4().hex[:8]}", folder, kubeconfig)
+        cluster = Cluster(api, f"e2e-{uuid.uuid4().hex[:8]}", folder, kubeconfig, server)
         await api.create("namespaces", {"metadata": {"name": cluster.namespace}})
         try:
             yield cluster
@@ -46,6 +46,8 @@ class Cluster:
     namespace: str
     folder: Path
     kubeconfig: Path
+    # The folder of the server, with the administrator's kubeconfig.
+    server: Path
     daemons: list[Daemon] = field(default_factory=list)
     # Texts that make a line of trouble in a daemon's log one that the test has asked for.
     expected_errors: list[str] = field(default_factory=list)
@@ -56,7 +58,12 @@ class Cluster:
         await daemon.in_sync()
         return daemon
 
-    async def launch_daemon(self, *flags: str, program: Path | None = None) -> Daemon:
+    async def launch_daemon(
+        self,
+        *flags: str,
+        program: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Daemon:
         log = self.folder / f"scheduler-{len(self.daemons)}.log"
         where = self.kubeconfig
         delegation = (
@@ -64,7 +71,9 @@ class Cluster:
             f"--authorization-kubeconfig={where}",
         )
         known = (f"--kubeconfig={where}", *delegation, *flags)
-        daemon = await Daemon.start(log, self.api.token, *known, program=program)
+        daemon = await Daemon.start(
+            log, self.api.token, *known, program=program, environment=environment
+        )
         self.daemons.append(daemon)
         return daemon
 

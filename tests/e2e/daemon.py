@@ -6,6 +6,7 @@ import re
 import signal
 import sysconfig
 from asyncio.subprocess import Process
+from collections.abc import Mapping
 from pathlib import Path
 
 import aiohttp
@@ -37,7 +38,12 @@ class Daemon:
 
     @classmethod
     async def start(
-        cls, log: Path, token: str, *flags: str, program: Path | None = None
+        cls,
+        log: Path,
+        token: str,
+        *flags: str,
+        program: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> "Daemon":
         port = free_port()
         with log.open("wb") as output:
@@ -48,6 +54,7 @@ class Daemon:
                 *flags,
                 stdout=output,
                 stderr=output,
+                env=os.environ | (environment or {}),
             )
         return cls(process, log, f"https://127.0.0.1:{port}", token)
 

@@ -88,14 +88,14 @@ def _rules(document: Json) -> list[Json]:
     return rules
 
 
-async def new_token(api: Api) -> str:
+async def new_token(api: Api, namespace: str = NAMESPACE, account: str = ACCOUNT) -> str:
     """As a kubelet asks for one on behalf of a pod."""
     wish = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": TOKEN_SECONDS},
     }
-    where = f"api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    where = f"api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     token: str = (await api.send("POST", where, wish))["status"]["token"]
     return token
 

@@ -57,7 +57,7 @@ async def history(folder):
         plane.start()
         api = Api(plane.folder / "kubeconfig")
         kubeconfig = plane.folder / f"{THEIRS}.kubeconfig"
-        await play(Cluster(api, "history", folder, kubeconfig))
+        await play(Cluster(api, "history", folder, kubeconfig, plane.folder))
     finally:
         plane.stop()
     return requests_in(log)

@@ -258,12 +258,14 @@ class TestAuthoritiesFromTheCluster:
 
     async def test_are_used_when_no_file_is_named(self, guarded, api, tmp_path, monkeypatch):
         user = api.authority.client("root", ("system:masters",))
-        proxy = api.authority.client("front-proxy-client")
+        proxy = api.aggregator.front_proxy.client("front-proxy-client")
+        for_zoe = {"X-Remote-User": "zoe", "X-Remote-Group": "readers"}
         async with guarded() as client:
             for pair, headers, want in (
                 (user, {}, 200),
-                (proxy, {"X-Remote-User": "zoe", "X-Remote-Group": "readers"}, 200),
-                (proxy, {}, 403),  # without headers it is a user like others
+                (proxy, for_zoe, 200),
+                (proxy, {}, 401),  # its authority vouches for no users
+                (api.authority.client("front-proxy-client"), for_zoe, 403),  # nor that one for it
             ):
                 path = tmp_path / "pair.pem"
                 path.write_bytes(pair.certificate + pair.key)

@@ -128,7 +128,7 @@ class TestPredictions:
     async def test_details_are_explained_on_demand(self, world):
         cluster = world([node("a")])
         reviewer = Reviewer(
-            cluster.live, explain=lambda attempt, outcome: AttemptRecord(node=outcome.node)
+            cluster.live, explain=lambda attempt, outcome, view: AttemptRecord(node=outcome.node)
         )
         full = await cluster.review(pod_manifest(), reviewer=reviewer, detail="All")
         short = await cluster.review(pod_manifest(), reviewer=reviewer)

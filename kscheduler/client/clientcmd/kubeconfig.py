@@ -185,6 +185,7 @@ class ActiveContext(msgspec.Struct, frozen=True):
     cluster: Cluster = msgspec.field(default_factory=Cluster)
     user: User = msgspec.field(default_factory=User)
     has_cluster: bool = False
+    namespace: str = ""
     problems: tuple[str, ...] = ()
 
 
@@ -301,5 +302,6 @@ def active_context(parsed: Kubeconfig) -> ActiveContext:
         cluster=clusters.get(context.cluster, Cluster()),
         user=users.get(context.user, User()),
         has_cluster=context.cluster in clusters,
+        namespace=context.namespace,
         problems=problems,
     )

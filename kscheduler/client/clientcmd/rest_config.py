@@ -86,7 +86,7 @@ def load_rest_config(
         cluster = msgspec.structs.replace(active.cluster, server=master, tls_server_name="")
         active = replace(active, cluster=cluster)
     validate(active)
-    return _rest_config(active)
+    return rest_config_of(active)
 
 
 def check_usable(config: RestConfig) -> None:
@@ -124,7 +124,8 @@ def in_cluster_config(
     )
 
 
-def _rest_config(active: ActiveContext) -> RestConfig:
+def rest_config_of(active: ActiveContext) -> RestConfig:
+    """The configuration that a context stands for, once it is validated."""
     cluster, user = active.cluster, active.user
     tls = TlsConfig(
         ca_file="" if cluster.certificate_authority_data else cluster.certificate_authority,

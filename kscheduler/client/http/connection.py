@@ -60,6 +60,13 @@ class Connection(asyncio.Protocol):
             raise ConnectionResetError("closed during the handshake")
         self._transport = transport
 
+    @property
+    def peer_certificate(self) -> bytes:
+        """The server's certificate as DER; empty without TLS."""
+        assert self._transport is not None
+        tls = self._transport.get_extra_info("ssl_object")
+        return (tls and tls.getpeercert(binary_form=True)) or b""
+
     async def ask(
         self, request: bytes, response: Response, *, idle_seconds: float | None = None
     ) -> None:

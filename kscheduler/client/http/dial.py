@@ -6,9 +6,11 @@ plain HTTP) or over a SOCKS5 proxy (RFC 1928, passwords by RFC 1929).
 
 import asyncio
 import base64
+import hashlib
 import os
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address, ip_address
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -75,18 +77,42 @@ class ProxyRefusedError(Exception):
     """The proxy refused to connect us; the text is its own."""
 
 
-class Route:
-    """The way to one server: opens connections, and knows how request lines name their target."""
+class WrongCertificateError(Exception):
+    """The server's certificate is not the one that was announced."""
 
-    def __init__(self, server: str, *, proxy: str = "", server_name: str = "") -> None:
+
+class Route:
+    """The way to one server: opens connections, and knows how request lines name their target.
+
+    `dial`, if given, makes the sockets, which lead to the server by ways of their own and so past
+    any proxy. `certificate_sha256` pins the server's certificate: whatever the TLS context checks,
+    nothing is sent to a server that shows another.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        proxy: str = "",
+        server_name: str = "",
+        dial: Callable[[], Awaitable[socket.socket]] | None = None,
+        certificate_sha256: str = "",
+    ) -> None:
         self._server = urlsplit(server)
         self._problem = ""
+        self._dial_instead = dial
+        self._certificate_sha256 = certificate_sha256
         try:
-            found = proxy or proxy_for(self._server, os.environ)
+            found = "" if dial else proxy or proxy_for(self._server, os.environ)
         except (ConfigError, ValueError) as error:
             found, self._problem = "", str(error)
         self._proxy = urlsplit(found) if found else None
         self._server_name = server_name or self._server.hostname or ""
+
+    @property
+    def proxy(self) -> str:
+        """The URL of the proxy on the way, or nothing."""
+        return self._proxy.geturl() if self._proxy else ""
 
     @property
     def host_header(self) -> str:
@@ -111,7 +137,10 @@ class Route:
         """
         if self._problem:
             raise ValueError(self._problem)
-        opened = await self._dial(self._proxy or self._server)
+        if self._dial_instead is not None:
+            opened = await self._dial_instead()
+        else:
+            opened = await self._dial(self._proxy or self._server)
         if self._has_socks:
             await self._connect_through_socks(opened)
         loop = asyncio.get_running_loop()
@@ -131,10 +160,19 @@ class Route:
                     raise ProxyRefusedError(response.reason.decode(errors="replace"))
             if context is not None:
                 await _secure(connection, context, self._server_name)
+                self._check_certificate(connection)
         except BaseException:
             connection.abort()
             raise
         return connection
+
+    def _check_certificate(self, connection: Connection) -> None:
+        if self._certificate_sha256:
+            shown = hashlib.sha256(connection.peer_certificate).hexdigest()
+            if shown != self._certificate_sha256:
+                raise WrongCertificateError(
+                    f"its certificate has the SHA-256 {shown}, not {self._certificate_sha256}"
+                )
 
     @property
     def _has_socks(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kscheduler.sandbox import status
+from kscheduler.rest import status
 from kscheduler.sandbox.access.users import MASTERS, User, Users
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.store import Object, Store

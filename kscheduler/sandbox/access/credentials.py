@@ -96,11 +96,15 @@ def serving_context(authority: Authority, hosts: tuple[str, ...]) -> ssl.SSLCont
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_verify_locations(cadata=authority.certificate.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
+    load_pair(context, pair)
+    return context
+
+
+def load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
     with tempfile.TemporaryDirectory() as folder:  # ssl reads key pairs from files only
-        path = Path(folder, "serving.pem")
+        path = Path(folder, "pair.pem")
         path.write_bytes(pair.certificate + pair.key)
         context.load_cert_chain(path)
-    return context
 
 
 def _builder(

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 
 from kscheduler.api.timestamps import format_time
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.deletion import DeleteOptions, delete
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import BY_NAME, EVENTS, NAMESPACES, namespaced_resources
-from kscheduler.sandbox.status import StatusError
 from kscheduler.sandbox.store import Change
 
 EVENT_TTL_SECONDS = 3600.0

@@ -17,12 +17,12 @@ from typing import Any
 from kscheduler.api.core import Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.resource import ResourceClaim
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.deletion import DeleteOptions, delete
 from kscheduler.sandbox.kinds.claim_validation import MAX_CONSUMERS
 from kscheduler.sandbox.kinds.events import pod_warning
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import BY_NAME, EVENTS, PODS
-from kscheduler.sandbox.status import StatusError
 from kscheduler.sandbox.store import Change, Key, Object, Stored
 
 CLAIMS = BY_NAME["resourceclaims.resource.k8s.io"]

@@ -13,6 +13,7 @@ from contextlib import suppress
 from kscheduler.api.core import PersistentVolumeClaim, Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.volume_claims import claim_name
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.controllers.attach_detach import AttachDetachController
 from kscheduler.sandbox.controllers.persistent_volumes import (
     CLAIMS,
@@ -21,7 +22,6 @@ from kscheduler.sandbox.controllers.persistent_volumes import (
 )
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import PODS, STORAGE_CLASSES
-from kscheduler.sandbox.status import StatusError
 from kscheduler.sandbox.store import Change, Key, Object
 
 PROVISIONER = "sandbox.kscheduler.io"

@@ -11,8 +11,8 @@ from kscheduler.api.validation import (
     label_key_errors,
     label_value_errors,
 )
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
 from kscheduler.sandbox.metadata import label_errors
 
 Spec = dict[str, Any]

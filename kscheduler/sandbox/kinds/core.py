@@ -5,19 +5,11 @@ from __future__ import annotations
 from base64 import b64encode
 
 from kscheduler.api.validation import dns_label_errors, label_key_errors, label_value_errors
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.tables import AGE, NAME, Column, at
 from kscheduler.sandbox.kinds.merging import CONDITIONS, SET, keyed
-from kscheduler.sandbox.kinds.printers import (
-    AGE,
-    NAME,
-    Column,
-    at,
-    node_address,
-    node_info,
-    node_roles,
-    node_status,
-)
+from kscheduler.sandbox.kinds.printers import node_address, node_info, node_roles, node_status
 from kscheduler.sandbox.kinds.quantities import canonicalise, quantity_errors
 from kscheduler.sandbox.kinds.resource import STATUS, STORED_VERBS, Resource, Strategy, Subresource
 from kscheduler.sandbox.store import Object

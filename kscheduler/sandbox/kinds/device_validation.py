@@ -21,8 +21,8 @@ from kscheduler.api.validation import (
     label_value_errors,
 )
 from kscheduler.caches import ForShortTexts
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
 
 Json = dict[str, Any]
 Check = Callable[[Any, str], Iterable[FieldError]]  # of a value and its path

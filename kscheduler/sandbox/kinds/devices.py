@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kscheduler.api.quantity import Amount
-from kscheduler.sandbox import fields
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.tables import AGE, NAME, Column, age, at
 from kscheduler.sandbox.access.authorization import Attributes
-from kscheduler.sandbox.fields import FieldError
 from kscheduler.sandbox.kinds.claim_validation import (
     allocated_devices,
     claim_spec_errors,
@@ -29,7 +30,7 @@ from kscheduler.sandbox.kinds.device_validation import (
     taint_errors,
 )
 from kscheduler.sandbox.kinds.merging import CONDITIONS, keyed, keyed_for_apply
-from kscheduler.sandbox.kinds.printers import AGE, NAME, Column, age, at, claim_state
+from kscheduler.sandbox.kinds.printers import claim_state
 from kscheduler.sandbox.kinds.quantities import decode
 from kscheduler.sandbox.kinds.resource import STATUS, Caller, Resource, Scope, Strategy
 from kscheduler.sandbox.kinds.slice_validation import slice_spec_errors, slice_update_errors

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kscheduler.api.validation import label_key_errors
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
-from kscheduler.sandbox.kinds.printers import Column, at, event_object, last_seen
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.tables import Column, at
+from kscheduler.sandbox.kinds.printers import event_object, last_seen
 from kscheduler.sandbox.kinds.resource import Resource, Strategy
 from kscheduler.sandbox.metadata import now
 from kscheduler.sandbox.store import Object

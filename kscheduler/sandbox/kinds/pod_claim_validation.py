@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kscheduler.api.validation import dns_label_errors, dns_subdomain_errors
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
 
 Spec = dict[str, Any]
 

@@ -17,8 +17,8 @@ from kscheduler.api.validation import (
     label_key_errors,
     label_value_errors,
 )
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
 from kscheduler.sandbox.kinds.affinity_validation import affinity_errors, spread_errors
 from kscheduler.sandbox.kinds.pod_claim_validation import (
     claim_errors,

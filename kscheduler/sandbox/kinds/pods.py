@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from kscheduler.api.quantity import Amount, nano_value, parse
 from kscheduler.api.resource_names import is_pod_level
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.tables import AGE, NAME, NONE, Column, at
 from kscheduler.sandbox.kinds.merging import (
     ATOMIC,
     CONDITIONS,
@@ -18,11 +19,6 @@ from kscheduler.sandbox.kinds.merging import (
 )
 from kscheduler.sandbox.kinds.pod_validation import pod_errors, pod_status_errors, pod_update_errors
 from kscheduler.sandbox.kinds.printers import (
-    AGE,
-    NAME,
-    NONE,
-    Column,
-    at,
     pod_ip,
     pod_status,
     readiness_gates,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kscheduler.api.quantity import Amount, QuantityError, nano_value, parse
-from kscheduler.sandbox import fields, status
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields, status
+from kscheduler.rest.fields import FieldError
 
 _MILLI = 10**6  # nano-units
 NEGATIVE = "must be greater than or equal to 0"

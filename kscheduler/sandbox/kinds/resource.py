@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from kscheduler.api.meta import ApiObject
 from kscheduler.api.validation import dns_subdomain_errors
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.tables import AGE, NAME, Column
 from kscheduler.sandbox.kinds.merging import Shapes
-from kscheduler.sandbox.kinds.printers import AGE, NAME, Column
 from kscheduler.sandbox.store import Object
 
 if TYPE_CHECKING:
@@ -154,6 +155,8 @@ class Resource:
     # Merge rules of the kind's types, by type name: `{"PodSpec": {"containers": keyed("name")}}`.
     merge: Shapes = field(default_factory=dict)
     name_errors: Callable[[str], list[str]] = dns_subdomain_errors
+    # Types of its fields, where kscheduler.api has no struct of the kind.
+    struct: type[ApiObject] = ApiObject
 
     @property
     def group_version(self) -> str:

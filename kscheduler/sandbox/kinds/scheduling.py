@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.tables import AGE, NAME, Column, at, count
 from kscheduler.sandbox.kinds.merging import ATOMIC, CONDITIONS, keyed
-from kscheduler.sandbox.kinds.printers import AGE, NAME, Column, at, count
 from kscheduler.sandbox.kinds.resource import STATUS, Resource, Strategy
 from kscheduler.sandbox.metadata import IMMUTABLE
 from kscheduler.sandbox.store import Object

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kscheduler.api.quantity import Amount, nano_value, parse
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
 from kscheduler.sandbox.kinds.affinity_validation import node_selector_errors
 from kscheduler.sandbox.kinds.device_validation import (
     binding_condition_errors,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kscheduler.api.quantity import Amount
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.tables import AGE, NAME, Column, at
 from kscheduler.sandbox.kinds.merging import CONDITIONS, SET, keyed
-from kscheduler.sandbox.kinds.printers import AGE, NAME, Column, access_modes, at, bound_claim
+from kscheduler.sandbox.kinds.printers import access_modes, bound_claim
 from kscheduler.sandbox.kinds.quantities import canonicalise, canonicalise_requirements, decode
 from kscheduler.sandbox.kinds.resource import STATUS, Resource, Strategy
 from kscheduler.sandbox.metadata import now

@@ -5,21 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kscheduler.api.validation import dns_label_errors
-from kscheduler.sandbox import fields
-from kscheduler.sandbox.fields import FieldError
+from kscheduler.rest import fields
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.tables import AGE, NAME, NONE, Column, at, count
 from kscheduler.sandbox.kinds.affinity_validation import selector_errors
 from kscheduler.sandbox.kinds.merging import ATOMIC, CONDITIONS, TEMPLATED, Field, keyed
 from kscheduler.sandbox.kinds.pods import default_pod_spec
-from kscheduler.sandbox.kinds.printers import (
-    AGE,
-    NAME,
-    NONE,
-    Column,
-    at,
-    count,
-    ready_of_replicas,
-    service_ports,
-)
+from kscheduler.sandbox.kinds.printers import ready_of_replicas, service_ports
 from kscheduler.sandbox.kinds.resource import SCALE, STATUS, Resource, Strategy
 from kscheduler.sandbox.kinds.storage import default_claim
 from kscheduler.sandbox.metadata import IMMUTABLE
@@ -165,6 +157,7 @@ CORE_RESOURCES = (
         },
     ),
 )
+DISCOVERY_RESOURCES = (Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),)
 RESOURCES = (
     Resource(
         "apps",

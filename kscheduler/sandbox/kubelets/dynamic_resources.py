@@ -9,9 +9,9 @@ from __future__ import annotations
 from kscheduler.api.core import Pod, PodResourceClaim
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.resource import ResourceClaim
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import BY_NAME
-from kscheduler.sandbox.status import StatusError
 
 _CLAIMS = BY_NAME["resourceclaims.resource.k8s.io"]
 _decode_claim = decoder_for(ResourceClaim)

@@ -12,9 +12,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.kinds.merging import LEAF, Field, Shape
 from kscheduler.sandbox.patching.shapes import shape_of
-from kscheduler.sandbox.status import StatusError
 
 Json = Any
 Fields = dict[str, Any]  # FieldsV1: nested, leaves are empty objects

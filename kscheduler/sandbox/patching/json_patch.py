@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from kscheduler.sandbox.status import bad_request, unprocessable
+from kscheduler.rest.status import bad_request, unprocessable
 
 Json = Any
 _REFUSED = "the server rejected our request due to an error in our request"

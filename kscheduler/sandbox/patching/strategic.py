@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kscheduler.rest.status import unprocessable
 from kscheduler.sandbox.kinds.merging import LEAF, Field, Shape
 from kscheduler.sandbox.patching.shapes import shape_of
-from kscheduler.sandbox.status import unprocessable
 
 Json = Any
 _ORDER = "$setElementOrder/"

@@ -1,8 +1,8 @@
 """Discovery: groups, versions and resources, and the other paths that are not resources.
 
-Clients ask in two forms: a document per group version, or one aggregated document for all (kubectl
-since 1.26). Everything is derived from the table of resources. OpenAPI, version and health share
-the module because they share the dispatch by path.
+The documents are those of `kscheduler.rest.discovery`, made of the table of resources and of what
+other servers tell of theirs. OpenAPI, version and health share the module because they share the
+dispatch by path.
 """
 
 from __future__ import annotations
@@ -11,33 +11,51 @@ import asyncio
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
-from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.rest import openapi
+from kscheduler.rest.discovery import (
+    aggregated,
+    aggregated_content_type,
+    api_group,
+    api_group_list,
+    api_resource_list,
+    groups,
+)
+from kscheduler.rest.status import unknown_path
+from kscheduler.sandbox.aggregation.aggregator import Aggregator, Extension
 from kscheduler.sandbox.resources import RESOURCES
-from kscheduler.sandbox.rest import openapi
+from kscheduler.sandbox.rest import schemas
 from kscheduler.sandbox.rest.negotiation import aggregated_discovery_version
 from kscheduler.sandbox.rest.request import Exchange, json_answer, text_answer
-from kscheduler.sandbox.status import unknown_path
 from kscheduler.version import KUBERNETES_VERSION
 
 Json = dict[str, Any]
 
 _HEALTH = ("healthz", "livez", "readyz")
-_OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2"
-_CACHED = "public, max-age=31536000"  # v3 documents carry their hash in the URL
+_OPENAPI = openapi.OpenApi(
+    RESOURCES,
+    lambda rows: schemas.closure([schemas.model_name(row) for row in rows]),
+    schemas.model_name,
+    title="Kubernetes",
+    version=KUBERNETES_VERSION,
+)
 
 
-async def answer_path(exchange: Exchange, address: str) -> web.Response:
+async def answer_path(exchange: Exchange, address: str, aggregator: Aggregator) -> web.Response:
     """The document at a path, or the plain 404 of the real server."""
     parts = [part for part in exchange.path.split("/") if part]
+    extensions = aggregator.extensions()
+    rows = (*RESOURCES, *(row for extension in extensions for row in extension.resources))
     match parts:
         case ["api" | "apis" as root]:
             if version := aggregated_discovery_version(exchange.accept):
-                answer = json_answer(_aggregated(("",) if root == "api" else _groups(), version))
-                answer.headers["Content-Type"] = (
-                    f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-                )
+                names = ("",) if root == "api" else groups(rows)
+                document = aggregated(rows, names, version)
+                _mark_stale(document, extensions)
+                answer = json_answer(document)
+                answer.headers["Content-Type"] = aggregated_content_type(version)
                 return answer
             found: Json | None
             if root == "api":
@@ -48,20 +66,17 @@ async def answer_path(exchange: Exchange, address: str) -> web.Response:
                     "serverAddressByClientCIDRs": addresses,
                 }
             else:
-                groups = [_group(group) for group in _groups()]
-                found = {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+                found = api_group_list(rows)
         case ["api", version]:
-            found = _api_resource_list("", version)
+            found = api_resource_list(RESOURCES, "", version)
         case ["apis", group]:
-            found = {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
-            if group not in _groups():
-                found = None
+            found = api_group(rows, group)
         case ["apis", group, version]:
-            found = _api_resource_list(group, version)
+            found = api_resource_list(RESOURCES, group, version)
         case ["version"]:
             found = _version_info()
         case ["openapi", *rest]:
-            return await _openapi_answer(exchange, rest)
+            return await _openapi_answer(exchange, rest, aggregator)
         case [check, *_] if check in _HEALTH:
             return text_answer("ok")
         case []:
@@ -81,24 +96,51 @@ def not_found(path: str) -> web.Response:
     return text_answer("404 page not found\n", 404)
 
 
-async def _openapi_answer(exchange: Exchange, rest: list[str]) -> web.Response:
+def _mark_stale(document: Json, extensions: list[Extension]) -> None:
+    """Versions of servers that are away are shown as they were last seen, and said to be so."""
+    stale = {(one.spec.group, one.spec.version) for one in extensions if not one.available}
+    for item in document["items"]:
+        for version in item["versions"]:
+            if (item["metadata"].get("name"), version["version"]) in stale:
+                version["freshness"] = "Stale"
+
+
+async def _openapi_answer(
+    exchange: Exchange, rest: list[str], aggregator: Aggregator
+) -> web.Response:
     """OpenAPI documents; a thread makes them, because the first one imports all client models."""
     match rest:
-        case ["v2"] if _OPENAPI_PROTOBUF in exchange.accept:
-            body = await asyncio.to_thread(openapi.v2_protobuf)
-            kind = f"{_OPENAPI_PROTOBUF}.v1.0+protobuf"
-            return web.Response(body=body, headers={"Content-Type": kind})
+        case ["v2"] if openapi.PROTOBUF_V2 in exchange.accept:
+            others = await aggregator.documents("/openapi/v2")
+            body = await asyncio.to_thread(_OPENAPI.v2_protobuf, *others)
+            return web.Response(
+                body=body, headers={"Content-Type": openapi.PROTOBUF_V2_CONTENT_TYPE}
+            )
         case ["v2"]:
-            return json_answer(await asyncio.to_thread(openapi.v2_document))
+            others = await aggregator.documents("/openapi/v2")
+            return json_answer(await asyncio.to_thread(_OPENAPI.v2_document, *others))
         case ["v3"]:
-            return json_answer(openapi.v3_index())
+            index = _OPENAPI.v3_index()
+            for document in await aggregator.documents("/openapi/v3"):
+                index["paths"] |= _openapi_paths(document, aggregator)
+            return json_answer(index)
         case ["v3", *parts]:
-            document = await asyncio.to_thread(openapi.v3_document, "/".join(parts))
-            if document is not None:
-                answer = json_answer(document)
-                answer.headers["Cache-Control"] = _CACHED
+            found = await asyncio.to_thread(_OPENAPI.v3_document, "/".join(parts))
+            if found is not None:
+                answer = json_answer(found)
+                answer.headers["Cache-Control"] = openapi.CACHED
                 return answer
     return not_found(exchange.path)
+
+
+def _openapi_paths(document: bytes, aggregator: Aggregator) -> Json:
+    """The entries of an index of OpenAPI documents about groups that are the other server's."""
+    try:
+        paths = msgspec.json.decode(document, type=dict[str, Json]).get("paths") or {}
+    except msgspec.DecodeError:
+        return {}
+    known = (f"apis/{one.group_version}" for one in aggregator.extensions())
+    return {path: paths[path] for path in known if path in paths}
 
 
 def _version_info() -> Json:
@@ -120,116 +162,4 @@ def _version_info() -> Json:
 
 @lru_cache(maxsize=1)
 def _groups() -> tuple[str, ...]:
-    """Named groups, in order; the core group has no name and a root of its own."""
-    return tuple(sorted({row.group for row in RESOURCES if row.group}))
-
-
-def _versions(group: str) -> list[str]:
-    """Preferred version first: stable before beta before alpha."""
-    found = {row.version for row in RESOURCES if row.group == group}
-    return sorted(found, key=lambda version: ("alpha" in version, "beta" in version, version))
-
-
-def _group(name: str) -> Json:
-    versions = [{"groupVersion": f"{name}/{one}", "version": one} for one in _versions(name)]
-    return {"name": name, "versions": versions, "preferredVersion": (versions or [{}])[0]}
-
-
-def _rows(group: str, version: str) -> list[Resource]:
-    rows = [row for row in RESOURCES if (row.group, row.version) == (group, version)]
-    return sorted(rows, key=lambda row: row.plural)
-
-
-def _api_resource_list(group: str, version: str) -> Json | None:
-    rows = _rows(group, version)
-    if not rows:
-        return None
-    entries: list[Json] = []
-    for row in rows:
-        entries.append(
-            {
-                "name": row.plural,
-                "singularName": row.singular,
-                "namespaced": row.namespaced,
-                "kind": row.kind,
-                "verbs": list(row.verbs),
-                **_nicknames(row),
-            }
-        )
-        for part in row.subresources:
-            other_group = {"group": part.group, "version": part.version} if part.group else {}
-            entries.append(
-                {
-                    "name": f"{row.plural}/{part.name}",
-                    "singularName": "",
-                    "namespaced": row.namespaced,
-                    "kind": part.kind or row.kind,
-                    "verbs": list(part.verbs),
-                    **other_group,
-                }
-            )
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": rows[0].group_version,
-        "resources": entries,
-    }
-
-
-def _aggregated(groups: tuple[str, ...], version: str) -> Json:
-    """All of discovery in one document; `version` is v2 or v2beta1."""
-    items = [
-        {
-            "metadata": {"name": group} if group else {},
-            "versions": [
-                {
-                    "version": one,
-                    "resources": [_aggregated_resource(row) for row in _rows(group, one)],
-                    "freshness": "Current",
-                }
-                for one in _versions(group)
-            ],
-        }
-        for group in groups
-    ]
-    return {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": f"apidiscovery.k8s.io/{version}",
-        "metadata": {},
-        "items": items,
-    }
-
-
-def _aggregated_resource(row: Resource) -> Json:
-    entry: Json = {
-        "resource": row.plural,
-        "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
-        "scope": "Namespaced" if row.namespaced else "Cluster",
-        "singularResource": row.singular,
-        "verbs": list(row.verbs),
-        **_nicknames(row),
-    }
-    if row.subresources:
-        entry["subresources"] = [
-            {
-                "subresource": part.name,
-                "responseKind": {
-                    "group": part.group or row.group,
-                    "version": part.version or row.version,
-                    "kind": part.kind or row.kind,
-                },
-                "verbs": list(part.verbs),
-            }
-            for part in row.subresources
-        ]
-    return entry
-
-
-def _nicknames(row: Resource) -> Json:
-    """Short names and categories; Go leaves empty lists out."""
-    entry: Json = {}
-    if row.short_names:
-        entry["shortNames"] = list(row.short_names)
-    if row.categories:
-        entry["categories"] = list(row.categories)
-    return entry
+    return groups(RESOURCES)

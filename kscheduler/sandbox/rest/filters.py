@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kscheduler.sandbox import status
+from kscheduler.rest import status
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.access.authorization import Attributes, Rbac
 from kscheduler.sandbox.access.users import User, Users, user_of_certificate
 from kscheduler.sandbox.resources import BY_NAME
 from kscheduler.sandbox.rest.request import Exchange, RequestInfo
-from kscheduler.sandbox.status import StatusError
 
 _PATH_VERBS = {"GET": "get", "HEAD": "head", "POST": "post", "PUT": "put", "DELETE": "delete"}
 _ALWAYS_ALLOWED_PATHS = ("/healthz", "/livez", "/readyz")
@@ -82,6 +82,8 @@ class AccessFilter:
         name = f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
         if name in BY_NAME:
             raise status.forbidden(BY_NAME[name], wanted.name, why)
-        subject = f'{name} "{wanted.name}" is forbidden' if name else "forbidden"
-        about = {"kind": wanted.resource, "name": wanted.name} if name else {}
+        named = f' "{wanted.name}"' if wanted.name else ""
+        subject = f"{name}{named} is forbidden" if name else "forbidden"
+        about = {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
+        about = {key: value for key, value in about.items() if value}
         raise StatusError(403, "Forbidden", f"{subject}: {why}", about)

@@ -13,13 +13,14 @@ from typing import Any
 
 from aiohttp import web
 
-from kscheduler.sandbox import fields, status
+from kscheduler.rest import fields, status
+from kscheduler.rest.lists import ListOptions, parse_list_options
 from kscheduler.sandbox.access.authorization import Attributes, Reviews
 from kscheduler.sandbox.access.users import User
 from kscheduler.sandbox.deletion import DeleteOptions, delete, parse_delete_options
 from kscheduler.sandbox.kinds import events
 from kscheduler.sandbox.kinds.resource import Caller, Resource
-from kscheduler.sandbox.lists import ListOptions, list_page, parse_list_options, parse_selection
+from kscheduler.sandbox.lists import list_page, parse_selection
 from kscheduler.sandbox.metadata import now
 from kscheduler.sandbox.patching.apply import apply_configuration
 from kscheduler.sandbox.patching.json_patch import json_patch, merge_patch

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import yaml
 
-from kscheduler.sandbox import status
+from kscheduler.rest import status
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.rest import protobuf
 from kscheduler.sandbox.rest.representation import Representation, as_table, metadata_only, plain
-from kscheduler.sandbox.status import StatusError
 
 SERVED = ("application/json", "application/yaml")
 JSON_PATCH = "application/json-patch+json"

@@ -14,15 +14,13 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.rest.tables import META_VERSION, Column, metadata_of, row, table
 from kscheduler.sandbox.kinds.events import to_events_group
-from kscheduler.sandbox.kinds.printers import Column
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.store import Object, Stored
 
 encode = msgspec.json.Encoder().encode
 Transform = Callable[[Object], Object]
-
-_META_VERSION = "meta.k8s.io/v1"
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def metadata_only() -> Representation:
     """PartialObjectMetadata: for clients that only need names, labels and owners."""
     return Representation(
         "PartialObjectMetadata",
-        _META_VERSION,
+        META_VERSION,
         "PartialObjectMetadataList",
         lambda item: {"metadata": item["metadata"]},
     )
@@ -89,40 +87,32 @@ class TableRepresentation(Representation):
 
     def many(self, items: Iterable[Stored], metadata: dict[str, Any]) -> bytes:
         table = self._table(metadata, [stored.decode() for stored in items])
-        return encode({"kind": "Table", "apiVersion": _META_VERSION, **table})
+        return encode({"kind": "Table", "apiVersion": META_VERSION, **table})
 
     def _table(self, metadata: Object, items: list[Object]) -> Object:
-        return {
-            "metadata": metadata,
-            "columnDefinitions": [column.definition for column in self.columns],
-            "rows": [self._row(item) for item in items],
-        }
+        return table(self.columns, metadata, map(self._row, items))
 
     def _row(self, item: Object) -> Object:
-        row: Object = {"cells": [column.cell(item) for column in self.columns]}
         match self.include:
             case "Metadata":
-                row["object"] = {
-                    "kind": "PartialObjectMetadata",
-                    "apiVersion": _META_VERSION,
-                    "metadata": item["metadata"],
-                }
+                return row(self.columns, item, metadata_of(item["metadata"]))
             case "Object":
                 assert self.original is not None
                 shown = self.original.transform(item) if self.original.transform else item
-                row["object"] = {
+                whole = {
                     "kind": self.original.kind,
                     "apiVersion": self.original.api_version,
                     **{k: v for k, v in shown.items() if k not in ("kind", "apiVersion")},
                 }
-        return row
+                return row(self.columns, item, whole)
+        return row(self.columns, item, None)
 
 
 def as_table(resource: Resource, include: str) -> TableRepresentation:
     """The resource's columns; `include` is the query's includeObject: None, Metadata or Object."""
     return TableRepresentation(
         "Table",
-        _META_VERSION,
+        META_VERSION,
         "Table",
         columns=resource.columns,
         include=include,

@@ -14,12 +14,12 @@ from aiohttp import web
 
 from kscheduler.api.fields import parse_field_selector
 from kscheduler.api.labels import SelectorError
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.access.authorization import Attributes
 from kscheduler.sandbox.access.users import ANONYMOUS, User
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.resources import BY_PATH
 from kscheduler.sandbox.rest.representation import encode
-from kscheduler.sandbox.status import StatusError
 
 JSON = "application/json"
 _HEADERS = {"Cache-Control": "no-cache, private"}
@@ -105,8 +105,11 @@ class RequestInfo:
         )
 
 
-def parse_request_info(path: str) -> RequestInfo | None:
-    """The resource of a path below /api or /apis; None when none is served there."""
+def parse_request_info(path: str, *, aggregated: bool = False) -> RequestInfo | None:
+    """The resource of a path below /api or /apis; None when none is served there.
+
+    Another server knows which resources there are in its group: any name is one if `aggregated`.
+    """
     match path.strip("/").split("/"):
         case ["api", version, *rest]:
             group = ""
@@ -117,6 +120,9 @@ def parse_request_info(path: str) -> RequestInfo | None:
     namespace = ""
     if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
+    if aggregated and rest:
+        unknown = Resource(group, version, rest[0], kind="", namespaced=bool(namespace))
+        return RequestInfo(unknown, namespace, *rest[1:3])
     if not 1 <= len(rest) <= 3:
         return None
     resource = BY_PATH.get((group, version, rest[0]))

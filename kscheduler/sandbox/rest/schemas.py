@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from kscheduler.rest.openapi import REF
+from kscheduler.rest.resources import ServedResource
 from kscheduler.sandbox.kinds.merging import Field
 from kscheduler.sandbox.kinds.resource import Resource
 from kscheduler.sandbox.patching.shapes import SHAPES
 
 Json = dict[str, Any]
-REF = "#/components/schemas/"
 
 _PRIMITIVES: dict[str, Json] = {
     "str": {"type": "string"},
@@ -33,7 +34,7 @@ _MAP = re.compile(r"Dict\[str, (.+)\]")
 _MODEL_PREFIX = re.compile(r"^[A-Za-z]*?V\d+((alpha|beta)\d+)?")
 
 
-def model_name(resource: Resource) -> str:
+def model_name(resource: ServedResource) -> str:
     """The client's name of the kind: `V1Pod`, `CoreV1Event`."""
     name = resource.version.capitalize() + resource.kind
     prefix = (resource.group.split(".")[0] or "core").capitalize()

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable
 
 from aiohttp import web
 
-from kscheduler.sandbox import status
+from kscheduler.rest import status
+from kscheduler.rest.lists import ListOptions
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.kinds.resource import Resource
-from kscheduler.sandbox.lists import ListOptions, Selection, list_page
+from kscheduler.sandbox.lists import Selection, list_page
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.rest.representation import Representation, encode
-from kscheduler.sandbox.status import StatusError
 from kscheduler.sandbox.store import Change, Collection, ExpiredError, Object, Stored
 
 QUEUE = 20_000  # lines a client may fall behind

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kscheduler.sandbox.kinds.printers import human_duration, pod_status
+from kscheduler.rest.tables import human_duration
+from kscheduler.sandbox.kinds.printers import pod_status
 from kscheduler.sandbox.resources import RESOURCES
 from tests.kit.manifests import pod_manifest
 from tests.sandbox.rest import NODES, PODS, new_node
@@ -16,10 +17,12 @@ async def test_groups_and_versions_are_listed(rest):
     assert core["versions"] == ["v1"]
     _, groups = await rest.get("/apis")
     assert [group["name"] for group in groups["groups"]] == [
+        "apiregistration.k8s.io",
         "apps",
         "authentication.k8s.io",
         "authorization.k8s.io",
         "coordination.k8s.io",
+        "discovery.k8s.io",
         "events.k8s.io",
         "policy",
         "rbac.authorization.k8s.io",

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.patching.json_patch import json_patch, merge_patch
-from kscheduler.sandbox.status import StatusError
 
 DOCUMENT = {"a": {"b": [1, 2, 3]}, "c/d": "x", "e~f": "y"}
 

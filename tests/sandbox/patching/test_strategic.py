@@ -2,9 +2,9 @@
 
 import pytest
 
+from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.patching.shapes import shape_of_kind
 from kscheduler.sandbox.patching.strategic import strategic_merge
-from kscheduler.sandbox.status import StatusError
 
 POD = shape_of_kind("Pod")
 

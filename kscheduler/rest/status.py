@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kscheduler.sandbox.fields import FieldError
-from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.rest.fields import FieldError
+from kscheduler.rest.resources import ServedResource
 
 MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -60,7 +60,7 @@ def success(code: int | None = None, details: dict[str, Any] | None = None) -> d
     return status
 
 
-def details(resource: Resource | None, name: str = "", *, kind: str = "") -> dict[str, Any]:
+def details(resource: ServedResource | None, name: str = "", *, kind: str = "") -> dict[str, Any]:
     """Which object a Status is about; `kind` holds the plural, as upstream has it."""
     about = {
         "name": name,
@@ -78,12 +78,12 @@ def unauthorized() -> StatusError:
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def forbidden(resource: Resource, name: str, why: str) -> StatusError:
+def forbidden(resource: ServedResource, name: str, why: str) -> StatusError:
     subject = f'{resource.qualified} "{name}"' if name else resource.qualified
     return StatusError(403, "Forbidden", f"{subject} is forbidden: {why}", details(resource, name))
 
 
-def not_found(resource: Resource, name: str) -> StatusError:
+def not_found(resource: ServedResource, name: str) -> StatusError:
     message = f'{resource.qualified} "{name}" not found'
     return StatusError(404, "NotFound", message, details(resource, name))
 
@@ -103,12 +103,12 @@ def not_acceptable(served: Sequence[str]) -> StatusError:
     return StatusError(406, "NotAcceptable", message)
 
 
-def already_exists(resource: Resource, name: str) -> StatusError:
+def already_exists(resource: ServedResource, name: str) -> StatusError:
     message = f'{resource.qualified} "{name}" already exists'
     return StatusError(409, "AlreadyExists", message, details(resource, name))
 
 
-def generated_name_taken(resource: Resource, name: str) -> StatusError:
+def generated_name_taken(resource: ServedResource, name: str) -> StatusError:
     message = (
         f'{resource.qualified} "{name}" already exists, the server was not able to generate '
         "a unique name for the object"
@@ -117,7 +117,7 @@ def generated_name_taken(resource: Resource, name: str) -> StatusError:
     return StatusError(409, "AlreadyExists", message, about)
 
 
-def conflict(resource: Resource, name: str, why: str, *, kind: str = "") -> StatusError:
+def conflict(resource: ServedResource, name: str, why: str, *, kind: str = "") -> StatusError:
     """The write lost a race; `kind` replaces the resource's name where upstream words it so."""
     message = f'Operation cannot be fulfilled on {kind or resource.qualified} "{name}": {why}'
     return StatusError(409, "Conflict", message, details(resource, name, kind=kind))

@@ -1,0 +1,113 @@
+"""The running scheduler as the explanation API asks it, and what-if reviews of it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from kscheduler import plugins
+from kscheduler.api.explanation import (
+    ERROR,
+    SCHEDULED,
+    UNSCHEDULABLE,
+    AttemptRecord,
+    PlacementReview,
+)
+from kscheduler.app.advertisement import ADDRESS, POD, PORT
+from kscheduler.app.scheduler import Scheduler, counting
+from kscheduler.app.status import scheduler_status
+from kscheduler.cycle.attempt import Attempt, Failed, Outcome, Unschedulable
+from kscheduler.decisions.explain import View, attempt_of
+from kscheduler.decisions.record import NodeNames, record_of
+from kscheduler.serving.explanation.reads import Sources
+from kscheduler.what_if import LiveScheduler, Reviewer
+
+if TYPE_CHECKING:
+    from kscheduler.app.daemon import Daemon
+
+
+def explanation_sources(daemon: Daemon) -> Sources:
+    """Reads of the daemon's scheduler of the moment: a lost lease may have cost it another one."""
+    reviewers = Reviewers(daemon)
+    return Sources(
+        decisions=lambda: daemon.scheduler.decisions,
+        queue=lambda: daemon.scheduler.queue,
+        is_assumed=lambda pod: daemon.scheduler.cache.is_assumed(pod),
+        pod=lambda key: daemon.scheduler.informers.pods.get(key),
+        status=lambda: scheduler_status(daemon),
+        review=reviewers.review,
+        not_leading=lambda: not_leading(daemon),
+    )
+
+
+def not_leading(daemon: Daemon) -> str | None:
+    """Why there is nothing to tell here, and who would know; None if this instance schedules."""
+    if daemon.leads and daemon.synced:
+        return None
+    elector = daemon.elector
+    if elector is None or elector.is_leader:
+        return "the scheduler has not read the cluster yet; try again in a moment"
+    lease = elector.config.lock
+    if not elector.holder:
+        return (
+            f"no instance leads at present: nobody holds the lease {lease}; try again in a moment"
+        )
+    told = elector.annotations
+    where = f"the lease {lease} does not say where that is"
+    if POD in told:
+        where = f"in the pod {told[POD]}, port {told.get(PORT, '')}"
+    elif ADDRESS in told:
+        where = f"at {told[ADDRESS]}"
+    return (
+        f'this instance, "{elector.config.identity}", does not schedule; ask the leader, '
+        f'"{elector.holder}": {where}'
+    )
+
+
+class Reviewers:
+    """The reviewer of the scheduler that runs; another scheduler gets another one."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._of: tuple[Scheduler, Reviewer] | None = None
+
+    async def review(self, review: PlacementReview, *, node_names: bool) -> PlacementReview:
+        scheduler = self._daemon.scheduler
+        if self._of is None or self._of[0] is not scheduler:
+            self._of = scheduler, Reviewer(live_scheduler(self._daemon), explain=explained)
+        return await self._of[1].review(review, node_names=node_names)
+
+
+def live_scheduler(daemon: Daemon) -> LiveScheduler:
+    cc, scheduler = daemon.cc, daemon.scheduler
+    return LiveScheduler(
+        cache=scheduler.cache,
+        listers=scheduler.informers,
+        nominator=scheduler.queue.nominator,
+        gates=cc.gates,
+        completed=cc.completed,
+        catalog=plugins.catalog().including(cc.out_of_tree.values()),
+        registry={**plugins.factories(), **cc.out_of_tree},
+        next_start_node_index=lambda: scheduler.loop.algorithm.next_start_node_index,
+        counting=counting(cc.gates),
+        out_of_tree=scheduler.out_of_tree,
+    )
+
+
+def explained(attempt: Attempt, outcome: Outcome, view: View) -> AttemptRecord:
+    """An attempt of a review, told like one of the scheduler's own."""
+    record = record_of(attempt, outcome, NodeNames(attempt.nodes), now=time.time())
+    record.outcome = SCHEDULED
+    if isinstance(outcome, Unschedulable):
+        record.outcome, record.message = UNSCHEDULABLE, outcome.message
+    elif isinstance(outcome, Failed):
+        record.outcome = UNSCHEDULABLE if outcome.status.rejected else ERROR
+        record.message = outcome.status.message
+    told = attempt_of(record, view)
+    if view.node_names:
+        return told
+    # No pod tells the node that it only would get.
+    scores = None if told.scores is None else replace(told.scores, nodes=())
+    return replace(told, node="", nominated_node="", scores=scores)

@@ -1,0 +1,204 @@
+"""`kscheduler explain` and `why-not`: why a pod is where it is, or is not anywhere."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from kscheduler.api.explanation import (
+    DECISIONS,
+    PENDING_PODS,
+    PLACEMENT_REVIEWS,
+    SCHEDULED,
+    AttemptRecord,
+    Decision,
+    PendingPod,
+    PlacementReview,
+    PlacementReviewSpec,
+    PlacementReviewStatus,
+)
+from kscheduler.cli.asking import (
+    NO,
+    WIDE,
+    YES,
+    Asker,
+    AskingCommand,
+    Failure,
+    Question,
+    answer,
+    asking,
+    print_object,
+)
+from kscheduler.cli.decision_view import explained
+from kscheduler.cli.node_view import about_node, fits, narrowed, node_explained, node_now
+from kscheduler.cli.page import answer_about, show, tamed
+from kscheduler.cli.reviewed_pods import fresh, limited_to
+from kscheduler.client.errors import ApiError, NotFound
+
+attempt_option = click.option(
+    "--attempt",
+    "number",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="K",
+    help="Tell of this attempt instead of the last; the first and the last are kept.",
+)
+
+
+@click.command(cls=AskingCommand)
+@click.argument("pod")
+@click.option("--node", default="", help="Tell of this node only, as why-not does.")
+@attempt_option
+@click.option("--all", "every_node", is_flag=True, help="List every node.")
+@asking
+def explain(*, asker: Asker, pod: str, node: str, number: int | None, every_node: bool) -> None:
+    """Why POD is where it is, or why it waits and what would help.
+
+    POD is NAME, pod/NAME or NAMESPACE/NAME.
+
+    \b
+        {me} web-0                     one sentence, and the best candidates
+        {me} web-0 -o wide             scores of all plugins, reasons with counts
+        {me} web-0 --all               every node
+        {me} web-0 --node node-7       this node only
+        {me} web-0 -o json             the Decision, as the API has it
+
+    Exit code 0: it is placed; 1: it is not; 2: an error.
+    """
+    if node:
+        answer(asker, lambda question: about_one_node(question, pod, node, number))
+    answer(asker, lambda question: about_pod(question, pod, number, every_node=every_node))
+
+
+@click.command(cls=AskingCommand)
+@click.argument("pod")
+@click.argument("node")
+@attempt_option
+@asking
+def why_not(*, asker: Asker, pod: str, node: str, number: int | None) -> None:
+    """Why POD is not on NODE: which plugin rejected it, or by how much it scored lower.
+
+    \b
+        {me} web-0 node-7
+        {me} shop/web-0 node-7 -o yaml
+
+    If the record has no numbers of this node, or the node was never looked at, the scheduler is
+    asked what it would say now. Exit code 0: the node can take it; 1: it cannot; 2: an error.
+    """
+    answer(asker, lambda question: about_one_node(question, pod, node, number))
+
+
+async def about_pod(question: Question, text: str, number: int | None, *, every_node: bool) -> int:
+    namespace, name = question.pod(text)
+    try:
+        decision = await question.client.decision(namespace, name)
+    except NotFound as missing:
+        return await _without_decision(question, namespace, name, missing)
+    attempt = _attempt(decision, number)
+    if question.is_for_programs:
+        print_object(question.output, DECISIONS, decision)
+        return YES if attempt.outcome == SCHEDULED else NO
+    pending, review = None, None
+    if attempt.outcome != SCHEDULED:
+        pending = await _pending(question, namespace, name)
+        review = await review_now(question, namespace, name)
+    wide = question.output == WIDE
+    show(explained(decision, attempt, pending, review, wide=wide, every_node=every_node))
+    return YES if attempt.outcome == SCHEDULED else NO
+
+
+async def about_one_node(question: Question, text: str, node: str, number: int | None) -> int:
+    namespace, name = question.pod(text)
+    try:
+        decision = await question.client.decision(namespace, name)
+    except NotFound as missing:
+        now = await review_now(question, namespace, name, node)
+        if now is None:
+            return await _without_decision(question, namespace, name, missing)
+        if question.is_for_programs:
+            print_object(question.output, PLACEMENT_REVIEWS, PlacementReview(status=now))
+        else:
+            show(node_now(f"{namespace}/{name}", node, now))
+        return YES if now.fits else NO
+    attempt = _attempt(decision, number)
+    about = about_node(attempt, node)
+    now = None
+    if not about.is_chosen and about.score is None and number is None:
+        # The record may lack the numbers of this very node, and the cluster goes on.
+        now = await review_now(question, namespace, name, node)
+    if question.is_for_programs:
+        print_object(question.output, DECISIONS, narrowed(decision, attempt, node))
+    else:
+        show(node_explained(decision, attempt, node, now))
+    return YES if fits(about, attempt, now) else NO
+
+
+async def review_now(
+    question: Question, namespace: str, name: str, node: str = ""
+) -> PlacementReviewStatus | None:
+    """What would become of a pod like this one now, on this node or anywhere.
+
+    None if the pod or the answer cannot be had, which is told beside the answer: whoever asks may
+    have fewer rights than that.
+    """
+    try:
+        manifest = await question.client.pod(namespace, name)
+        if manifest is None:
+            return None
+        pod = fresh(msgspec.json.decode(manifest))
+        if node:
+            pod = limited_to(pod, node)
+        spec = PlacementReviewSpec(
+            pods=(msgspec.Raw(msgspec.json.encode(pod)),), detail="All" if node else "Summary"
+        )
+        return (await question.client.review(PlacementReview(spec=spec), namespace)).status
+    except ApiError as error:
+        click.echo(tamed(f"Not asked what would be now: {error}"), err=True)
+        return None
+
+
+async def _pending(question: Question, namespace: str, name: str) -> PendingPod | None:
+    try:
+        return await question.client.pending_pod(namespace, name)
+    except ApiError:
+        return None
+
+
+async def _without_decision(
+    question: Question, namespace: str, name: str, missing: NotFound
+) -> int:
+    """A pod without a record: not tried yet, decided elsewhere or long ago, or not there at all."""
+    subject = f"{namespace}/{name}"
+    pending = await _pending(question, namespace, name)
+    if pending is not None:
+        if question.is_for_programs:
+            print_object(question.output, PENDING_PODS, pending)
+        else:
+            show([answer_about(subject, pending.summary)])
+        return NO
+    stored = await question.client.pod(namespace, name)
+    if stored is None:
+        raise Failure(str(missing)) from missing
+    spec = msgspec.json.decode(stored).get("spec") or {}
+    node, scheduler = spec.get("nodeName"), spec.get("schedulerName", "default-scheduler")
+    where = f"is on {node}" if node else "is on no node"
+    raise Failure(
+        f"{subject} {where}, and {question.client.way} has no record of that ({missing}). It was "
+        "decided before that one led, or its record fell out of the log, or pods of schedulerName "
+        f"{scheduler} are the business of another scheduler."
+    ) from missing
+
+
+def _attempt(decision: Decision, number: int | None) -> AttemptRecord:
+    """The attempt that is asked for; only the first and the last are kept whole."""
+    last = decision.last or AttemptRecord()
+    first = decision.first or last
+    if number is None or number == last.number:
+        return last
+    if number == first.number:
+        return first
+    kept = f"{first.number} and {last.number}" if first is not last else f"{last.number}"
+    raise Failure(
+        f"Attempt {number} is not kept: of {decision.attempts}, {kept} can be told of; the others "
+        "are counted by how they ended (-o wide)."
+    )

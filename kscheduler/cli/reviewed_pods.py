@@ -1,0 +1,122 @@
+"""Manifests as pods of a PlacementReview: pods of the cluster, of files, and of workloads."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from kscheduler.cli.asking import Failure
+from kscheduler.cli.manifests import Manifest, title
+
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job", "CronJob")
+HAVING_PODS = ("Pod", "DaemonSet", *WORKLOADS)
+# Parts of a pod's metadata that matter to a decision.
+METADATA = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences")
+# kubectl writes the whole manifest to this annotation.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class ReviewedPod(msgspec.Struct, frozen=True):
+    """A pod, how often it is to be placed, and what is left out of account."""
+
+    manifest: Manifest
+    replicas: int = 1
+    note: str = ""
+
+
+def fresh(pod: Manifest) -> Manifest:
+    """The pod as if it were created now: without a node and a status."""
+    metadata, spec = pod.get("metadata") or {}, dict(pod.get("spec") or {})
+    spec.pop("nodeName", None)
+    kept = {name: metadata[name] for name in METADATA if metadata.get(name)}
+    if LAST_APPLIED in kept.get("annotations", {}):
+        kept["annotations"] = {
+            key: value for key, value in kept["annotations"].items() if key != LAST_APPLIED
+        }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}
+
+
+def limited_to(pod: Manifest, node: str) -> Manifest:
+    """The pod with the further wish to be on this node, as DaemonSets express it: other nodes are
+    then not looked at, and numbers are those of this one.
+    """
+    pod = copy.deepcopy(pod)
+    affinity = pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    # Terms are alternatives, so each of them gets the wish.
+    terms = required.get("nodeSelectorTerms") or [{}]
+    wish = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required["nodeSelectorTerms"] = [
+        term | {"matchFields": [*(term.get("matchFields") or ()), wish]} for term in terms
+    ]
+    return pod
+
+
+def pods_of(
+    manifests: Sequence[Manifest], replicas: int | None
+) -> tuple[list[ReviewedPod], list[str]]:
+    """Pods, and templates of workloads as many times as they say, or as `replicas` says; and the
+    titles of objects that have no pods.
+    """
+    found = [_pod_of(one) for one in manifests if one["kind"] in HAVING_PODS]
+    others = [title(one) for one in manifests if one["kind"] not in HAVING_PODS]
+    if others and not found:
+        raise Failure(
+            f"{', '.join(others)}: only pods can be placed: those of a Pod, "
+            f"{', '.join(WORKLOADS)}, or of a PlacementReview."
+        )
+    if replicas is not None:
+        found = [msgspec.structs.replace(one, replicas=replicas) for one in found]
+    return found, others
+
+
+def _pod_of(manifest: Manifest) -> ReviewedPod:
+    kind, spec = manifest["kind"], manifest.get("spec") or {}
+    if kind == "Pod":
+        return ReviewedPod(fresh(manifest))
+    if kind == "DaemonSet":
+        raise Failure(
+            f"{title(manifest)}: a DaemonSet has a pod on each node that its template suits, so "
+            "there is no number of replicas to place; make a Pod of its template to ask about it."
+        )
+    count = spec.get("replicas")
+    if kind == "CronJob":
+        spec = _part(manifest, spec, "jobTemplate", "spec")
+    if kind in ("Job", "CronJob"):
+        count = spec.get("parallelism")
+        if isinstance(count, int) and isinstance(spec.get("completions"), int):
+            count = min(count, spec["completions"])
+    count = 1 if count is None else count
+    if not isinstance(count, int) or count < 0:
+        raise Failure(f'{title(manifest)}: the number of its pods is not one: "{count}".')
+    template = _part(manifest, spec, "template")
+    about, metadata = manifest.get("metadata") or {}, dict(template.get("metadata") or {})
+    metadata["name"] = about.get("name", "pod")
+    if about.get("namespace"):
+        metadata["namespace"] = about["namespace"]
+    pod = fresh({"metadata": metadata, "spec": _part(manifest, template, "spec")})
+    note = _without_claims(pod, spec.get("volumeClaimTemplates") or ())
+    return ReviewedPod(pod, count, f"{title(manifest)}: {note}" if note else "")
+
+
+def _part(manifest: Manifest, of: Manifest, *names: str) -> Manifest:
+    """A mapping inside of a workload's spec."""
+    for name in names:
+        found = of.get(name)
+        if not isinstance(found, dict):
+            raise Failure(f"{title(manifest)}: it has no {name} to make a pod of.")
+        of = found
+    return of
+
+
+def _without_claims(pod: Manifest, templates: Iterable[Any]) -> str:
+    """Takes volumes out whose claims would be made with the pod: there are none to look at yet."""
+    names = {(one.get("metadata") or {}).get("name") for one in templates if isinstance(one, dict)}
+    if not names:
+        return ""
+    volumes = pod["spec"].get("volumes") or []
+    pod["spec"]["volumes"] = [one for one in volumes if one.get("name") not in names]
+    return "volumes of its volumeClaimTemplates are left out of account."
