@@ -24,6 +24,7 @@ SUBCOMMANDS = {
     "explain": "kscheduler.cli.explain",
     "pending": "kscheduler.cli.pending",
     "sandbox": "kscheduler.cli.sandbox",
+    "ui": "kscheduler.cli.ui",
     "what-if": "kscheduler.cli.what_if",
     "why-not": "kscheduler.cli.explain",
 }

@@ -24,6 +24,7 @@ Commands (each has its own --help):
   kscheduler config plugins          all plugins there are, out-of-tree ones included
   kscheduler sandbox                 an embedded cluster to try the scheduler on
 
+  kscheduler ui                      a page that shows a cluster's scheduling, and answers
   kscheduler explain POD             why a pod is where it is, or why it waits
   kscheduler why-not POD NODE        why a pod is not on a node
   kscheduler pending                 pods that wait, why, and what wakes them
