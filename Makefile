@@ -5,7 +5,7 @@ BIN := .venv/bin
 RUNNABLE := .venv/.runnable
 INSTALLED := .venv/.installed
 
-.PHONY: run test parity parity-devices adversary controlplane e2e helm conformance lint format docs bench bench-sync bench-core bench-plugins bench-decisions bench-what-if bench-stalls what-if-cases clean help
+.PHONY: run test parity parity-devices adversary controlplane e2e helm conformance lint format docs pictures bench bench-sync bench-core bench-plugins bench-decisions bench-what-if bench-stalls what-if-cases clean help
 
 help: ## what can be made
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -64,6 +64,9 @@ lint: $(INSTALLED) ## ruff, format check, mypy strict, import contracts
 format: $(INSTALLED) ## apply ruff's fixes and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+pictures: $(INSTALLED) ## take the pictures of the page for the docs anew; needs Chromium
+	$(BIN)/python docs/pictures/take.py
 
 docs: $(INSTALLED) ## write the reference pages anew from the code
 	$(BIN)/python docs/reference/generate.py

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kit import chromium
+
 # Daemons in processes of their own, and work that is counted line by line.
 SLOW_FOLDERS = frozenset({"adversary", "e2e"})
 
@@ -44,3 +46,5 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)
+        if chromium.EXECUTABLE is None and item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.skip(reason=chromium.MISSING))

@@ -1,8 +1,8 @@
 """kscheduler.dev/v1alpha1: what the scheduler tells about its decisions.
 
-Decision, PendingPod and SchedulerStatus are read-only; a PlacementReview is a question that is
-answered in its status and not stored. Lists of scores run parallel to a list of plugin names, so
-that 500 nodes and eight plugins stay readable and small.
+Decision, PendingPod, NodeInfo and SchedulerStatus are read-only; a PlacementReview is a question
+that is answered in its status and not stored. Lists of scores run parallel to a list of plugin
+names, so that 500 nodes and eight plugins stay readable and small.
 
 Whoever may not list nodes gets counts instead of node names; whoever may not get pods in a
 namespace does not get names of pods there. `partial` is then set.
@@ -374,6 +374,28 @@ class PluginHealth(ApiStruct):
     message: str = ""
 
 
+class ExtensionPointPlugins(ApiStruct):
+    """Plugins of one extension point in the order in which they are called. Weights are zero where
+    they do not matter.
+    """
+
+    # As configuration files name it: `preFilter`.
+    point: str = ""
+    # In call order, with weights where they matter.
+    plugins: tuple[ScorePlugin, ...] = ()
+
+
+class ProfileStatus(ApiStruct):
+    """A profile in force: its plugins once multiPoint is spread over the points."""
+
+    # The name by which pods ask for the profile.
+    scheduler_name: str = ""
+    # Extension points at which plugins run.
+    points: tuple[ExtensionPointPlugins, ...] = ()
+    # Arguments by plugin, defaults filled in.
+    arguments: Mapping[str, msgspec.Raw] = EMPTY
+
+
 class SchedulerStatus(ApiObject):
     """One instance of the scheduler; named like its identity."""
 
@@ -405,6 +427,25 @@ class SchedulerStatus(ApiObject):
     rates: Mapping[str, float] = EMPTY
     # Out-of-tree plugins and how they do.
     plugins: tuple[PluginHealth, ...] = ()
+    # Profiles in force, with plugins in call order.
+    configuration: tuple[ProfileStatus, ...] = ()
+
+
+class NodeInfo(ApiObject):
+    """A node as the scheduler's cache has it: what it offers, and what the pods on it have asked
+    for, pods that are being bound included. Named and labelled like the node.
+    """
+
+    # By resource, for all pods together.
+    allocatable: Mapping[str, str] = EMPTY
+    # By resource, the sum of what the pods on it ask for.
+    requested: Mapping[str, str] = EMPTY
+    # The number of pods; their place is `pods` in allocatable.
+    pods: int = 0
+    # Whether it is cordoned.
+    unschedulable: bool = False
+    # As kubectl writes them: "key=value:NoSchedule".
+    taints: tuple[str, ...] = ()
 
 
 class NodesToAdd(ApiStruct):
@@ -530,4 +571,5 @@ PENDING_PODS = Resource(GROUP, VERSION, "pendingpods", "PendingPod", PendingPod)
 SCHEDULER_STATUSES = Resource(
     GROUP, VERSION, "schedulerstatuses", "SchedulerStatus", SchedulerStatus, namespaced=False
 )
+NODE_INFOS = Resource(GROUP, VERSION, "nodeinfos", "NodeInfo", NodeInfo, namespaced=False)
 PLACEMENT_REVIEWS = Resource(GROUP, VERSION, "placementreviews", "PlacementReview", PlacementReview)

@@ -43,6 +43,7 @@ def explanation_sources(daemon: Daemon) -> Sources:
         decisions=lambda: daemon.scheduler.decisions,
         queue=lambda: daemon.scheduler.queue,
         is_assumed=lambda pod: daemon.scheduler.cache.is_assumed(pod),
+        nodes=lambda: daemon.scheduler.cache.snapshot(),
         pod=lambda key: daemon.scheduler.informers.pods.get(key),
         status=lambda: scheduler_status(daemon),
         review=reviewers.review,

@@ -7,9 +7,24 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kscheduler.api.explanation import CONFIGURATION_GENERATION, PluginHealth, SchedulerStatus
+import msgspec
+
+from kscheduler.api.explanation import (
+    CONFIGURATION_GENERATION,
+    ExtensionPointPlugins,
+    PluginHealth,
+    ProfileStatus,
+    SchedulerStatus,
+    ScorePlugin,
+)
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.timestamps import format_time, steady_time
+from kscheduler.config.dump import to_tree
+from kscheduler.config.plugin_args import RawArgs
+from kscheduler.config.profiles import Completed
+from kscheduler.config.wire import Model
+from kscheduler.extension_points import Point
+from kscheduler.gotext.json_text import marshal
 from kscheduler.serving.health import STARTED
 from kscheduler.version import KUBERNETES_VERSION, __version__
 
@@ -47,6 +62,7 @@ def scheduler_status(daemon: Daemon, now: float | None = None) -> SchedulerStatu
         decisions=_decisions(scheduler.decisions),
         rates=scheduler.loop.rates.per_second(steady_time() if now is None else now),
         plugins=plugin_health(scheduler),
+        configuration=profiles_in_force(daemon.cc.completed),
     )
 
 
@@ -73,3 +89,38 @@ def plugin_health(scheduler: Scheduler) -> tuple[PluginHealth, ...]:
         )
         for health in scheduler.out_of_tree.health
     )
+
+
+def profiles_in_force(completed: Completed) -> tuple[ProfileStatus, ...]:
+    """Profiles as they were built: plugins by extension point in call order, and arguments."""
+    arguments = {
+        profile.scheduler_name: {
+            entry.name: msgspec.Raw(_arguments(entry.args).encode())
+            for entry in profile.plugin_config
+            if entry.args is not None
+        }
+        for profile in completed.written.profiles
+    }
+    found = []
+    for name, effective in completed.plugins.items():
+        weights_of = {
+            Point.SCORE: effective.score_weights,
+            Point.PLACEMENT_SCORE: effective.placement_score_weights,
+        }
+        points = tuple(
+            ExtensionPointPlugins(
+                point=point.value,
+                plugins=tuple(
+                    ScorePlugin(name=plugin, weight=weights_of.get(point, {}).get(plugin, 0))
+                    for plugin in plugins
+                ),
+            )
+            for point, plugins in effective.by_point.items()
+            if plugins
+        )
+        found.append(ProfileStatus(name, points, arguments.get(name, {})))
+    return tuple(found)
+
+
+def _arguments(arguments: Model) -> str:
+    return arguments.text if isinstance(arguments, RawArgs) else marshal(to_tree(arguments))

@@ -27,6 +27,7 @@ SUBCOMMANDS = {
     "plugin": "kscheduler.cli.plugin",
     "run": "kscheduler.cli.daemon",
     "sandbox": "kscheduler.cli.sandbox",
+    "ui": "kscheduler.cli.ui",
     "what-if": "kscheduler.cli.what_if",
     "why-not": "kscheduler.cli.explain",
 }

@@ -162,19 +162,24 @@ OPTIONS = (
         is_flag=True,
         help="Do not verify the scheduler's certificate. Somebody else may get your token.",
     ),
-    click.option(
-        "-o",
-        "--output",
-        type=click.Choice(OUTPUTS),
-        default=TABLE,
-        show_default=True,
-        help="The form of the answer: for people, with more in it, or the API's own objects.",
-    ),
+)
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(OUTPUTS),
+    default=TABLE,
+    show_default=True,
+    help="The form of the answer: for people, with more in it, or the API's own objects.",
 )
 
 
 def asking(command: F) -> F:
     """Gives a command the flags above, and calls it with what they say as its `asker`."""
+    return reaching(OUTPUT(command))
+
+
+def reaching(command: F) -> F:
+    """The flags without the form of the answer."""
 
     @functools.wraps(command)
     def with_asker(
@@ -195,7 +200,7 @@ def asking(command: F) -> F:
         ca_file: str,
         server_name: str,
         insecure: bool,
-        output: str,
+        output: str = TABLE,
         **others: Any,
     ) -> Any:
         ways = [name for name, is_said in (("--lease", lease), ("--server", server)) if is_said]
@@ -230,7 +235,7 @@ def answer(asker: Asker, ask: Callable[[Question], Awaitable[int]]) -> NoReturn:
 
 
 async def _asked(asker: Asker, ask: Callable[[Question], Awaitable[int]]) -> int:
-    config = _configuration(asker)
+    config = client_configuration(asker)
     async with reach(
         config,
         asker.target,
@@ -240,7 +245,7 @@ async def _asked(asker: Asker, ask: Callable[[Question], Awaitable[int]]) -> int
         return await ask(Question(client, config.namespace, asker.output))
 
 
-def _configuration(asker: Asker) -> ClientConfig:
+def client_configuration(asker: Asker) -> ClientConfig:
     """The kubeconfig and flags in one; with --server, there need not be a kubeconfig."""
     overrides = asker.overrides
     try:

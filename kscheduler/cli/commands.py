@@ -10,6 +10,7 @@ stand in for the cluster's scheduler or run beside it under a name of its own.""
 COMMANDS = {
     "sandbox": "an embedded cluster to try the scheduler on",
     "run": "the scheduler itself; its flags are those of kube-scheduler",
+    "ui": "a page that shows a cluster's scheduling, and answers",
     "explain POD": "why a pod is where it is, or why it waits",
     "why-not POD NODE": "why a pod is not on a node",
     "pending": "pods that wait, why, and what wakes them",

@@ -17,6 +17,7 @@ from kscheduler.api.explanation import (
     PlacementReviewSpec,
     PlacementReviewStatus,
 )
+from kscheduler.api.pod_questions import fresh, limited_to
 from kscheduler.cli.asking import (
     NO,
     WIDE,
@@ -32,7 +33,6 @@ from kscheduler.cli.asking import (
 from kscheduler.cli.decision_view import explained
 from kscheduler.cli.node_view import about_node, fits, narrowed, node_explained, node_now
 from kscheduler.cli.page import answer_about, show, tamed
-from kscheduler.cli.reviewed_pods import fresh, limited_to
 from kscheduler.client.errors import ApiError, NotFound
 
 attempt_option = click.option(

@@ -15,12 +15,11 @@ from kscheduler.api.explanation import (
     PlacementReviewStatus,
     RejectedNodes,
 )
+from kscheduler.api.pod_questions import OF_THE_WISH
 from kscheduler.cli.decision_view import PARTIAL, differences, weighted
 from kscheduler.cli.page import joined, listed, table, whole_seconds, wrapped
 
 PART_HIDDEN = "Which nodes were rejected, and why which, is not shown to you."
-# Parts of remedies that would take away the wish for this very node.
-OF_THE_WISH = ("without its node selector", "without its node affinity")
 
 
 class AboutNode(msgspec.Struct, frozen=True):

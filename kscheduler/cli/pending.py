@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +9,7 @@ import click
 import msgspec
 
 from kscheduler.api.explanation import PENDING_PODS, PendingPod, Remedy
+from kscheduler.api.pod_questions import reasons_in
 from kscheduler.cli.asking import (
     NO,
     WIDE,
@@ -40,9 +40,6 @@ QUEUES = {
 # each takes a review.
 MAX_GROUPS = 20
 MAX_REVIEWS = 5
-
-_REASONS = re.compile(r"^0/\d+ nodes are available: (.*?)\.?(?: preemption: .*)?$", re.DOTALL)
-_NEXT_REASON = re.compile(r", (?=\d+ )")
 
 
 class Alike(msgspec.Struct):
@@ -186,15 +183,6 @@ def short_reason(pod: PendingPod) -> str:
     return ", ".join(reasons_in(pod.message)) or ", ".join(
         (*pod.unschedulable_plugins, *pod.pending_plugins)
     )
-
-
-def reasons_in(message: str) -> list[str]:
-    """Reasons of a condition's message, without the numbers of nodes; or the message itself."""
-    found = _REASONS.match(message)
-    if found is None:
-        return [message] if message else []
-    texts = [one.strip().rstrip(".") for one in _NEXT_REASON.split(found[1])]
-    return [text.partition(" ")[2] if text[:1].isdigit() else text for text in texts]
 
 
 def grouped(pods: Sequence[PendingPod]) -> list[Alike]:

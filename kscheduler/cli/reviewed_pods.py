@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
+from kscheduler.api.pod_questions import fresh
 from kscheduler.cli.asking import Failure
 from kscheduler.cli.manifests import Manifest, title
 
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job", "CronJob")
 HAVING_PODS = ("Pod", "DaemonSet", *WORKLOADS)
-# Parts of a pod's metadata that matter to a decision.
-METADATA = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences")
-# kubectl writes the whole manifest to this annotation.
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class ReviewedPod(msgspec.Struct, frozen=True):
@@ -25,34 +21,6 @@ class ReviewedPod(msgspec.Struct, frozen=True):
     manifest: Manifest
     replicas: int = 1
     note: str = ""
-
-
-def fresh(pod: Manifest) -> Manifest:
-    """The pod as if it were created now: without a node and a status."""
-    metadata, spec = pod.get("metadata") or {}, dict(pod.get("spec") or {})
-    spec.pop("nodeName", None)
-    kept = {name: metadata[name] for name in METADATA if metadata.get(name)}
-    if LAST_APPLIED in kept.get("annotations", {}):
-        kept["annotations"] = {
-            key: value for key, value in kept["annotations"].items() if key != LAST_APPLIED
-        }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}
-
-
-def limited_to(pod: Manifest, node: str) -> Manifest:
-    """The pod with the further wish to be on this node, as DaemonSets express it: other nodes are
-    then not looked at, and numbers are those of this one.
-    """
-    pod = copy.deepcopy(pod)
-    affinity = pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
-    required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
-    # Terms are alternatives, so each of them gets the wish.
-    terms = required.get("nodeSelectorTerms") or [{}]
-    wish = {"key": "metadata.name", "operator": "In", "values": [node]}
-    required["nodeSelectorTerms"] = [
-        term | {"matchFields": [*(term.get("matchFields") or ()), wish]} for term in terms
-    ]
-    return pod
 
 
 def pods_of(

@@ -52,6 +52,7 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     # Private to this run, and removed at its end.
     folder: Path
     server_only: bool
+    page: bool
     once: bool
     timeout: float
     seed: int | None = None
@@ -140,6 +141,11 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     help="Only the cluster; start a scheduler of your own against it.",
 )
 @click.option(
+    "--page/--no-page",
+    default=True,
+    help="Serve the page of `kscheduler ui` and print its address; not with --once.",
+)
+@click.option(
     "--once",
     is_flag=True,
     help="End when every pod has been dealt with: exit 0 if all are placed, 1 with the "
@@ -180,6 +186,7 @@ def sandbox(
     port: int,
     kubeconfig: Path | None,
     server_only: bool,
+    page: bool,
     once: bool,
     timeout: float,
     seed: int | None,
@@ -214,6 +221,7 @@ def sandbox(
             kubeconfig=kubeconfig or folder / "kubeconfig",
             folder=folder,
             server_only=server_only,
+            page=page and not once,
             once=once,
             timeout=timeout,
             seed=seed,
@@ -451,6 +459,8 @@ async def schedule(
         await held.enter_async_context(_running(daemon.run(), "scheduler"))
         if options.seed is not None:
             daemon.scheduler.rng.seed(options.seed)
+        if options.page:
+            click.echo(f"page:       {await _serve_page(options, held)}")
         view = View(daemon.scheduler)
         in_time = True
         async with view.shown():
@@ -497,6 +507,26 @@ def _register_explanation_api(api: ApiServer, options: SandboxOptions, port: int
         f"--authentication-kubeconfig={options.kubeconfig}",
         f"--authorization-kubeconfig={options.kubeconfig}",
     ]
+
+
+async def _serve_page(options: SandboxOptions, held: contextlib.AsyncExitStack) -> str:
+    """The page of `kscheduler ui` until the end; the address that opens it."""
+    from kscheduler.client.clientcmd.loading_rules import Overrides, load_client_config
+    from kscheduler.client.explanation_client import Target, reach
+    from kscheduler.client.transport import user_agent
+    from kscheduler.ui.reached import ReachedSource
+    from kscheduler.ui.server import Server
+
+    config = load_client_config(Overrides(kubeconfig=str(options.kubeconfig)))
+    target, agent = Target(aggregated=True), user_agent("ui")
+    source = ReachedSource(
+        lambda: reach(config, target, agent=agent, timeout_seconds=None),
+        namespace=config.namespace,
+        flags=f"--kubeconfig={options.kubeconfig} --aggregated",
+    )
+    server = Server(await held.enter_async_context(source))
+    await held.enter_async_context(server.serving())
+    return server.address
 
 
 @contextlib.contextmanager

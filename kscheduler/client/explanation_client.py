@@ -73,17 +73,17 @@ class ExplanationClient:
     """
 
     def __init__(self, scheduler: KubeClient, api: KubeClient | None, way: str) -> None:
-        self._scheduler = scheduler
+        self.scheduler = scheduler
         self.api = api
         self.way = way
 
     async def decision(self, namespace: str, name: str) -> Decision:
         """NotFound if the scheduler has no record of this pod."""
-        return _decode_decision(await self._scheduler.get(DECISIONS, name, namespace))
+        return _decode_decision(await self.scheduler.get(DECISIONS, name, namespace))
 
     async def pending_pod(self, namespace: str, name: str) -> PendingPod:
         """NotFound if the pod does not wait in the scheduler's queue."""
-        return _decode_pending_pod(await self._scheduler.get(PENDING_PODS, name, namespace))
+        return _decode_pending_pod(await self.scheduler.get(PENDING_PODS, name, namespace))
 
     async def pending_pods(
         self, namespace: str, *, field_selector: str = "", label_selector: str = ""
@@ -94,7 +94,7 @@ class ExplanationClient:
         query |= {"fieldSelector": field_selector} if field_selector else {}
         query |= {"labelSelector": label_selector} if label_selector else {}
         while True:
-            answer = await self._scheduler.list(PENDING_PODS, namespace, query)
+            answer = await self.scheduler.list(PENDING_PODS, namespace, query)
             page = _decode_pending_pods(answer)
             found += page.items
             if not page.metadata.continue_token:
@@ -104,7 +104,7 @@ class ExplanationClient:
     async def review(self, review: PlacementReview, namespace: str) -> PlacementReview:
         """The review with its answer."""
         body = PLACEMENT_REVIEWS.encode(review)
-        return _decode_review(await self._scheduler.create(PLACEMENT_REVIEWS, body, namespace))
+        return _decode_review(await self.scheduler.create(PLACEMENT_REVIEWS, body, namespace))
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The pod as the API server has it; None if there is none, or no server to ask."""

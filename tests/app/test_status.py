@@ -39,3 +39,15 @@ def test_without_a_second_of_history_there_is_no_rate():
     rates = AttemptRates(Metrics().schedule_attempts_total)
     rates.sample(100.0)
     assert dict(rates.per_second(100.2)) == {}
+
+
+async def test_profiles_are_told_as_they_are_in_force(running, api):
+    async with running() as (daemon, _):
+        await until(lambda: daemon.synced)
+        [profile] = scheduler_status(daemon).configuration
+    points = {one.point: one.plugins for one in profile.points}
+    assert profile.scheduler_name == "default-scheduler"
+    assert [plugin.name for plugin in points["filter"]][:2] == ["NodeName", "NodeUnschedulable"]
+    weights = {plugin.name: plugin.weight for plugin in points["score"]}
+    assert (weights["TaintToleration"], weights["NodeAffinity"]) == (3, 2)
+    assert b"minCandidateNodesPercentage" in bytes(profile.arguments["DefaultPreemption"])

@@ -3,7 +3,8 @@
 import click
 import pytest
 
-from kscheduler.cli.reviewed_pods import LAST_APPLIED, fresh, limited_to, pods_of
+from kscheduler.api.pod_questions import LAST_APPLIED, fresh, limited_to
+from kscheduler.cli.reviewed_pods import pods_of
 
 SPEC = {"containers": [{"name": "c", "image": "i"}]}
 

@@ -27,6 +27,7 @@ from kscheduler.serving.explanation.reads import Reader, Sources
 from kscheduler.serving.explanation.resources import (
     BY_PLURAL,
     DECISION,
+    NODE_INFO,
     PENDING_POD,
     RESOURCES,
     ROOT,
@@ -143,6 +144,8 @@ class ExplanationApi:
                 return document(form.one(await reader.decision(asker, namespace, name)))
             if served is PENDING_POD:
                 return document(form.one(await reader.pending_pod(asker, namespace, name)))
+            if served is NODE_INFO:
+                return document(form.one(await reader.node_info(asker, name)))
             return document(form.one(reader.scheduler_status(name)))
         if asked.verb == "watch":
 
@@ -155,6 +158,8 @@ class ExplanationApi:
             listing = await reader.decisions(asker, form, namespace, query)
         elif served is PENDING_POD:
             listing = await reader.pending_pods(asker, form, namespace, query)
+        elif served is NODE_INFO:
+            listing = await reader.node_infos(asker, form, query)
         else:
             listing = reader.scheduler_statuses(form, query)
         return await stream(request, listing.pieces, warnings=listing.warnings)

@@ -26,7 +26,13 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.api.explanation import Decision, PendingPod, PlacementReview, SchedulerStatus
+from kscheduler.api.explanation import (
+    Decision,
+    NodeInfo,
+    PendingPod,
+    PlacementReview,
+    SchedulerStatus,
+)
 from kscheduler.api.fields import FieldRequirement
 from kscheduler.api.labels import EVERYTHING, Selector
 from kscheduler.api.meta import ApiObject
@@ -49,6 +55,7 @@ from kscheduler.rest.status import StatusError
 from kscheduler.serving.explanation.absence import absent_decision
 from kscheduler.serving.explanation.resources import (
     DECISION,
+    NODE_INFO,
     PENDING_POD,
     SCHEDULER_STATUS,
     Served,
@@ -56,6 +63,8 @@ from kscheduler.serving.explanation.resources import (
 from kscheduler.serving.explanation.responses import CLOSING, Form
 from kscheduler.serving.explanation.rights import Asker
 from kscheduler.slices import Slices
+from kscheduler.state.node_infos import node_info
+from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 # Selectors are tried on every object.
@@ -71,6 +80,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     decisions: Callable[[], DecisionLog | None]
     queue: Callable[[], SchedulingQueue]
     is_assumed: Callable[[PodInfo], bool]
+    nodes: Callable[[], Nodes]
     # By key, as informers know it.
     pod: Callable[[str], Pod | None]
     status: Callable[[], SchedulerStatus]
@@ -269,6 +279,42 @@ class Reader:
         pieces = _pieces(form, metadata, (partial(explained, one) for one in page))
         return Listing(pieces, _warnings(PENDING_POD, left_out))
 
+    # Nodes.
+
+    async def node_info(self, asker: Asker, name: str) -> NodeInfo:
+        self.check_leading()
+        await self._need_nodes(asker, name)
+        nodes = self._sources.nodes()
+        row = nodes.row_of(name)
+        if row is None:
+            raise status.not_found(NODE_INFO, name)
+        return node_info(nodes, row)
+
+    async def node_infos(self, asker: Asker, form: Form, query: Mapping[str, str]) -> Listing:
+        """Nodes of the moment, each told as it is when its turn comes; one that has gone by then is
+        left out.
+        """
+        self.check_leading()
+        options, selection = read_query(NODE_INFO, "", query)
+        await self._need_nodes(asker)
+        nodes = self._sources.nodes()
+        found = [(nodes.names[row], row) for row in nodes.order.tolist()]
+        if selection.selects:
+            found = await _matching(found, lambda one: _selects_node(selection, nodes, one[1]))
+        version = _check_version(options, nodes.generation)
+        page, metadata = _page(found, lambda one: ("", one[0]), options, version)
+
+        def told(name: str) -> NodeInfo | None:
+            nodes = self._sources.nodes()
+            row = nodes.row_of(name)
+            return None if row is None else node_info(nodes, row)
+
+        return Listing(_pieces(form, metadata, (partial(told, name) for name, _ in page)))
+
+    async def _need_nodes(self, asker: Asker, name: str = "") -> None:
+        if not await asker.sees_nodes():
+            raise asker.lacks(NODE_INFO, name, '"list" on "nodes" at the cluster scope', "nodes")
+
     # This instance.
 
     def scheduler_status(self, name: str) -> SchedulerStatus:
@@ -293,6 +339,12 @@ class Reader:
     ) -> Collection[str]:
         """The namespaces whose pods are listed: the one asked for, or all that the asker sees."""
         return {namespace} if namespace else await asker.namespaces_seen(namespaces)
+
+
+def _selects_node(selection: Selection, nodes: Nodes, row: int) -> bool:
+    node = nodes.node(row)
+    fields = {"metadata.name": node.name, "metadata.namespace": ""}
+    return selection.matches(node.metadata.labels, fields)
 
 
 def _itself(item: ApiObject) -> ApiObject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from kscheduler.api.explanation import (
     DECISIONS,
     GROUP,
+    NODE_INFOS,
     PENDING_PODS,
     PLACEMENT_REVIEWS,
     SCHEDULED,
@@ -109,6 +110,16 @@ def _waking(pod: Json) -> str:
     return ",".join(dict.fromkeys(one.get("event", "") for one in pod.get("wakesOn", ()))) or NONE
 
 
+def _share(resource: str) -> Callable[[Json], str]:
+    """What is asked for of what there is."""
+
+    def share(node: Json) -> str:
+        asked = (node.get("requested") or {}).get(resource, "0")
+        return f"{asked}/{(node.get('allocatable') or {}).get(resource, '0')}"
+
+    return share
+
+
 DECISION = Served(
     DECISIONS,
     verbs=(*READ, "watch"),
@@ -158,7 +169,19 @@ SCHEDULER_STATUS = Served(
         Column("Configuration", at("configurationHash"), wide=True),
     ),
 )
+NODE_INFO = Served(
+    NODE_INFOS,
+    verbs=READ,
+    columns=(
+        NAME,
+        Column("Pods", at("pods", 0), "integer"),
+        Column("CPU", _share("cpu")),
+        Column("Memory", _share("memory")),
+        Column("Unschedulable", at("unschedulable", otherwise=False), "boolean", wide=True),
+        AGE,
+    ),
+)
 PLACEMENT_REVIEW = Served(PLACEMENT_REVIEWS, verbs=("create",))
 
-RESOURCES = (DECISION, PENDING_POD, SCHEDULER_STATUS, PLACEMENT_REVIEW)
+RESOURCES = (DECISION, PENDING_POD, NODE_INFO, SCHEDULER_STATUS, PLACEMENT_REVIEW)
 BY_PLURAL = {one.plural: one for one in RESOURCES}

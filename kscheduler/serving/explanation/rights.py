@@ -71,9 +71,9 @@ class Asker:
             where = f"in the namespace {quote(namespace)}" if namespace else "at the cluster scope"
             raise self.lacks(served, name, f'"get" on "pods" {where}')
 
-    def lacks(self, served: Served, name: str, right: str) -> StatusError:
+    def lacks(self, served: Served, name: str, right: str, what: str = "pods") -> StatusError:
         why = (
-            f"User {quote(self.user.username)} may not see the pods it is about: "
+            f"User {quote(self.user.username)} may not see the {what} it is about: "
             f"the right {right} is needed for that"
         )
         return status.forbidden(served, name, why)

@@ -97,6 +97,24 @@ async def test_pending_pods_are_those_of_the_queue(explained):
         assert table["rows"][0]["cells"][:2] == ["big", "Unschedulable"]
 
 
+async def test_nodes_are_told_as_the_cache_has_them(explained):
+    async with explained() as asked:
+        await asked.place("p", cpu="500m")
+        listed = await asked.get("/nodeinfos")
+        node = (await asked.get("/namespaces/default/decisions/p")).body["node"]
+        told = {one["metadata"]["name"]: one for one in listed.body["items"]}
+        assert (told[node]["pods"], told[node]["requested"]["cpu"]) == (1, "500m")
+        assert (await asked.get(f"/nodeinfos/{node}")).body == told[node]
+        first = await asked.get("/nodeinfos?limit=1")
+        token = first.body["metadata"]["continue"]
+        rest = await asked.get(f"/nodeinfos?continue={token}")
+        assert sorted([*first.names, *rest.names]) == sorted(told)
+        query = f"labelSelector=kubernetes.io/hostname%3D{node}"
+        assert (await asked.get(f"/nodeinfos?{query}")).names == [node]
+        assert (await asked.get("/nodeinfos/nowhere")).refusal[0] == 404
+        assert (await asked.get("/nodeinfos?watch=true")).refusal[0] == 405
+
+
 async def test_the_scheduler_tells_of_itself(explained):
     async with explained() as asked:
         (status,) = (await asked.get("/schedulerstatuses")).body["items"]
@@ -208,6 +226,7 @@ async def test_the_api_is_discovered(explained):
         assert {one["name"]: one["namespaced"] for one in listed["resources"]} == {
             "decisions": True,
             "pendingpods": True,
+            "nodeinfos": False,
             "placementreviews": True,
             "schedulerstatuses": False,
         }

@@ -114,6 +114,16 @@ async def test_victims_of_other_namespaces_are_counted_where_they_are_not_to_be_
         assert {one["name"] for one in first["victims"]} == {"open", "secret"}
 
 
+async def test_node_infos_need_the_right_to_list_nodes(explained):
+    async with explained() as asked:
+        grant(asked.api, TENANT, {**API, "resources": ["nodeinfos"]})
+        for path in ("/nodeinfos", "/nodeinfos/node-0"):
+            code, _, told = (await asked.get(path, TENANT)).refusal
+            assert code == 403
+            assert 'the right "list" on "nodes" at the cluster scope is needed' in told
+            assert (await asked.get(path, ALL)).status == 200
+
+
 async def test_rights_that_cannot_be_looked_up_are_no_rights(explained):
     async with explained() as asked:
         await asked.place("p")

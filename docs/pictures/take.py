@@ -1,0 +1,112 @@
+"""Pictures for the docs: the page on a sandbox with a scenario, so that they never show an old one.
+
+    make pictures
+
+Chromium takes them; `apt-get install chromium` brings it. Colours are reduced, so that each picture
+is small.
+"""
+
+import asyncio
+import re
+import shutil
+import sys
+from contextlib import asynccontextmanager
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+from playwright.async_api import Page, async_playwright
+
+HERE = Path(__file__).parent
+NODES = 36
+MAX_BYTES = 150_000
+COLOURS = 96
+# Name of the picture: address, colour scheme, width and height.
+PICTURES = {
+    "overview": ("", "light", 1400, 1000),
+    "overview-dark": ("", "dark", 1400, 1000),
+    "overview-narrow": ("", "light", 420, 900),
+    "pod": ("pods/shop/checkout-7", "light", 1400, 1000),
+    "waiting-pod": ("pods/shop/search-9", "light", 1400, 1000),
+    "node": ("nodes/node-4?pod=shop/search-9", "light", 1400, 900),
+    "pending": ("pending", "light", 1400, 800),
+    "what-if": ("what-if?pod=shop/search-9&replicas=6&cpu=1&add=2&ask=1", "light", 1400, 1000),
+    "configuration": ("configuration", "light", 1400, 800),
+}
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
+
+
+@asynccontextmanager
+async def sandbox():
+    """The address that opens the page of a sandbox, once its pods are dealt with."""
+    scenario = HERE / "scenario.yaml"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from kscheduler.cli import main; main()"),
+        *("sandbox", f"--nodes={NODES}", f"--filename={scenario}"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(120):
+            address = ""
+            while not address:
+                line = (await process.stdout.readline()).decode()
+                if not line:
+                    sys.exit("the sandbox ended before it printed the page's address")
+                if found := re.search(r"http://\S+/open\?secret=\S+", line):
+                    address = found[0]
+        # Its standard output has to be read, or it would wait for us.
+        reading = asyncio.create_task(process.stdout.read())
+        yield address
+        reading.cancel()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+async def settle(page: Page) -> None:
+    """Waits until what is asked for after the first paint is there."""
+    await page.wait_for_selector("#connection.live")
+    await page.wait_for_selector(".loading", state="detached")
+    # The heat map is drawn, and what arrived has stopped standing out.
+    await page.wait_for_timeout(1500)
+
+
+def small(png: bytes) -> bytes:
+    out = BytesIO()
+    image = Image.open(BytesIO(png)).convert("RGB")
+    image.quantize(COLOURS, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    return out.getvalue()
+
+
+async def main() -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        sys.exit("Chromium is missing: `apt-get install chromium` (as root) brings it.")
+    async with sandbox() as address, async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        page = await browser.new_page()
+        await page.goto(address)
+        root = page.url
+        # The last pod of the scenario has been tried.
+        async with asyncio.timeout(120):
+            while (answer := await page.goto(f"{root}pods/shop/search-9")) is None or not answer.ok:
+                await page.wait_for_timeout(500)
+        await page.wait_for_timeout(3000)
+        for name, (path, scheme, width, height) in PICTURES.items():
+            await page.set_viewport_size({"width": width, "height": height})
+            await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            await page.goto(root + path)
+            await settle(page)
+            picture = small(await page.screenshot())
+            if len(picture) > MAX_BYTES:
+                sys.exit(f"{name}: {len(picture):,} bytes are more than {MAX_BYTES:,}")
+            (HERE / f"{name}.png").write_bytes(picture)
+            sys.stdout.write(f"{name}.png  {len(picture):,} bytes\n")
+        await browser.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

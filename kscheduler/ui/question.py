@@ -1,0 +1,254 @@
+"""The question of a what-if: read from a form, made a PlacementReview, written as an address, as a
+command and as YAML.
+"""
+
+from __future__ import annotations
+
+import copy
+import shlex
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+import yaml
+
+from kscheduler.api.explanation import (
+    PLACEMENT_REVIEWS,
+    NodesToAdd,
+    PlacementReview,
+    PlacementReviewSpec,
+)
+from kscheduler.api.pod_questions import Manifest, fresh
+from kscheduler.ui.cluster import Cluster
+from kscheduler.ui.source import Declined
+
+MAX_REPLICAS = 10_000
+# Longer questions are not put into an address.
+MAX_ADDRESS = 4_000
+MAX_YAML_CHARACTERS = 200_000
+# Rules of a pod that can be left out: the key, where it is, and its name.
+RULES = (
+    ("selector", ("nodeSelector",), "node selector"),
+    ("node-affinity", ("affinity", "nodeAffinity"), "node affinity"),
+    ("pod-affinity", ("affinity", "podAffinity"), "pod affinity"),
+    ("anti-affinity", ("affinity", "podAntiAffinity"), "pod anti-affinity"),
+    ("spread", ("topologySpreadConstraints",), "topology spread"),
+    ("gates", ("schedulingGates",), "scheduling gates"),
+)
+
+
+class Question(msgspec.Struct):
+    """The form, read: nothing of it is trusted before the scheduler has checked it."""
+
+    pod: str = ""
+    manifest: str = ""
+    replicas: int = 1
+    cpu: str = ""
+    memory: str = ""
+    without: tuple[str, ...] = ()
+    drain: tuple[str, ...] = ()
+    cordon: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    add: int = 0
+    like: str = ""
+    configuration: str = ""
+    preempt: bool = False
+    asked: bool = False
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is anything to compare with."""
+        return bool(
+            self.cpu
+            or self.memory
+            or self.without
+            or self.drain
+            or self.cordon
+            or self.remove
+            or self.add
+            or self.configuration.strip()
+            or self.preempt
+        )
+
+
+def read(form: Mapping[str, str], without: tuple[str, ...]) -> Question:
+    """Declined for what is not a number or too long."""
+    manifest = form.get("manifest", "")
+    if (
+        len(manifest) > MAX_YAML_CHARACTERS
+        or len(form.get("configuration", "")) > MAX_YAML_CHARACTERS
+    ):
+        raise Declined(f"The text is too long: {MAX_YAML_CHARACTERS:,} characters are read.")
+    return Question(
+        pod=form.get("pod", "").strip(),
+        manifest=manifest.replace("\r\n", "\n"),
+        replicas=_number(form, "replicas", 1, MAX_REPLICAS),
+        cpu=form.get("cpu", "").strip(),
+        memory=form.get("memory", "").strip(),
+        without=tuple(one for one in without if one in {key for key, _, _ in RULES}),
+        drain=_names(form.get("drain", "")),
+        cordon=_names(form.get("cordon", "")),
+        remove=_names(form.get("remove", "")),
+        add=_number(form, "add", 0, MAX_REPLICAS),
+        like=form.get("like", "").strip(),
+        configuration=form.get("configuration", "").replace("\r\n", "\n"),
+        preempt=form.get("preempt", "") == "yes",
+        asked="ask" in form,
+    )
+
+
+def _number(form: Mapping[str, str], name: str, otherwise: int, most: int) -> int:
+    text = form.get(name, "").strip()
+    if not text:
+        return otherwise
+    if not text.isdecimal() or int(text) > most:
+        raise Declined(f"{name} has to be a number up to {most:,}, not {text[:40]!r}.")
+    return int(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text.replace(",", " ").split()))
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without aliases: a few lines of them can stand for more than memory holds."""
+
+    def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not read")
+        return super().compose_node(parent, index)
+
+
+async def pod_of(cluster: Cluster, question: Question) -> Manifest | None:
+    if question.manifest.strip():
+        try:
+            found = yaml.load(question.manifest, _PlainLoader)
+        except (yaml.YAMLError, RecursionError) as error:
+            where = getattr(error, "problem_mark", None)
+            line = f" (line {where.line + 1})" if where else ""
+            raise Declined(f"The manifest cannot be read{line}.") from error
+        if not isinstance(found, dict) or found.get("kind") != "Pod":
+            raise Declined("The manifest has to be one Pod.")
+        try:
+            return fresh(msgspec.json.decode(msgspec.json.encode(found)))
+        except (TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise Declined("The manifest has values that a Pod does not have.") from error
+    if not question.pod:
+        return None
+    namespace, slash, name = question.pod.partition("/")
+    if not slash or not namespace or not name or "/" in name:
+        raise Declined("Name the pod by namespace/name.")
+    return fresh(await cluster.pod(namespace, name))
+
+
+def changed_pod(pod: Manifest, question: Question) -> Manifest:
+    pod = copy.deepcopy(pod)
+    spec = pod.get("spec")
+    if not isinstance(spec, dict):
+        return pod
+    for key, path, _ in RULES:
+        if key in question.without:
+            inside: Any = spec
+            for part in path[:-1]:
+                inside = inside.get(part) or {}
+            inside.pop(path[-1], None)
+    asked = {
+        name: text for name, text in (("cpu", question.cpu), ("memory", question.memory)) if text
+    }
+    containers = spec.get("containers")
+    if asked and isinstance(containers, list) and containers and isinstance(containers[0], dict):
+        # Of several containers the first one gets it; the others keep what they ask for.
+        resources = containers[0].setdefault("resources", {})
+        resources["requests"] = {**(resources.get("requests") or {}), **asked}
+        limits = resources.get("limits") or {}
+        for name in asked:
+            limits.pop(name, None)
+    return pod
+
+
+def review_for(question: Question, pod: Manifest | None) -> PlacementReview:
+    added = (NodesToAdd(count=question.add, like=question.like),) if question.add else ()
+    return PlacementReview(
+        spec=PlacementReviewSpec(
+            pods=() if pod is None else (msgspec.Raw(msgspec.json.encode(pod)),),
+            replicas=max(question.replicas, 1),
+            add_nodes=added,
+            remove_nodes=question.remove,
+            cordon_nodes=question.cordon,
+            drain_nodes=question.drain,
+            configuration=question.configuration if question.configuration.strip() else "",
+            allow_preemption=question.preempt,
+        )
+    )
+
+
+def fields_of(question: Question) -> list[tuple[str, str]]:
+    """The form as it would be sent, without what is as by default."""
+    found = [
+        ("pod", question.pod),
+        ("manifest", question.manifest),
+        ("replicas", str(question.replicas) if question.replicas != 1 else ""),
+        ("cpu", question.cpu),
+        ("memory", question.memory),
+        *(("without", one) for one in question.without),
+        ("drain", " ".join(question.drain)),
+        ("cordon", " ".join(question.cordon)),
+        ("remove", " ".join(question.remove)),
+        ("add", str(question.add) if question.add else ""),
+        ("like", question.like),
+        ("configuration", question.configuration),
+        ("preempt", "yes" if question.preempt else ""),
+    ]
+    return [(name, value) for name, value in found if value.strip()] + [("ask", "1")]
+
+
+def address_of(question: Question) -> str:
+    """The question as an address; empty if it is too long for one."""
+    text = f"what-if?{urlencode(fields_of(question))}"
+    return text if len(text) <= MAX_ADDRESS else ""
+
+
+def command_of(question: Question, flags: str) -> str:
+    """The same question on the command line, as far as flags can say it."""
+    key = question.pod if not question.manifest.strip() else ""
+    words = ["kscheduler", "what-if"]
+    lead = ""
+    if key and not (question.cpu or question.memory or question.without):
+        namespace, _, name = key.partition("/")
+        lead = f"kubectl get pod -n {shlex.quote(namespace)} {shlex.quote(name)} -o yaml | "
+        words += ["-f", "-"]
+    elif key or question.manifest.strip():
+        # The changed pod is in the YAML below.
+        words += ["-f", "review.yaml"]
+        return shlex.join(words) + (f" {flags}" if flags else "")
+    if question.replicas != 1:
+        words += ["--replicas", str(question.replicas)]
+    for flag, names in (
+        ("--drain", question.drain),
+        ("--cordon", question.cordon),
+        ("--remove-nodes", question.remove),
+    ):
+        if names:
+            words += [flag, ",".join(names)]
+    if question.add:
+        words += [
+            "--add-nodes",
+            f"{question.add}={question.like}" if question.like else str(question.add),
+        ]
+    if question.configuration.strip():
+        words += ["--config", "configuration.yaml"]
+    if question.preempt:
+        words.append("--preempt")
+    return lead + shlex.join(words) + (f" {flags}" if flags else "")
+
+
+def yaml_of(review: PlacementReview, namespace: str) -> str:
+    """The review as a manifest for `kubectl create -f - -o yaml`."""
+    told = msgspec.json.decode(PLACEMENT_REVIEWS.encode(review))
+    told.pop("status", None)
+    told["metadata"] = {"namespace": namespace}
+    ordered = {
+        name: told[name] for name in ("apiVersion", "kind", "metadata", "spec") if name in told
+    }
+    return yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, width=100)
