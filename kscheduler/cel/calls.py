@@ -123,7 +123,8 @@ def price(cost: Cost, *values: Value) -> int:
         return cost
     try:
         return cost(*values)
-    except (TypeError, AttributeError):  # operands of other types: the call itself will refuse
+    # Operands of other types, or that are no numbers: the call itself will refuse them.
+    except (TypeError, AttributeError, ValueError, OverflowError):
         return 1
 
 

@@ -1,7 +1,5 @@
 """Daemons to be asked; each test has one of its own."""
 
-import logging
-
 import pytest
 
 from kscheduler import logs
@@ -9,12 +7,8 @@ from tests.serving.explanation.asking import running
 
 
 @pytest.fixture(autouse=True)
-def _quiet():
-    library = logging.getLogger("aiohttp")
-    before = library.level
-    library.setLevel(logging.CRITICAL)
+def _logs_as_before():
     yield
-    library.setLevel(before)
     logs.configure(logs.Logging())
 
 
