@@ -151,6 +151,8 @@ HEAVY = {
     "empty matches": LONG + looped("a.findAll('').size() > 0", 10000) + ")",
     "time zones": looped("timestamp(i).getHours('x' + string(i)) > 0 || true"),
     "precision": '"%.100000000f".format([1.0]) == ""',
+    "flattening by no number": "dyn([[1]]).flatten(dyn(0.0 / 0.0)) == []",
+    "flattening by infinity": "dyn([[1]]).flatten(dyn(1.0 / 0.0)) == []",
     "quantity beyond doubles": f"quantity('{'9' * 999}E').asApproximateFloat() > 1.0",
 }
 
