@@ -29,6 +29,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kscheduler import logs
+from kscheduler.api.explanation import (
+    ADDRESS_ANNOTATION,
+    CERTIFICATE_ANNOTATION,
+    POD_ANNOTATION,
+    PORT_ANNOTATION,
+)
 from kscheduler.api.meta import ApiObject
 from kscheduler.api.resources import Resource
 from kscheduler.client.errors import ApiError, NotFound
@@ -37,12 +43,7 @@ from kscheduler.leader_election import RawLease
 
 log = logs.logger(__name__)
 
-PREFIX = "kscheduler.dev/"
-POD = f"{PREFIX}pod"
-PORT = f"{PREFIX}port"
-ADDRESS = f"{PREFIX}address"
-CERTIFICATE = f"{PREFIX}certificate-sha256"
-KEYS = (POD, PORT, ADDRESS, CERTIFICATE)
+KEYS = (POD_ANNOTATION, PORT_ANNOTATION, ADDRESS_ANNOTATION, CERTIFICATE_ANNOTATION)
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -84,14 +85,14 @@ class Advertisement:
             return
         self._certificate = certificate
         host, port = self._listener.getsockname()[:2]
-        found = {PORT: str(port), CERTIFICATE: fingerprint(certificate)}
+        found = {PORT_ANNOTATION: str(port), CERTIFICATE_ANNOTATION: fingerprint(certificate)}
         pod = pod_of(self._environment)
         if pod:
-            found[POD] = pod
+            found[POD_ANNOTATION] = pod
         unspecified = ip_address(host).is_unspecified
         if not unspecified or not pod:
             shown = self._own_address or socket.gethostname() if unspecified else host
-            found[ADDRESS] = f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
+            found[ADDRESS_ANNOTATION] = f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
         # Replaced as a whole: the election's thread reads it.
         self.annotations = found
 

@@ -206,7 +206,7 @@ class Daemon:
             self._advertisement.refresh(self._tls.certificate(time.monotonic()))
 
     def _end_watches(self) -> None:
-        """What was watched is no longer told here; a watch would keep the port from closing."""
+        """Watches end, as nothing is told here any more; one would keep the port from closing."""
         if self.explanations is not None:
             self.explanations.end_watches()
 

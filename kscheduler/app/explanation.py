@@ -11,7 +11,10 @@ from msgspec.structs import replace
 
 from kscheduler import logs, plugins
 from kscheduler.api.explanation import (
+    ADDRESS_ANNOTATION,
     ERROR,
+    POD_ANNOTATION,
+    PORT_ANNOTATION,
     SCHEDULED,
     UNSCHEDULABLE,
     AttemptRecord,
@@ -19,7 +22,6 @@ from kscheduler.api.explanation import (
 )
 from kscheduler.api.resources import PRIORITY_CLASSES
 from kscheduler.api.scheduling import PriorityClass
-from kscheduler.app.advertisement import ADDRESS, POD, PORT
 from kscheduler.app.scheduler import Scheduler, counting
 from kscheduler.app.status import scheduler_status
 from kscheduler.client.errors import ApiError
@@ -65,10 +67,10 @@ def not_leading(daemon: Daemon) -> str | None:
         )
     told = elector.annotations
     where = f"the lease {lease} does not say where that is"
-    if POD in told:
-        where = f"in the pod {told[POD]}, port {told.get(PORT, '')}"
-    elif ADDRESS in told:
-        where = f"at {told[ADDRESS]}"
+    if POD_ANNOTATION in told:
+        where = f"in the pod {told[POD_ANNOTATION]}, port {told.get(PORT_ANNOTATION, '')}"
+    elif ADDRESS_ANNOTATION in told:
+        where = f"at {told[ADDRESS_ANNOTATION]}"
     return (
         f'this instance, "{elector.config.identity}", does not schedule; ask the leader, '
         f'"{elector.holder}": {where}'

@@ -6,12 +6,14 @@ import socket
 
 import pytest
 
+from kscheduler.api.explanation import (
+    ADDRESS_ANNOTATION,
+    CERTIFICATE_ANNOTATION,
+    POD_ANNOTATION,
+    PORT_ANNOTATION,
+)
 from kscheduler.app.advertisement import (
-    ADDRESS,
-    CERTIFICATE,
     ENDPOINT_SLICES,
-    POD,
-    PORT,
     Advertisement,
     LeaderEndpoint,
     advertised,
@@ -56,16 +58,16 @@ def test_outside_a_pod_the_address_is_told(listener, any_listener, certificate):
     for one in (listener, any_listener):
         port = one.getsockname()[1]
         found = told(one, certificate)
-        assert found[ADDRESS] == f"127.0.0.1:{port}"
-        assert found[PORT] == str(port)
-        assert len(found[CERTIFICATE]) == 64
-        assert POD not in found
+        assert found[ADDRESS_ANNOTATION] == f"127.0.0.1:{port}"
+        assert found[PORT_ANNOTATION] == str(port)
+        assert len(found[CERTIFICATE_ANNOTATION]) == 64
+        assert POD_ANNOTATION not in found
 
 
 def test_in_a_pod_the_pod_is_told_instead_of_an_address_that_may_be_any(any_listener, certificate):
     found = told(any_listener, certificate, POD_NAMESPACE="ns", POD_NAME="p")
-    assert found[POD] == "ns/p"
-    assert ADDRESS not in found
+    assert found[POD_ANNOTATION] == "ns/p"
+    assert ADDRESS_ANNOTATION not in found
 
 
 def test_a_pod_knows_itself_by_its_service_account(tmp_path):
@@ -83,10 +85,13 @@ def test_the_own_address_is_that_on_the_way_to_the_api_server():
 
 
 def test_annotations_of_ours_are_replaced_and_others_stay():
-    lease = {"metadata": {"annotations": {POD: "old", "other": "kept"}}, "spec": {}}
-    assert advertised(lease, {PORT: "1"})["metadata"]["annotations"] == {"other": "kept", PORT: "1"}
-    assert advertised({"metadata": {"annotations": {POD: "old"}}}, {})["metadata"] == {}
-    assert lease["metadata"]["annotations"][POD] == "old"
+    lease = {"metadata": {"annotations": {POD_ANNOTATION: "old", "other": "kept"}}, "spec": {}}
+    assert advertised(lease, {PORT_ANNOTATION: "1"})["metadata"]["annotations"] == {
+        "other": "kept",
+        PORT_ANNOTATION: "1",
+    }
+    assert advertised({"metadata": {"annotations": {POD_ANNOTATION: "old"}}}, {})["metadata"] == {}
+    assert lease["metadata"]["annotations"][POD_ANNOTATION] == "old"
 
 
 async def test_the_leader_is_the_endpoint_of_its_service(api, monkeypatch):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import ClassVar
@@ -34,7 +35,7 @@ _REST = 4  # times the duration of the sync
 log = logs.logger("controllers")
 
 
-class Controller:
+class Controller(ABC):
     """One control loop over keys of one kind."""
 
     name: ClassVar[str]
@@ -48,13 +49,13 @@ class Controller:
         self._resting: dict[Key, float] = {}  # until when, by key
         self._wake = asyncio.Event()
 
+    @abstractmethod
     def listeners(self) -> Iterable[tuple[Resource, Listener]]:
         """Collections to listen to; listeners are told of what exists, too, when `run` begins."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sync(self, key: Key) -> None:
         """Bring what is stored about the object of this key into line, if it still exists."""
-        raise NotImplementedError
 
     def mark(self, key: Key) -> None:
         """Have `sync` called with the key soon."""
