@@ -187,7 +187,7 @@ def test_split_streams_of_json_count_warnings_as_information(stderr):
 
 def test_library_warnings_join_the_stream(stderr):
     # Of a name that no other test has set a level for.
-    library = logging.getLogger("a.library")
+    library = logging.getLogger("third_party")
     library.warning("odd %s", "thing")
     library.info("chatter")
     assert stderr.texts() == ["W odd thing"]

@@ -531,7 +531,7 @@ class Remedy(ApiStruct):
 
 
 class PlacementReviewStatus(ApiStruct):
-    """What would happen."""
+    """Outcome of a review."""
 
     # The answer in one sentence.
     summary: str = ""
@@ -558,7 +558,7 @@ class PlacementReviewStatus(ApiStruct):
 
 
 class PlacementReview(ApiObject):
-    """What if: pods are placed on a copy of the cluster with some changes."""
+    """Question what if: pods are placed on a copy of the cluster with some changes."""
 
     # The question.
     spec: PlacementReviewSpec = PlacementReviewSpec()

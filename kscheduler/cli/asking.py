@@ -40,7 +40,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """Who is asked, as flags say it, and in which form the answer is wanted."""
+    """Scheduler to ask, as flags say it, and the form in which the answer is wanted."""
 
     overrides: Overrides
     target: Target

@@ -80,7 +80,7 @@ def past_attempt(decision: Decision, attempt: AttemptRecord) -> str:
 
 
 def remedies(review: PlacementReviewStatus) -> str:
-    """What would help, or that nothing has to: a cluster changes while a pod waits."""
+    """Changes that would help, or that none has to: a cluster changes while a pod waits."""
     if review.fits and review.placements:
         return wrapped(f"Asked again now, it would fit, on {review.placements[0].node}.")
     if review.remedies:
@@ -110,7 +110,7 @@ def victims(pods: Sequence[Victim], node: str) -> str:
 
 
 def weighted(scores: ScoreTable, node: NodeScore) -> list[int]:
-    """What each plugin contributes to a node's total."""
+    """Contribution of each plugin to a node's total."""
     return [
         value * plugin.weight for value, plugin in zip(node.normalized, scores.plugins, strict=True)
     ]

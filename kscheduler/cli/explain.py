@@ -136,7 +136,7 @@ async def about_one_node(question: Question, text: str, node: str, number: int |
 async def review_now(
     question: Question, namespace: str, name: str, node: str = ""
 ) -> PlacementReviewStatus | None:
-    """What would become of a pod like this one now, on this node or anywhere.
+    """Review of a pod like this one now, on this node or anywhere.
 
     None if the pod or the answer cannot be had, which is told beside the answer: whoever asks may
     have fewer rights than that.

@@ -23,7 +23,7 @@ PART_HIDDEN = "Which nodes were rejected, and why which, is not shown to you."
 
 
 class AboutNode(msgspec.Struct, frozen=True):
-    """What an attempt has to say about one node; all empty if it was not looked at."""
+    """Part of an attempt about one node; all empty if it was not looked at."""
 
     rejections: tuple[RejectedNodes, ...] = ()
     score: NodeScore | None = None

@@ -1,4 +1,4 @@
-"""What became of the workloads of a sandbox: those with fewer pods than they should have."""
+"""Workloads of a sandbox that came to too little: those with fewer pods than they should have."""
 
 from __future__ import annotations
 

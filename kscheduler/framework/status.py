@@ -82,7 +82,7 @@ class Status:
         return self.code.rejected
 
     def by(self, plugin: str) -> Status:
-        """The same answer in the name of a plugin."""
+        """Copy of the answer in the name of a plugin."""
         if self.plugin == plugin:
             return self
         return Status(self.code, self.reasons, plugin, self.unsettled)

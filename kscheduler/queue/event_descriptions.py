@@ -102,7 +102,7 @@ def single_events(registered: ClusterEvent) -> Iterator[ClusterEvent]:
 
 
 def description(event: ClusterEvent) -> str:
-    """What happens, as the end of a sentence; "the pod" is the one that waits."""
+    """Event in words, as the end of a sentence; "the pod" is the one that waits."""
     resource, action = event.resource, event.action
     kind = _KINDS.get(resource) or f"an object of {resource}"
     if action in _PARTS:

@@ -214,7 +214,7 @@ def _since(queued: QueuedPodInfo, place: str) -> float | None:
 
 
 def _message(pod: PodInfo) -> str:
-    """What the pod's status says about its last attempt, or its gates."""
+    """Message of the pod's status about its last attempt, or its gates."""
     for condition in pod.pod.status.conditions:
         if condition.type == POD_SCHEDULED:
             return condition.message

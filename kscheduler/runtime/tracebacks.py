@@ -59,7 +59,7 @@ def traceback_of(error: BaseException) -> str:
 
 
 def _authors(error: BaseException) -> BaseException:
-    """What the plugin has raised, where the guard around it has made another error of that."""
+    """Error of the plugin itself, where the guard around it has made another error of that."""
     if isinstance(error, KschedulerError):
         return error.__cause__ or error.__context__ or error
     return error

@@ -105,7 +105,7 @@ class Stage:
         return self._cache.snapshot()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """What the plugin says to a pod that wants to enter the queue."""
+        """Answer of the plugin to a pod that wants to enter the queue."""
         answer: Status | None = self.plugin.pre_enqueue(PodInfo(pod))
         return answer
 

@@ -154,7 +154,7 @@ class Fresh(Generic[T]):
 
 
 class Cluster:
-    """What views ask for; every method may raise Trouble."""
+    """Cluster as views ask for it; every method may raise Trouble."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

@@ -68,7 +68,7 @@ class Plots(NamedTuple):
 
 
 class Feed:
-    """What happens, as frames; `recent` has the latest decisions, the newest first."""
+    """Events of the cluster, as frames; `recent` has the latest decisions, the newest first."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -92,7 +92,7 @@ class Feed:
     # For views.
 
     def want(self) -> None:
-        """Somebody looks: runs on for a while."""
+        """Interest of a viewer: the feed runs on for a while."""
         self._wanted = time.monotonic()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="feed")

@@ -210,7 +210,7 @@ def address_of(question: Question) -> str:
 
 
 def command_of(question: Question, flags: str) -> str:
-    """The same question on the command line, as far as flags can say it."""
+    """Command line that asks the question, as far as flags can say it."""
     key = question.pod if not question.manifest.strip() else ""
     words = ["kscheduler", "what-if"]
     lead = ""

@@ -31,7 +31,7 @@ class Missing(Trouble):
 
 
 class Lost(Trouble):
-    """Nobody answers at present."""
+    """Scheduler does not answer at present."""
 
 
 class Declined(Trouble):

@@ -1,4 +1,4 @@
-"""What if: pods placed on a copy of the cluster, with changes, by the scheduler's own algorithm.
+"""Placement reviews: pods on a changed copy of the cluster, by the scheduler's own algorithm.
 
 In flows a PlacementReview with its spec, out flows the same with its status. Open `reviewer` first.
 

@@ -27,7 +27,7 @@ _PLURAL = {"has ": "have ", "does ": "do "}
 
 
 class Tally(msgspec.Struct):
-    """What the sentence is made of."""
+    """Counts that the sentence is made of."""
 
     total: int
     placed: int = 0

@@ -242,7 +242,7 @@ class NodeResourcesFit:
         return self._strategy(requested, allocatable, weights)
 
     def _columns(self, resource: str, nodes: Nodes) -> tuple[Column, Column] | None:
-        """What nodes have of a resource, in all and taken, as scoring counts it."""
+        """Amounts of a resource that nodes have, in all and taken, as scoring counts it."""
         columns = self._devices.columns(resource, nodes)
         if columns is not None and resource in (CPU, MEMORY):
             return columns[0], nodes.nonzero_requested[:, 0 if resource == CPU else 1]

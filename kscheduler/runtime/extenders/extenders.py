@@ -74,7 +74,7 @@ class ExtenderBinding(NamedTuple):
 
 
 class ExtenderAnswer(NamedTuple):
-    """What an extender said about some nodes, for whoever asks later."""
+    """Answer of an extender about some nodes, for whoever asks later."""
 
     extender: str
     verb: str

@@ -33,7 +33,7 @@ _SOON_SECONDS = 1.5
 
 
 class ControllerManager:
-    """What kube-controller-manager is to a real cluster."""
+    """Controllers of the sandbox, as kube-controller-manager has those of a real cluster."""
 
     def __init__(
         self,

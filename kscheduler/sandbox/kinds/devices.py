@@ -174,7 +174,8 @@ def _binding_errors(state: Object, before: Object, caller: Caller) -> list[Field
 def _device_status_errors(
     state: Object, before: Object, caller: Caller, namespace: str
 ) -> list[FieldError]:
-    """What is said about a device needs the virtual subresource `driver`, by name of its driver.
+    """Errors for callers without the right to a device's status: the virtual subresource
+    `driver`, by name of its driver.
 
     Users of the sandbox belong to no node, so only the right for arbitrary nodes counts.
     """

@@ -97,7 +97,7 @@ class ResourceHandlers:
         return self._delete_collection(exchange, info)
 
     def _refuse_kubelet(self, info: RequestInfo) -> NoReturn:
-        """What only a real kubelet can answer is refused with a sentence."""
+        """Requests that only a real kubelet can answer are refused with a sentence."""
         pod = self._registry.get(PODS, info.namespace, info.name)
         node = pod.fields["spec.nodeName"]
         if not node:

@@ -111,7 +111,7 @@ def _waking(pod: Json) -> str:
 
 
 def _share(resource: str) -> Callable[[Json], str]:
-    """What is asked for of what there is."""
+    """Share of a resource that is requested."""
 
     def share(node: Json) -> str:
         asked = (node.get("requested") or {}).get(resource, "0")

@@ -84,7 +84,7 @@ def _short(name: str) -> str:
 
 
 def said_of(attempt: AttemptRecord, node: str) -> str:
-    """What an attempt says about one node."""
+    """Part of an attempt about one node."""
     if attempt.node == node:
         return "The last attempt chose this node."
     for one in attempt.rejections:

@@ -195,7 +195,7 @@ def _pods(page: Page, pods: list[dict[str, Any]] | Trouble) -> Html:
 
 
 def _amount(pod: dict[str, Any], resource: str) -> float:
-    """What the containers of a pod ask for, as its manifest says."""
+    """Requests of the containers of a pod, as its manifest says."""
     total = 0.0
     for container in pod["spec"].get("containers", ()):
         text = container.get("resources", {}).get("requests", {}).get(resource)

@@ -1,4 +1,4 @@
-"""What if: a pod, changed or not, on a cluster that is changed or not; before and after.
+"""View What if: a pod, changed or not, on a cluster that is changed or not; before and after.
 
 The question is in the address as long as it is short enough for one, so that it can be sent to
 somebody. A question is answered twice: as things are, and with the changes.
