@@ -13,8 +13,8 @@ import asyncio
 import heapq
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import ClassVar
 
 from kscheduler import logs
@@ -33,6 +33,22 @@ LONGEST_RETRY_SECONDS = 60.0
 _SHORT_SECONDS = 0.002
 _REST = 4  # times the duration of the sync
 log = logs.logger("controllers")
+
+
+@contextmanager
+def listening(registry: Registry, listeners: Iterable[tuple[Resource, Listener]]) -> Iterator[None]:
+    """Listeners are told of the objects that exist, and of every change while the block runs."""
+    unlisten: list[Callable[[], None]] = []
+    for resource, listener in listeners:
+        collection = registry.collection(resource)
+        unlisten.append(collection.listen(listener))
+        for stored in collection:
+            listener(Change("ADDED", stored, None))
+    try:
+        yield
+    finally:
+        for stop in unlisten:
+            stop()
 
 
 class Controller(ABC):
@@ -77,18 +93,9 @@ class Controller(ABC):
 
     async def run(self) -> None:
         """Until cancelled: sync what exists and then every change."""
-        unlisten: list[Callable[[], None]] = []
-        for resource, listener in self.listeners():
-            collection = self._registry.collection(resource)
-            unlisten.append(collection.listen(listener))
-            for stored in collection:
-                listener(Change("ADDED", stored, None))
-        try:
+        with listening(self._registry, self.listeners()):
             while True:
                 await self._step()
-        finally:
-            for stop in unlisten:
-                stop()
 
     async def _step(self) -> None:
         moment = time.monotonic()

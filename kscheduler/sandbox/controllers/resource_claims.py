@@ -18,6 +18,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.decode import decoder_for
 from kscheduler.api.resource import ResourceClaim
 from kscheduler.rest.status import StatusError
+from kscheduler.sandbox.controllers.controller import listening
 from kscheduler.sandbox.deletion import DeleteOptions, delete
 from kscheduler.sandbox.kinds.claim_validation import MAX_CONSUMERS
 from kscheduler.sandbox.kinds.events import pod_warning
@@ -58,21 +59,12 @@ class ResourceClaimController:
             (PODS, self._pod_changed),
             (TEMPLATES, self._template_changed),
         )
-        unlisten = []
-        for resource, listener in listeners:
-            collection = self._registry.collection(resource)
-            unlisten.append(collection.listen(listener))
-            for stored in collection:
-                listener(Change("ADDED", stored, None))
-        try:
+        with listening(self._registry, listeners):
             while True:
                 if not self._reconcile_batch():
                     await self._wake.wait()
                     self._wake.clear()
                 await asyncio.sleep(0)
-        finally:
-            for stop in unlisten:
-                stop()
 
     def _reconcile_batch(self) -> bool:
         """Reconcile up to `_BATCH` objects; False if there was nothing to do at the end."""

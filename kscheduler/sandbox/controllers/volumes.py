@@ -15,6 +15,7 @@ from kscheduler.api.decode import decoder_for
 from kscheduler.api.volume_claims import claim_name
 from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.controllers.attach_detach import AttachDetachController
+from kscheduler.sandbox.controllers.controller import listening
 from kscheduler.sandbox.controllers.persistent_volumes import (
     CLAIMS,
     VOLUMES,
@@ -53,21 +54,12 @@ class VolumeControllers:
             (PODS, self._pod_changed),
             (STORAGE_CLASSES, self._class_changed),
         )
-        unlisten = []
-        for resource, listener in listeners:
-            collection = self._registry.collection(resource)
-            unlisten.append(collection.listen(listener))
-            for stored in collection:
-                listener(Change("ADDED", stored, None))
-        try:
+        with listening(self._registry, listeners):
             while True:
                 if not self._reconcile_batch():
                     await self._wake.wait()
                     self._wake.clear()
                 await asyncio.sleep(0)
-        finally:
-            for stop in unlisten:
-                stop()
 
     def _reconcile_batch(self) -> bool:
         """Reconcile up to `_BATCH` objects; False if there was nothing to do at the end.
