@@ -24,6 +24,7 @@ from kscheduler.logs.stream import FileStream
 from kscheduler.private_files import private_folder, remove_folder, write_private_file
 
 if TYPE_CHECKING:
+    from kscheduler.cli.real_controllers import RealControllers
     from kscheduler.cli.sandbox_content import Content
     from kscheduler.sandbox import ApiServer, ControllerManager, Kubelets
 
@@ -56,6 +57,8 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     once: bool
     timeout: float
     seed: int | None = None
+    # kube-controller-manager, in place of the sandbox's own controllers.
+    controllers: Path | None = None
 
 
 @click.command()
@@ -123,6 +126,14 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     help="A plugin of your own, as for the daemon; repeatable.",
 )
 @click.option(
+    "--controllers",
+    default="builtin",
+    show_default=True,
+    metavar="builtin|real|FILE",
+    help="Who makes pods of workloads: the sandbox's own controllers, or kube-controller-manager, "
+    "found on PATH or named by its file.",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
@@ -183,6 +194,7 @@ def sandbox(
     demo: bool | None,
     config: str,
     plugins: Sequence[str],
+    controllers: str,
     port: int,
     kubeconfig: Path | None,
     server_only: bool,
@@ -204,6 +216,9 @@ def sandbox(
     """
     if once and server_only:
         raise click.UsageError("--once needs a scheduler; leave out --server-only")
+    from kscheduler.cli.real_controllers import find_program
+
+    program = find_program(controllers)
     content = _read_content(nodes_files, filenames, context, validation)
     if nodes is None:
         nodes = 0 if content.of_kind("Node") else DEFAULT_NODES
@@ -225,6 +240,7 @@ def sandbox(
             once=once,
             timeout=timeout,
             seed=seed,
+            controllers=program,
         )
         sys.exit(run(options))
 
@@ -344,6 +360,7 @@ def run(options: SandboxOptions) -> int:
 async def run_cluster(options: SandboxOptions) -> int:
     """API server, kubelets and controllers; and on them the workload and the scheduler."""
     from kscheduler.app.signals import stop_on_signals
+    from kscheduler.cli.real_controllers import RealControllers
     from kscheduler.cli.sandbox_view import introduce
     from kscheduler.cli.workload_outcome import shortfalls
     from kscheduler.sandbox import ApiServer, ControllerManager, Kubelets, default_storage_class
@@ -376,7 +393,11 @@ async def run_cluster(options: SandboxOptions) -> int:
             _add_gpus(api, options)
         if not options.content.of_kind("StorageClass"):
             api.objects.create(default_storage_class())
-        controllers = ControllerManager(api.registry)
+        controllers: ControllerManager | RealControllers = (
+            ControllerManager(api.registry)
+            if options.controllers is None
+            else RealControllers(api, options.controllers, options.folder)
+        )
         async with (
             _running(kubelets.run(), "kubelets"),
             _running(controllers.run(), "controllers"),
@@ -423,7 +444,9 @@ async def apply_manifests(api: ApiServer, options: SandboxOptions) -> None:
 class _AtRest:
     """Whether kubelets and controllers have nothing to do, now or in a moment."""
 
-    def __init__(self, kubelets: Kubelets, controllers: ControllerManager) -> None:
+    def __init__(
+        self, kubelets: Kubelets, controllers: ControllerManager | RealControllers
+    ) -> None:
         self._kubelets = kubelets
         self._controllers = controllers
 
