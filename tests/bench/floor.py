@@ -182,7 +182,7 @@ def bindings(
 
 
 def in_turn(pods: list[Json]) -> list[Json]:
-    """First one pod of each claim, then another: writes of one claim must not overtake each other."""
+    """Pods of which no two neighbours share a claim: its writes must not overtake each other."""
     seen: Counter[str] = Counter()
     turns = []
     for pod in pods:
