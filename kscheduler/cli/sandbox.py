@@ -358,7 +358,7 @@ async def run_cluster(options: SandboxOptions) -> int:
     )
     if options.seed is not None:
         seed_names(options.seed)
-    api = ApiServer()
+    api = ApiServer(tls=True)
     try:
         await api.start(port=options.port)
     except OSError as error:
@@ -447,7 +447,7 @@ async def schedule(
     from kscheduler.cli.command_line import parse
     from kscheduler.cli.sandbox_view import View
 
-    flags = [f"--master={api.url}", "--leader-elect=false"]
+    flags = ["--leader-elect=false"]
     flags.append(f"--config={options.config}" if options.config else "--kube-api-qps=-1")
     flags += (f"--plugin={spec}" for spec in options.plugins)
     async with contextlib.AsyncExitStack() as held:
@@ -455,7 +455,9 @@ async def schedule(
         parsed, _ = parse(flags)
         # An empty mapping of labels is one nobody has to be warned of.
         daemon_options = msgspec.structs.replace(parsed, allow_metric_labels={})
-        daemon = await held.enter_async_context(setup(daemon_options, daemon_options.gates()))
+        daemon = await held.enter_async_context(
+            setup(daemon_options, daemon_options.gates(), kubeconfig=str(options.kubeconfig))
+        )
         await held.enter_async_context(_running(daemon.run(), "scheduler"))
         if options.seed is not None:
             daemon.scheduler.rng.seed(options.seed)
