@@ -40,7 +40,9 @@ def section(results: Results, picture: str) -> str:
 def about(runs: Sequence[Run]) -> str:
     """Where the last of them was made, and which states of this program they are about."""
     run = runs[-1]
-    versions = ", ".join(f"{who} {version.split()[-1]}" for who, version in run.versions.items())
+    # Without a remark in brackets that may follow it.
+    numbers = {who: told.partition(" (")[0].split()[-1] for who, told in run.versions.items()}
+    versions = ", ".join(f"{who} {number}" for who, number in numbers.items())
     states = dict.fromkeys(run.commit or "an unknown state" for run in runs)
     return (
         f"Measured on {run.at[:10]}: {run.cores} cores ({run.processor}), "
