@@ -11,6 +11,7 @@ from tests.bench.report import README, ROOT, SHORT_MARK, in_short, main
 from tests.bench.results import STEADY, STOCK_LIMITS, Case, Results, Run
 from tests.bench.sample import measured
 from tests.bench.summary import standings
+from tests.kit.pages import replaced
 
 STEADY_CASE = Case("mixed", 5000, 2000, STEADY, "half")
 LINES = [
