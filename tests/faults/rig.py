@@ -35,8 +35,17 @@ from tests.kit.polling import until
 USER = "kube-scheduler"
 # Pods per second.
 RATE = 15.0
-MIRRORED = ("pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "resourceclaims")
+MIRRORED = (
+    "pods",
+    "nodes",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "resourceclaims",
+)
 WARM_UP_SECONDS = 60.0
+LOOK_SECONDS = 0.1
+# Between the end of a process and its next start.
+RESTART_SECONDS = 1.0
 
 
 class Rig:
@@ -165,7 +174,12 @@ class Rig:
 
     @property
     def scheduler(self) -> Scheduler:
+        """The only replica, or the first of them."""
         return self.schedulers[0]
+
+    def acting(self) -> Scheduler | None:
+        """The replica that decides; rows with leader election know better."""
+        return next((one for one in self.schedulers if one.running), None)
 
     async def warm_up(self) -> None:
         """Until pods are bound: the scheduler is in sync, and past its first decisions."""
@@ -176,12 +190,16 @@ class Rig:
     async def settled(self, what: str, seconds: float) -> None:
         """Until every pod that should be on a node is."""
 
-        def bound() -> bool:
-            for scheduler in self.schedulers:
-                scheduler.note_exit()
-            return not self.workload.waiting
+        await until(lambda: not self.workload.waiting, what, seconds=seconds)
 
-        await until(bound, what, seconds=seconds)
+    async def supervise(self) -> None:
+        """A kubelet's part: a scheduler that has ended by itself is started again."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for scheduler in self.schedulers:
+                if scheduler.note_exit():
+                    await asyncio.sleep(RESTART_SECONDS)
+                    await scheduler.start()
 
     async def pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds * self.scale)
