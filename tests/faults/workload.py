@@ -119,6 +119,7 @@ class Workload:
         self._api = api
         self._rng = random.Random(seed)
         self._count: Counter[str] = Counter()
+        self._turn = asyncio.Lock()
         self._alive: dict[str, deque[str]] = {"exact": deque(), "device": deque()}
         pods.listeners.append(self._pod_changed)
 
@@ -161,6 +162,17 @@ class Workload:
 
     async def one_more(self, kind: str = "") -> str:
         """A pod of this kind, or of any; its name."""
+        async with self._turn:
+            return await self._one_more(kind)
+
+    async def replace(self, name: str) -> str:
+        """A controller's part: another pod in the place of one that has ended."""
+        kind = self.arrived[name].kind
+        with suppress(KeyError, ValueError):
+            self._alive[kind].remove(name)
+        return await self.one_more(kind)
+
+    async def _one_more(self, kind: str) -> str:
         kinds, weights = zip(*SHARES.items(), strict=True)
         kind = kind or self._rng.choices(kinds, weights)[0]
         if self._count[kind] >= MOST.get(kind, 1 << 30):
