@@ -98,4 +98,4 @@ def real_kube_scheduler() -> Path:
     try:
         return program("kube-scheduler")
     except MissingProgramError as error:
-        pytest.skip(f"NOT TESTED beside kube-scheduler, which {ASSETS_VARIABLE} lacks: {error}")
+        pytest.skip(f"kube-scheduler, which {ASSETS_VARIABLE} lacks: {error}")
