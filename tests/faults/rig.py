@@ -35,8 +35,18 @@ from tests.kit.polling import until
 USER = "kube-scheduler"
 # Pods per second.
 RATE = 15.0
-MIRRORED = ("pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "resourceclaims")
+MIRRORED = (
+    "pods",
+    "nodes",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "resourceclaims",
+    "leases",
+)
 WARM_UP_SECONDS = 60.0
+LOOK_SECONDS = 0.1
+# Between the end of a process and its next start.
+RESTART_SECONDS = 1.0
 
 
 class Rig:
@@ -71,7 +81,7 @@ class Rig:
         self._stack.push_async_callback(self.api.close)
         self._stack.push_async_callback(self._end_tasks)
         self.mirrors = {name: Mirror(self.api, name) for name in MIRRORED}
-        pods, nodes, volumes, volume_claims, claims = self.mirrors.values()
+        pods, nodes, volumes, volume_claims, claims, _ = self.mirrors.values()
         self.hands = Hands()
         self.kubelets = Kubelets(self.api, self.hands, pods, nodes)
         VolumeController(self.api, self.hands, volumes, volume_claims)
@@ -176,12 +186,16 @@ class Rig:
     async def settled(self, what: str, seconds: float) -> None:
         """Until every pod that should be on a node is."""
 
-        def bound() -> bool:
-            for scheduler in self.schedulers:
-                scheduler.note_exit()
-            return not self.workload.waiting
+        await until(lambda: not self.workload.waiting, what, seconds=seconds)
 
-        await until(bound, what, seconds=seconds)
+    async def supervise(self) -> None:
+        """A kubelet's part: a scheduler that has ended by itself is started again."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for scheduler in self.schedulers:
+                if scheduler.note_exit():
+                    await asyncio.sleep(RESTART_SECONDS)
+                    await scheduler.start()
 
     async def pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds * self.scale)

@@ -62,6 +62,7 @@ class Row(ABC):
     async def run(self, rig: Rig, outcome: Outcome) -> None:
         await self.start(rig)
         began = time.monotonic()
+        rig.start_task(rig.supervise(), "supervisor")
         arriving = rig.start_task(rig.workload.arrive(self.rate), "arrivals")
         await rig.pause(LEAD_IN_SECONDS)
         await self.fault(rig)

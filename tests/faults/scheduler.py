@@ -92,17 +92,15 @@ class Scheduler:
 
     async def stop(self, number: int = signal.SIGTERM) -> int:
         """Ends it; its exit code."""
-        assert self.process is not None
-        if self.running:
-            self.process.send_signal(number)
-        else:
-            self.note_exit()
+        process, self.process = self.process, None
+        assert process is not None
+        process.send_signal(number)
         try:
             async with asyncio.timeout(END_SECONDS):
-                return await self.process.wait()
+                return await process.wait()
         except TimeoutError:
-            self.process.kill()
-            return await self.process.wait()
+            process.kill()
+            return await process.wait()
 
     def note_exit(self) -> bool:
         """Whether it has ended by itself, which is written down once."""

@@ -15,6 +15,7 @@ from functools import partial
 from tests.e2e.api import Api, Json, RefusedError
 from tests.faults.mirror import AGAIN_SECONDS, DELETED, UNREACHABLE, Mirror, key_of, uid_of
 from tests.kit.checker import FINISHED, collide, host_ports, quantity, requests, selected, tolerates
+from tests.kit.claim_checker import allocation_of
 from tests.kit.devices import FINALIZER
 from tests.kit.manifests import HOSTNAME
 
@@ -198,7 +199,11 @@ class VolumeController:
 
 
 class ClaimController:
-    """Releases claims for devices whose pod is gone, and deletes those that the pod has owned."""
+    """Releases claims for devices whose pod is gone, and deletes those that the pod has owned.
+
+    Claims of a pod on a node are reserved for it, if nobody has done so, as the original does it:
+    a scheduler that takes a binding for failed takes its reservation back.
+    """
 
     def __init__(self, api: Api, hands: Hands, pods: Mirror, claims: Mirror) -> None:
         self._api = api
@@ -209,44 +214,56 @@ class ClaimController:
         claims.listeners.append(self._claim_changed)
 
     def _pod_changed(self, kind: str, pod: Json) -> None:
-        if kind != DELETED and pod["status"].get("phase") not in FINISHED:
-            return
+        uid, ended = uid_of(pod), kind == DELETED or pod["status"].get("phase") in FINISHED
         for claim in list(self._claims.items.values()):
-            if uid_of(pod) in (*users_of(claim), *owners_of(claim)):
+            concerned = uid in (*users_of(claim), *owners_of(claim))
+            unreserved = _is_placed(pod) and uid not in users_of(claim)
+            if concerned and (ended or unreserved):
                 self._hands.do(partial(self._sync, key_of(claim)))
 
     def _claim_changed(self, kind: str, claim: Json) -> None:
         """A scheduler may reserve a claim for a pod that has just gone."""
-        living = {uid_of(pod) for pod in self._pods.items.values()}
-        if kind != DELETED and not living.issuperset(users_of(claim)):
+        if kind == DELETED:
+            return
+        pods = {uid_of(pod): pod for pod in self._pods.items.values()}
+        placed = [uid for uid in owners_of(claim) if uid in pods and _is_placed(pods[uid])]
+        users = users_of(claim)
+        if not pods.keys() >= set(users) or not set(users) >= set(placed):
             self._hands.do(partial(self._sync, key_of(claim)))
-
-    async def _lives(self, namespace: str, user: Json) -> bool:
-        """Asked of the server: a mirror of pods may lag behind that of claims."""
-        pod = await self._api.find("pods", user["name"], namespace)
-        return (
-            pod is not None
-            and uid_of(pod) == user["uid"]
-            and pod["status"].get("phase") not in FINISHED
-        )
 
     async def _sync(self, key: tuple[str, str]) -> None:
         namespace, name = key
+        where = f"apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
         claim = await self._api.find("resourceclaims", name, namespace)
         if claim is None:
             return
+        owners = claim["metadata"].get("ownerReferences") or []
         users = (claim.get("status") or {}).get("reservedFor") or []
-        left = [user for user in users if await self._lives(namespace, user)]
-        if len(left) < len(users) or (not left and claim["metadata"].get("finalizers")):
+        # Asked of the server: a mirror of pods may lag behind that of claims.
+        living = {
+            uid_of(pod): pod
+            for one in (*owners, *users)
+            if (pod := await self._api.find("pods", one["name"], namespace)) is not None
+            and pod["status"].get("phase") not in FINISHED
+        }
+        left = [user for user in users if user["uid"] in living]
+        placed = [one for one in owners if _is_placed(living.get(one["uid"]))]
+        if allocation_of(claim) and placed and not left:
+            user = {"resource": "pods", "name": placed[0]["name"], "uid": placed[0]["uid"]}
+            claim["status"]["reservedFor"] = [user]
+            await self._api.send("PUT", f"{where}/status", claim)
+        elif len(left) < len(users) or (owners and not living):
             claim["status"] = {**claim["status"], "reservedFor": left} if left else {}
-            where = f"apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
             claim = await self._api.send("PUT", f"{where}/status", claim)
             if not left and FINALIZER in claim["metadata"].get("finalizers", ()):
                 claim["metadata"]["finalizers"].remove(FINALIZER)
                 await self._api.send("PUT", where, claim)
-        owners = claim["metadata"].get("ownerReferences") or ()
-        if owners and not [one for one in owners if await self._lives(namespace, one)]:
+        if owners and not living:
             await self._api.delete("resourceclaims", name, namespace)
+
+
+def _is_placed(pod: Json | None) -> bool:
+    return pod is not None and bool(pod["spec"].get("nodeName"))
 
 
 def meant_for(volume: Json, claim: Json) -> bool:

@@ -90,9 +90,7 @@ async def judge(rig: Rig, outcome: Outcome, fault_ended: float) -> None:
     outcome.leaks = await rested(rig)
     pods = [pod for pod in rig.mirrors["pods"].items.values() if is_ours(rig, pod)]
     outcome.broken += violations(rig.mirrors["nodes"].items.values(), pods)
-    for scheduler in rig.schedulers:
-        scheduler.note_exit()
-        outcome.exits += scheduler.exits
+    outcome.exits = [code for scheduler in rig.schedulers for code in scheduler.exits]
     outcome.faults = dict(rig.proxy.counts)
     outcome.notes = dict(rig.notes)
 
