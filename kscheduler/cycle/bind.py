@@ -15,7 +15,8 @@ bound there again and again, until the server or the watch has said what became 
                             └────┘                no answer
 
 And a placement that foreign binds have made impossible since it was decided is given up before it
-is sent: the pod is on a node already, or its kubelet would refuse it (`_overtaken`).
+is sent: the pod is on a node already, or its kubelet would refuse it (`_overtaken`). A pod that
+another has bound to the very node is bound: it keeps what was reserved for it there.
 """
 
 from __future__ import annotations
@@ -163,12 +164,14 @@ class Binder:
         status = await self._bind(attempt)
         if status is not None and status.unsettled:
             status = await self._bind_until_settled(attempt, status)
+        if status is not None and ALREADY_ASSIGNED in status.message:
+            self._metrics.kscheduler_conflicts_total.labels(ALREADY_BOUND).inc()
+            if f'{ALREADY_ASSIGNED} "{node}"' in status.message:
+                log.info("Another scheduler has bound pod", pod=logs.ref(pod.pod), node=node)
+                # The watch tells of it as if it were by us.
+                self._metrics.kscheduler_foreign_binds_total.labels(OWN_POD).inc()
+                status = None
         if status is not None:
-            if ALREADY_ASSIGNED in status.message:
-                self._metrics.kscheduler_conflicts_total.labels(ALREADY_BOUND).inc()
-                if self._cache.confirmed_node(pod) == node:
-                    # By another, and the watch told of it as if it were by us.
-                    self._metrics.kscheduler_foreign_binds_total.labels(OWN_POD).inc()
             log.v(1).info("Failed to bind pod", pod=logs.ref(pod.pod))
             return Failure(status)
         self._finish_binding_cycle(attempt)

@@ -698,16 +698,22 @@ class TestForeignBinds:
         assert rig.counts("kscheduler_conflicts_total") == {("already-bound",): 1}
         assert rig.counts("kscheduler_foreign_binds_total") == {}
 
-    async def test_so_is_the_bind_by_another_to_the_same_node(self, make_rig, scripted):
-        """The watch could not tell it from ours."""
+    @pytest.mark.parametrize("is_told", [False, True])
+    async def test_a_pod_that_another_has_bound_to_the_same_node_is_bound(
+        self, make_rig, scripted, is_told
+    ):
+        """The watch cannot tell it from ours, and it keeps what was reserved for it."""
 
         def refused(cycle, pod, node):
-            assert rig.cache.add_pod(pod)
+            assert not is_told or rig.cache.add_pod(pod)
             return failed('pod p is already assigned to node "n1"')
 
-        rig = make_rig(scripted("B", bind=refused))
+        rig = make_rig(scripted("R", reserve=None), scripted("B", bind=refused))
         await rig.placed()
+        assert rig.told == [("R", "reserve"), ("B", "bind"), BOUND]
+        assert rig.counts("kscheduler_conflicts_total") == {("already-bound",): 1}
         assert rig.counts("kscheduler_foreign_binds_total") == {("own-pod",): 1}
+        assert (rig.cache.pod_count, rig.cache.assumed_pod_count) == (1, int(not is_told))
 
     async def test_a_binding_that_may_have_taken_effect_is_not_given_up(
         self, make_rig, scripted, monkeypatch
