@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from kscheduler.api.explanation import PendingPod, SchedulerStatus
 from kscheduler.ui import parts
 from kscheduler.ui.cluster import Brief, Cluster, NodeColumns
-from kscheduler.ui.feed import Feed
+from kscheduler.ui.feed import Feed, Gap
 from kscheduler.ui.html import DASH, Child, Html, e
 from kscheduler.ui.page import Page
 from kscheduler.ui.source import Trouble
@@ -280,10 +280,10 @@ def _queue(
 
 
 def stream(page: Page, feed: Feed) -> Html:
-    briefs = feed.recent(LINES)
-    if feed.trouble is not None and not briefs:
+    recent = feed.recent(LINES)
+    if feed.trouble is not None and not recent:
         content: Child = parts.trouble(feed.trouble)
-    elif not briefs:
+    elif not recent:
         content = parts.empty(
             "Nothing has been decided yet. The first pod without a node appears here."
         )
@@ -291,11 +291,23 @@ def stream(page: Page, feed: Feed) -> Html:
         content = None
     lines = e(
         "ol.stream",
-        [line(page, brief) for brief in briefs],
+        [gap(one) if isinstance(one, Gap) else line(page, one) for one in recent],
         data_stream=LINES,
-        data_feed=f"{feed.epoch} {feed.last_id} {feed.seen}",
+        data_feed=f"{feed.epoch} {feed.last_id} {feed.told}",
     )
-    return parts.section("Decisions", content, lines, name="decisions")
+    counted = e("p.note#counted", f"The last {LINES}, as they are made.")
+    return parts.section(
+        "Decisions", counted, content, lines, name="decisions", live="reset recovered"
+    )
+
+
+def gap(one: Gap) -> Html:
+    text = (
+        f"▲ Until {one.until[11:19]} decisions may be missing: the scheduler could not be asked, "
+        "or another instance leads since."
+    )
+    moment = e("time", one.since[11:19], datetime=one.since, title=one.since)
+    return e("li.gap", moment, e("span.said", text))
 
 
 def line(page: Page, brief: Brief) -> Html:
