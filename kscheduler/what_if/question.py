@@ -8,6 +8,7 @@ dropped.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.explanation import NodesToAdd, PlacementReviewSpec
 from kscheduler.api.field_errors import FieldError, Path, duplicate, invalid, required, unsupported
 from kscheduler.api.meta import ApiObject, Quantity
+from kscheduler.api.pod_questions import numbered_names, stem_like
 from kscheduler.api.quantity import QuantityError, parse
 from kscheduler.api.requests import Counting
 from kscheduler.api.scheduling import PriorityClass
@@ -193,23 +195,20 @@ def _added(wanted: Sequence[NodesToAdd], nodes: Sequence[Node]) -> Iterator[tupl
         if bool(one.like) == (one.node is not None):
             raise ReviewError(required(path, "either like or node"))
         if one.node is not None:
-            model, base = _read_node(one.node, path / "node"), ""
+            model = _read_node(one.node, path / "node")
+            new_names = numbered_names(model.name or "node", names)
             if one.count == 1 and model.name:
                 if model.name in names:
                     raise ReviewError(duplicate(path / "node" / "metadata" / "name", model.name))
-                base = model.name
+                new_names = iter([model.name])
         elif one.like in by_name:
-            model, base = _fresh(by_name[one.like]), ""
+            model = _fresh(by_name[one.like])
+            new_names = numbered_names(stem_like(one.like), names)
         else:
             raise ReviewError(not_found(path / "like", one.like))
-        count, serial = one.count, 0
-        while count:
-            name = base or f"{model.name or 'node'}{'-new' if one.like else ''}-{serial}"
-            serial += 1
-            if name not in names:
-                names.add(name)
-                count -= 1
-                yield one.like, _renamed(model, name)
+        for name in itertools.islice(new_names, one.count):
+            names.add(name)
+            yield one.like, _renamed(model, name)
 
 
 def _fresh(node: Node) -> Node:
