@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from tests.kit import chromium
 
 # Daemons in processes of their own, and work that is counted line by line.
-SLOW_FOLDERS = frozenset({"adversary", "e2e"})
+SLOW_FOLDERS = frozenset({"adversary", "e2e", "faults"})
 
 # Properties are tried without looking at the clock: any machine may stand still for a while.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

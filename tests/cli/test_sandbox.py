@@ -28,7 +28,8 @@ from click.testing import CliRunner
 
 from kscheduler import logs
 from kscheduler.cli import sandbox_view
-from kscheduler.cli.sandbox import _running, sandbox
+from kscheduler.cli.sandbox import sandbox
+from kscheduler.cli.sandbox_cluster import _running
 from kscheduler.sandbox import ApiServer, Kubelets
 from tests.kit.devices import claim_manifest, class_manifest, request
 from tests.kit.polling import block_until
@@ -121,7 +122,7 @@ class TestOnce:
         assert output.endswith("not finished after 0.1 seconds\n")
 
     def test_nothing_to_do(self, run):
-        code, output = run("--once", "--no-demo", "--nodes=1")
+        code, output = run("--once", "--scenario=none", "--nodes=1")
         assert code == 0
         assert output.endswith("0 pods placed, 0 waiting\n")
 
@@ -478,7 +479,7 @@ class TestCopies:
     def test_json_works_alike(self, run, tmp_path):
         path = tmp_path / "dump.json"
         path.write_text(json.dumps(self.dump()))
-        code, output = run("--once", "--no-demo", "--nodes-file", str(path))
+        code, output = run("--once", "--scenario=none", "--nodes-file", str(path))
         assert code == 0, output
         assert output.endswith("2 pods placed, 0 waiting\n")
 
@@ -591,7 +592,7 @@ class TestPlaces:
         assert outcome.output == f"Error: {tmp_path}/no/where: No such file or directory\n"
 
     def test_the_kubeconfig_is_written_for_its_owner_alone(self, run, tmp_path):
-        run("--once", "--no-demo", "--nodes=0")
+        run("--once", "--scenario=none", "--nodes=0")
         path = tmp_path / "kubeconfig"
         assert path.stat().st_mode & 0o777 == 0o600
         written = yaml.safe_load(path.read_text())
@@ -602,7 +603,7 @@ class TestPlaces:
         path = tmp_path / "kubeconfig"
         path.symlink_to(tmp_path / "theirs")
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-        code, output = run("--once", "--no-demo", "--nodes=0")
+        code, output = run("--once", "--scenario=none", "--nodes=0")
         assert code == 1
         told = "belongs to another user; remove it or choose another name"
         assert output == f"Error: {path}: {told}\n"
@@ -737,14 +738,14 @@ def test_decisions_can_be_read_through_the_api_server(tmp_path, monkeypatch):
             process.kill()
 
 
-def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
+def test_on_a_terminal_there_is_a_board(tmp_path, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     ours, theirs = pty.openpty()
     with spawn("--nodes=2", stdout=theirs) as process:
         os.close(theirs)
         try:
-            shown = read_until(ours, "placed 20")
+            shown = read_until(ours, "20 pods placed")
             (folder,) = tmp_path.iterdir()
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
             assert {file.name for file in folder.iterdir()} == {
@@ -759,7 +760,7 @@ def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
         finally:
             process.kill()
             os.close(ours)
-    for text in ("NODE", "node-1", "latest placements", "waiting", "log: "):
+    for text in ("NODES", "node-1", "DECISIONS", "WAITING", "log: ", "A workload"):
         assert text in shown
     assert os.listdir(tmp_path) == []
 
@@ -786,7 +787,7 @@ async def test_time_in_which_the_process_stood_still_is_not_quiet(monkeypatch):
         cache=SimpleNamespace(node_count=1, assumed_pod_count=0),
         queue=SimpleNamespace(pending=lambda: nothing, in_flight=()),
     )
-    view = sandbox_view.View(scheduler)
+    view = sandbox_view.View(scheduler, prints_lines=False)
     settling = asyncio.create_task(view.settled(asyncio.Event()))
     await asyncio.sleep(0)
     time.sleep(0.3)  # noqa: ASYNC251 - that is what it is about

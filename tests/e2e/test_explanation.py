@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from tests.e2e.api import until
+from tests.e2e.devices import Devices
 from tests.e2e.explanation import (
     API_SERVICE,
     GROUP,
@@ -15,6 +16,7 @@ from tests.e2e.explanation import (
     granted,
     serving_flags,
 )
+from tests.kit.devices import template_manifest
 from tests.kit.manifests import node_manifest, pod_manifest
 
 
@@ -107,6 +109,24 @@ async def test_a_review_knows_the_priority_classes_of_the_cluster(cluster, expla
         assert name not in yaml.safe_load(out)["status"].get("message", "")
     finally:
         await cluster.api.delete("priorityclasses", name)
+
+
+async def test_a_review_makes_claims_from_templates(cluster, explained, kubectl):
+    """Two devices, three pods: each is given a claim of its own."""
+    devices = Devices(cluster)
+    await devices.create_class()
+    await devices.publish("n1", devices=2)
+    try:
+        template = template_manifest("one-device")
+        await cluster.api.create("resourceclaimtemplates", template, cluster.namespace)
+        claims = [{"name": "device", "resourceClaimTemplateName": "one-device"}]
+        spec = {"pods": [pod_manifest("imagined", resourceClaims=claims)], "replicas": 3}
+        given = {**REVIEW, "spec": spec}
+        out = await kubectl("create", "-n", cluster.namespace, "-f", "-", "-o", "yaml", given=given)
+        status = yaml.safe_load(out)["status"]
+        assert [one.get("node", "") for one in status["placements"]] == ["n1", "n1", ""]
+    finally:
+        await devices.clear()
 
 
 async def test_explain_tells_of_the_fields(cluster, explained, kubectl):

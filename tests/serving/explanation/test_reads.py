@@ -163,7 +163,7 @@ async def test_a_decision_that_is_not_there_is_explained(explained):
         log = asked.daemon.scheduler.decisions
         log._entries.clear()
         assert "before this instance began to schedule" in (await why("placed"))[2]
-        log.evictions = 7
+        log._evictions = 7
         told = (await why("placed"))[2]
         assert "7 decisions have fallen out" in told
         assert "--decision-log-bytes" in told
