@@ -23,6 +23,7 @@ from kscheduler.cli.asking import TABLE, Failure, Question
 from kscheduler.cli.command_line import parse
 from kscheduler.cli.explain import explanation_of
 from kscheduler.cli.manifests import title
+from kscheduler.cli.real_controllers import RealControllers
 from kscheduler.cli.sandbox import SandboxOptions, reporting
 from kscheduler.cli.sandbox_content import create
 from kscheduler.cli.sandbox_view import Audience, View, introduce
@@ -83,7 +84,7 @@ async def run_cluster(options: SandboxOptions) -> int:
 
 
 async def _run_server(options: SandboxOptions, audience: Audience, stop: asyncio.Event) -> int:
-    api = ApiServer()
+    api = ApiServer(tls=True)
     try:
         await api.start(port=options.port)
     except OSError as error:
@@ -102,7 +103,11 @@ async def _run_server(options: SandboxOptions, audience: Audience, stop: asyncio
             _add_gpus(api, options)
         if not options.content.of_kind("StorageClass"):
             api.objects.create(default_storage_class())
-        controllers = ControllerManager(api.registry, node_grace_seconds=grace_seconds)
+        controllers: ControllerManager | RealControllers = (
+            ControllerManager(api.registry, node_grace_seconds=grace_seconds)
+            if options.controllers is None
+            else RealControllers(api, options.controllers, options.folder)
+        )
         stage = Stage(
             api.objects,
             audience.tell,
@@ -183,7 +188,9 @@ async def _play(api: ApiServer, stage: Stage, options: SandboxOptions) -> None:
 class _AtRest:
     """Whether kubelets and controllers have nothing to do, now or in a moment."""
 
-    def __init__(self, kubelets: Kubelets, controllers: ControllerManager) -> None:
+    def __init__(
+        self, kubelets: Kubelets, controllers: ControllerManager | RealControllers
+    ) -> None:
         self._kubelets = kubelets
         self._controllers = controllers
 
@@ -204,7 +211,7 @@ async def _schedule(
 
     Runs until `stop`, or with --once until nothing moves any more or its time is up.
     """
-    flags = [f"--master={api.url}", "--leader-elect=false"]
+    flags = ["--leader-elect=false"]
     flags.append(f"--config={options.config}" if options.config else "--kube-api-qps=-1")
     flags += (f"--plugin={spec}" for spec in options.plugins)
     async with contextlib.AsyncExitStack() as held:
@@ -212,7 +219,9 @@ async def _schedule(
         parsed, _ = parse(flags)
         # An empty mapping of labels is one nobody has to be warned of.
         daemon_options = msgspec.structs.replace(parsed, allow_metric_labels={})
-        daemon = await held.enter_async_context(setup(daemon_options, daemon_options.gates()))
+        daemon = await held.enter_async_context(
+            setup(daemon_options, daemon_options.gates(), kubeconfig=str(options.kubeconfig))
+        )
         await held.enter_async_context(_running(daemon.run(), "scheduler"))
         if options.seed is not None:
             daemon.scheduler.rng.seed(options.seed)

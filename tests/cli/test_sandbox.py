@@ -1,6 +1,7 @@
 """`kscheduler sandbox`: what it places, what it says, and how it ends."""
 
 import asyncio
+import base64
 import errno
 import gc
 import json
@@ -9,6 +10,7 @@ import pty
 import re
 import signal
 import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -595,7 +597,7 @@ class TestPlaces:
         assert path.stat().st_mode & 0o777 == 0o600
         written = yaml.safe_load(path.read_text())
         assert written["current-context"]
-        assert written["clusters"][0]["cluster"]["server"].startswith("http://127.0.0.1:")
+        assert written["clusters"][0]["cluster"]["server"].startswith("https://127.0.0.1:")
 
     def test_a_kubeconfig_of_somebody_elses_is_left_alone(self, run, tmp_path, monkeypatch):
         path = tmp_path / "kubeconfig"
@@ -694,6 +696,12 @@ def test_sandboxes_side_by_side_have_folders_of_their_own(tmp_path, monkeypatch)
     assert os.listdir(tmp_path) == []
 
 
+def trusting(config):
+    """A context that believes the server of a kubeconfig."""
+    authority = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"])
+    return ssl.create_default_context(cadata=authority.decode())
+
+
 @pytest.mark.usefixtures("hang_up_counts")
 def test_decisions_can_be_read_through_the_api_server(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -701,11 +709,15 @@ def test_decisions_can_be_read_through_the_api_server(tmp_path, monkeypatch):
         try:
             config = yaml.safe_load(Path(started(process)).read_text())
             server = config["clusters"][0]["cluster"]["server"]
+            url = f"{server}/apis/kscheduler.dev/v1alpha1/decisions"
+            token = config["users"][0]["user"]["token"]
+            context = trusting(config)
 
-            def outcomes():
-                url = f"{server}/apis/kscheduler.dev/v1alpha1/decisions"
+            def outcomes(token=token):
+                bearer = {"Authorization": f"Bearer {token}"} if token else {}
+                request = urllib.request.Request(url, headers=bearer)
                 try:
-                    with urllib.request.urlopen(url, timeout=10) as answer:
+                    with urllib.request.urlopen(request, timeout=10, context=context) as answer:
                         items = json.load(answer)["items"]
                 except urllib.error.HTTPError as error:
                     if error.code not in (404, 503):
@@ -715,6 +727,11 @@ def test_decisions_can_be_read_through_the_api_server(tmp_path, monkeypatch):
 
             block_until(lambda: "urgent" in outcomes(), "the last pod's decision can be read")
             assert set(outcomes().values()) == {"Scheduled"}
+            for wrong, code in (("made-up", 401), ("", 403)):
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    outcomes(wrong)
+                assert refused.value.code == code
+                refused.value.close()
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=120) == 0
         finally:
