@@ -52,6 +52,8 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     once: bool
     timeout: float
     seed: int | None = None
+    # kube-controller-manager, in place of the sandbox's own controllers.
+    controllers: Path | None = None
 
 
 def _scenario(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
@@ -128,6 +130,14 @@ def _scenario(ctx: click.Context, param: click.Parameter, name: str | None) -> s
     help="A plugin of your own, as for the daemon; repeatable.",
 )
 @click.option(
+    "--controllers",
+    default="builtin",
+    show_default=True,
+    metavar="builtin|real|FILE",
+    help="Who makes pods of workloads: the sandbox's own controllers, or kube-controller-manager, "
+    "found on PATH or named by its file.",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
@@ -195,6 +205,7 @@ def sandbox(
     validation: str,
     config: str,
     plugins: Sequence[str],
+    controllers: str,
     port: int,
     kubeconfig: Path | None,
     server_only: bool,
@@ -217,6 +228,9 @@ def sandbox(
     """
     if once and server_only:
         raise click.UsageError("--once needs a scheduler; leave out --server-only")
+    from kscheduler.cli.real_controllers import find_program
+
+    program = find_program(controllers)
     content = _read_content(nodes_files, filenames, context, validation)
     if nodes is None:
         nodes = 0 if content.of_kind("Node") else DEFAULT_NODES
@@ -241,6 +255,7 @@ def sandbox(
             once=once,
             timeout=timeout,
             seed=seed,
+            controllers=program,
         )
         sys.exit(run(options))
 

@@ -23,13 +23,13 @@ from kscheduler.cli.asking import TABLE, Failure, Question
 from kscheduler.cli.command_line import parse
 from kscheduler.cli.explain import explanation_of
 from kscheduler.cli.manifests import title
+from kscheduler.cli.real_controllers import RealControllers
 from kscheduler.cli.sandbox import SandboxOptions, reporting
 from kscheduler.cli.sandbox_content import create
 from kscheduler.cli.sandbox_view import Audience, View, introduce
 from kscheduler.cli.scenarios.chapters import chapters_of, play
 from kscheduler.cli.scenarios.stage import READING_SECONDS, Stage
 from kscheduler.cli.scenarios.workload import (
-    BATCH_PODS,
     gpu_workload,
     scheduler_name,
     with_scheduler,
@@ -103,13 +103,18 @@ async def _run_server(options: SandboxOptions, audience: Audience, stop: asyncio
             _add_gpus(api, options)
         if not options.content.of_kind("StorageClass"):
             api.objects.create(default_storage_class())
-        controllers = ControllerManager(api.registry, node_grace_seconds=grace_seconds)
+        controllers: ControllerManager | RealControllers = (
+            ControllerManager(api.registry, node_grace_seconds=grace_seconds)
+            if options.controllers is None
+            else RealControllers(api, options.controllers, options.folder)
+        )
         stage = Stage(
             api.objects,
             audience.tell,
             scheduler_name=scheduler_name(options.config),
             seed=options.seed,
             reading_seconds=0.0 if options.once else READING_SECONDS,
+            on_board=options.board,
         )
         async with (
             _running(kubelets.run(), "kubelets"),
@@ -156,8 +161,8 @@ async def _play(api: ApiServer, stage: Stage, options: SandboxOptions) -> None:
         return
     stage.title = "A workload"
     stage.say(
-        "an agent on every node, a web service, a cache and some batch. Every decision below says "
-        "by which scores the node was chosen."
+        "an agent on every node, a web service, a cache and some batch.",
+        "Every decision below says by which scores the node was chosen.",
     )
     manifests = [*workload(api.objects.count("nodes"))]
     if options.gpus and options.scenario == "workload":
@@ -167,7 +172,15 @@ async def _play(api: ApiServer, stage: Stage, options: SandboxOptions) -> None:
         await asyncio.sleep(0 if options.once else PAUSE_SECONDS)
     chapters = chapters_of(options.scenario)
     if chapters:
-        await stage.all_run("batch", BATCH_PODS)
+        # Daemons run where they run; the others have a number.
+        wanted = {
+            one["metadata"]["name"]: one["spec"].get("replicas", 1)
+            for one in manifests
+            if one["kind"] != "DaemonSet"
+        }
+        await stage.until(
+            lambda: all(stage.count(app, running=True) == pods for app, pods in wanted.items())
+        )
         await stage.rest()
     await play(stage, chapters, again=options.board)
 
@@ -175,7 +188,9 @@ async def _play(api: ApiServer, stage: Stage, options: SandboxOptions) -> None:
 class _AtRest:
     """Whether kubelets and controllers have nothing to do, now or in a moment."""
 
-    def __init__(self, kubelets: Kubelets, controllers: ControllerManager) -> None:
+    def __init__(
+        self, kubelets: Kubelets, controllers: ControllerManager | RealControllers
+    ) -> None:
         self._kubelets = kubelets
         self._controllers = controllers
 

@@ -15,6 +15,7 @@ word; a node of which an update comes first, or a second add, is simply stored.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from kscheduler import caches, logs
@@ -250,10 +251,13 @@ class Cache:
         """All nodes and pods, as references that stay good whatever changes later.
 
         Takes about a millisecond at 5,000 nodes and 50,000 pods. A cache that is filled in this
-        order tries nodes in the same order as this one.
+        order tries nodes in the same order as this one, and has the pods of each node in the same
+        order: of equally important ones, preemption evicts the last.
         """
-        nodes = self._table.nodes
-        return Contents([nodes[row] for row in self._table.rows_by_zone], list(self._pods.values()))
+        nodes, rows = self._table.nodes, list(self._table.rows_by_zone)
+        pods = list(chain.from_iterable(map(self._occupancy.pods, rows)))
+        pods += chain.from_iterable(self._ghosts.values())
+        return Contents([nodes[row] for row in rows], pods)
 
     @property
     def ghosts(self) -> dict[str, list[PodInfo]]:

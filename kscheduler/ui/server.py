@@ -16,10 +16,10 @@ from multidict import MultiDict
 
 from kscheduler import logs
 from kscheduler.ui import parts, question
-from kscheduler.ui.cluster import Cluster
+from kscheduler.ui.cluster import Cluster, NodeColumns
 from kscheduler.ui.feed import Feed
 from kscheduler.ui.guard import HEADERS, OPEN, Guard, refused
-from kscheduler.ui.heat import node_data, picture
+from kscheduler.ui.heat import changed_nodes, node_data, picture
 from kscheduler.ui.html import Html, e
 from kscheduler.ui.page import Page
 from kscheduler.ui.source import Declined, Lost, Missing, Refused, Source, Trouble
@@ -215,8 +215,7 @@ class Server:
         return "Pending", await pending.freeing(self.cluster, page)
 
     async def _what_if(self, page: Page, request: web.Request) -> tuple[str, Html]:
-        form = await _form_of(request)
-        asked = question.read(form, tuple(map(str, form.getall("without", ()))))
+        asked = question.read(await _form_of(request))
         return "What if", await what_if.what_if(self.cluster, page, asked)
 
     async def _configuration(self, page: Page, request: web.Request) -> tuple[str, Html]:
@@ -257,7 +256,12 @@ class Server:
         return answer
 
     async def _node_data(self, request: web.Request) -> bytes:
-        return node_data(await self.cluster.nodes(), request.query.get("group", ""))
+        return node_data(await self._asked_nodes(request), request.query.get("group", ""))
+
+    async def _asked_nodes(self, request: web.Request) -> NodeColumns:
+        """Nodes as they are, or as a what-if would have them."""
+        found, asked = await self.cluster.nodes(), question.read(request.query)
+        return changed_nodes(found, asked) if question.node_fields(asked) else found
 
     async def _node_rows(self, _: web.Request) -> bytes:
         return nodes.nodes_grid(await self.cluster.nodes()).to_json()
@@ -273,7 +277,7 @@ class Server:
 
     async def _picture(self, request: web.Request) -> web.StreamResponse:
         try:
-            found = await self.cluster.nodes()
+            found = await self._asked_nodes(request)
         except Trouble as trouble:
             raise web.HTTPNotFound from trouble
         text = picture(found, request.query.get("group", ""), request.query.get("by", ""))

@@ -61,6 +61,8 @@ class Entry(msgspec.Struct, omit_defaults=True):
     # Of a binding in JSON.
     node: str = ""
     uid: str = ""
+    # Of a lease in JSON.
+    holder: str = ""
     # Lines of a watch that were sent.
     lines: int = 0
 
@@ -112,11 +114,11 @@ class Upstream:
 class Watch:
     """A watch that a client has open, event by event."""
 
-    def __init__(self, exchange: "Exchange", proxy: "Proxy", who: str) -> None:
+    def __init__(self, exchange: "Exchange", proxy: "Proxy") -> None:
         self.request = exchange.request
         query = self.request.query
         selectors = query.get("fieldSelector", ""), query.get("labelSelector", "")
-        self.origin = "/".join((who, self.request.resource, *selectors))
+        self.origin = "/".join((self.request.who, self.request.resource, *selectors))
         self.began = query.get("sendInitialEvents") != "true"
         self.version = query.get("resourceVersion", "")
         self.ended = asyncio.get_running_loop().create_future()
@@ -190,20 +192,27 @@ class Exchange:
     """A request of a client, and all that can become of it."""
 
     def __init__(
-        self, proxy: "Proxy", who: str, request: Request, client: asyncio.StreamWriter, up: Upstream
+        self, proxy: "Proxy", request: Request, client: asyncio.StreamWriter, up: Upstream
     ) -> None:
         self.request = request
         self.over = asyncio.Event()
+        self.outlives_client = False
         self._proxy = proxy
         self._client = client
         self._up = up
         now = proxy.now()
         about = (request.verb, request.what, request.namespace, request.name)
-        self.entry = Entry(now, now, who, *about)
-        if request.what == "pods/binding" and request.body.startswith(b"{"):
-            binding = json.loads(request.body)
-            self.entry.node = binding["target"]["name"]
-            self.entry.uid = binding["metadata"].get("uid", "")
+        self.entry = Entry(now, now, request.who, *about)
+        if request.body.startswith(b"{"):
+            self._note_body(json.loads(request.body))
+
+    def _note_body(self, body: Any) -> None:
+        match self.request.what:
+            case "pods/binding":
+                self.entry.node = body["target"]["name"]
+                self.entry.uid = body["metadata"].get("uid", "")
+            case "leases":
+                self.entry.holder = body["spec"].get("holderIdentity") or ""
 
     async def run(self) -> None:
         """Serves it, as rules have it, and writes it down."""
@@ -247,7 +256,7 @@ class Exchange:
         await self.drain()
 
     async def _watch(self, body: AsyncGenerator[bytes, None]) -> None:
-        watch = Watch(self, self._proxy, self.entry.who)
+        watch = Watch(self, self._proxy)
         self._proxy.watches.append(watch)
         try:
             await watch.relay(body)
@@ -445,13 +454,15 @@ class Listener:
         head = await read_head(reader)
         while head is not None:
             body = b"".join([piece async for piece in pieces(reader, head)])
-            exchange = Exchange(self._proxy, self.who, Request.parse(head, body), writer, up)
+            request = Request.parse(head, body, self.who)
+            exchange = Exchange(self._proxy, request, writer, up)
             running = asyncio.create_task(exchange.run())
-            # A client that goes away ends what it has asked for.
+            # A client that goes away ends what it has asked for, unless it is on its way.
             upcoming = asyncio.create_task(read_head(reader))
             try:
                 await asyncio.wait({upcoming, running}, return_when=asyncio.FIRST_COMPLETED)
-                if upcoming.done() and upcoming.result() is None:
+                gone = upcoming.done() and upcoming.result() is None
+                if gone and not exchange.outlives_client:
                     running.cancel()
                 await asyncio.wait({running})
                 if not running.cancelled():

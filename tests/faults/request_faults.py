@@ -34,6 +34,8 @@ class Exchange(Protocol):
     request: Request
     # Set when the rule that led here is withdrawn.
     over: asyncio.Event
+    # Whether it is served to its end even if the client does not wait for that.
+    outlives_client: bool
 
     async def relay(self, bytes_per_second: float = 0.0) -> None:
         """Asks the server and hands its answer on."""
@@ -95,6 +97,22 @@ class LostAnswer:
 
 
 @dataclass(frozen=True)
+class Strike:
+    """Something is done to the client at the moment of its request, which is carried out or not;
+    the answer is lost in any case.
+    """
+
+    strike: Callable[[], None]
+    carried_out: bool
+
+    async def __call__(self, exchange: Exchange) -> None:
+        self.strike()
+        if self.carried_out:
+            await exchange.carry_out()
+        exchange.reset()
+
+
+@dataclass(frozen=True)
 class HalfClose:
     """Half an answer and the end of the stream, on a connection that stays half open."""
 
@@ -109,6 +127,18 @@ class Delay:
     seconds: float
 
     async def __call__(self, exchange: Exchange) -> None:
+        await asyncio.sleep(self.seconds)
+        await exchange.relay()
+
+
+@dataclass(frozen=True)
+class Late:
+    """On its way to the server for so long, and carried out whatever has become of the client."""
+
+    seconds: float
+
+    async def __call__(self, exchange: Exchange) -> None:
+        exchange.outlives_client = True
         await asyncio.sleep(self.seconds)
         await exchange.relay()
 

@@ -41,7 +41,6 @@ MIRRORED = (
     "persistentvolumes",
     "persistentvolumeclaims",
     "resourceclaims",
-    "leases",
 )
 WARM_UP_SECONDS = 60.0
 LOOK_SECONDS = 0.1
@@ -81,7 +80,7 @@ class Rig:
         self._stack.push_async_callback(self.api.close)
         self._stack.push_async_callback(self._end_tasks)
         self.mirrors = {name: Mirror(self.api, name) for name in MIRRORED}
-        pods, nodes, volumes, volume_claims, claims, _ = self.mirrors.values()
+        pods, nodes, volumes, volume_claims, claims = self.mirrors.values()
         self.hands = Hands()
         self.kubelets = Kubelets(self.api, self.hands, pods, nodes)
         VolumeController(self.api, self.hands, volumes, volume_claims)
@@ -175,7 +174,12 @@ class Rig:
 
     @property
     def scheduler(self) -> Scheduler:
+        """The only replica, or the first of them."""
         return self.schedulers[0]
+
+    def acting(self) -> Scheduler | None:
+        """The replica that decides; rows with leader election know better."""
+        return next((one for one in self.schedulers if one.running), None)
 
     async def warm_up(self) -> None:
         """Until pods are bound: the scheduler is in sync, and past its first decisions."""

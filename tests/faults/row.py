@@ -35,6 +35,8 @@ class Row(ABC):
     restarts_server: ClassVar[bool] = False
     # Whether both schedulers are run at the same time, on servers of their own.
     at_once: ClassVar[bool] = False
+    # Whether schedulers may end by themselves, as those do that lose their lease.
+    exits_expected: ClassVar[bool] = False
     # However many rounds are asked for, at most so many.
     most_rounds: ClassVar[int] = 100
     # Pods per second.
@@ -57,6 +59,7 @@ class Row(ABC):
 
     async def judge(self, rig: Rig, outcome: Outcome, fault_ended: float) -> None:
         """What all rows ask; a row may ask more."""
+        outcome.exits_expected = self.exits_expected
         await judge(rig, outcome, fault_ended)
 
     async def run(self, rig: Rig, outcome: Outcome) -> None:

@@ -42,6 +42,7 @@ class Outcome(msgspec.Struct, tag="outcome", tag_field="kind"):
     recovery: float | None = None
     # Codes of processes that ended although nobody had asked them to.
     exits: list[int] = []
+    exits_expected: bool = False
     # How often each fault happened.
     faults: dict[str, int] = {}
     # Figures of single rows, by their names.
@@ -60,7 +61,8 @@ class Outcome(msgspec.Struct, tag="outcome", tag_field="kind"):
             "refused by kubelets": self.overcommitted,
         }
         told = [f"{count} pods {what}" for what, count in counted.items() if count]
-        told += [f"ended with code {code}" for code in self.exits]
+        if not self.exits_expected:
+            told += [f"ended with code {code}" for code in self.exits]
         told += [] if self.faults else ["no fault happened"]
         return [*([self.failed] if self.failed else []), *told, *self.broken, *self.leaks]
 
@@ -131,7 +133,7 @@ def left_in_cluster(rig: Rig) -> Iterator[str]:
 
 async def left_in_cache(rig: Rig) -> list[str]:
     """Of the scheduler that works: pods that are assumed for ever, or are not there any more."""
-    scheduler = next((one for one in rig.schedulers if one.running), None)
+    scheduler = rig.acting()
     if scheduler is None or rig.workload.waiting:
         return []
     try:

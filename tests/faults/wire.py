@@ -90,9 +90,11 @@ class Request:
     name: str
     subresource: str
     query: dict[str, str]
+    # The scheduler that sent it.
+    who: str = ""
 
     @classmethod
-    def parse(cls, head: Head, body: bytes) -> "Request":
+    def parse(cls, head: Head, body: bytes, who: str = "") -> "Request":
         method, target, _ = head.first.split(" ", 2)
         address = urlsplit(target)
         query = {key: values[-1] for key, values in parse_qs(address.query).items()}
@@ -117,6 +119,7 @@ class Request:
             name,
             subresource,
             query,
+            who,
         )
 
     @property

@@ -74,17 +74,10 @@ def in_pool(pool: str) -> Json:
     }
 
 
-def victims() -> Iterator[Json]:
-    """Pods that fill the pool which more important ones want to be in."""
-    for number in range(NODES[FULL]):
-        for place in range(PLACES):
-            yield pod_manifest(
-                f"victim-{number}-{place}",
-                cpu="1",
-                nodeName=f"full-{number}",
-                terminationGracePeriodSeconds=1,
-                **in_pool(FULL),
-            )
+def victim(name: str, node: str) -> Json:
+    """A pod of the pool which more important ones want to be in, on its node already."""
+    fields = {"nodeName": node, "terminationGracePeriodSeconds": 1}
+    return pod_manifest(name, cpu="1", **fields, **in_pool(FULL))
 
 
 def storage_classes() -> Iterator[Json]:
@@ -119,6 +112,9 @@ class Workload:
         self._api = api
         self._rng = random.Random(seed)
         self._count: Counter[str] = Counter()
+        # For how many more there is room, of kinds that do not make room themselves.
+        self._room: Counter[str] = Counter(MOST)
+        self._victims = 0
         self._turn = asyncio.Lock()
         self._alive: dict[str, deque[str]] = {"exact": deque(), "device": deque()}
         pods.listeners.append(self._pod_changed)
@@ -137,7 +133,10 @@ class Workload:
             ),
             *map(self._make_local_volume, range(MOST["static-volume"])),
         )
-        await asyncio.gather(*(self._make("pods", one, self.namespace) for one in victims()))
+        places = [f"{FULL}-{number}" for number in range(NODES[FULL])] * PLACES
+        self._victims = len(places)
+        victims = (victim(f"victim-{number}", node) for number, node in enumerate(places))
+        await asyncio.gather(*(self._make("pods", one, self.namespace) for one in victims))
         # Admission learns of a priority class a moment after it was made.
         probe = pod_manifest("probe", priorityClassName=PRIORITY)
         where = f"api/v1/namespaces/{self.namespace}/pods"
@@ -170,13 +169,16 @@ class Workload:
         kind = self.arrived[name].kind
         with suppress(KeyError, ValueError):
             self._alive[kind].remove(name)
+        if kind in MOST:
+            self._room[kind] += 1
         return await self.one_more(kind)
 
     async def _one_more(self, kind: str) -> str:
         kinds, weights = zip(*SHARES.items(), strict=True)
         kind = kind or self._rng.choices(kinds, weights)[0]
-        if self._count[kind] >= MOST.get(kind, 1 << 30):
-            kind = "plain"
+        if kind in MOST:
+            self._room[kind] -= 1
+            kind = kind if self._room[kind] >= 0 else "plain"
         self._count[kind] += 1
         name = f"{kind}-{self._count[kind]}"
         if (alive := self._alive.get(kind)) is not None:
@@ -242,6 +244,13 @@ class Workload:
     async def delete(self, name: str) -> None:
         self.gone.add(name)
         await self._insist(lambda: self._api.delete("pods", name, self.namespace))
+
+    async def refill(self, name: str) -> None:
+        """A victim in place of a pod that has taken the place of one."""
+        await self.delete(name)
+        number, self._victims = self._victims, self._victims + 1
+        await self._make("pods", victim(f"victim-{number}", self.places[name][0]), self.namespace)
+        self._room["preempting"] += 1
 
     async def _make(self, resource: str, body: Json, namespace: str = "") -> Json | None:
         """The object, or None if there is one of this name already."""

@@ -29,10 +29,12 @@ class HeatMap {
     const redraw = () => { if (this.canvas.isConnected && this.data) this.layOut(); };
     new ResizeObserver(redraw).observe(this.place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-    document.addEventListener("nodes", (event) => {
-      if (!this.canvas.isConnected || !this.data) return;
-      if (event.detail.reset) { this.load(); return; }
-      this.change(event.detail);
+    document.addEventListener("nodes", ({ detail }) => {
+      if (!this.canvas.isConnected || !this.data || detail.serial <= this.data.serial) return;
+      // Only the next change can be applied; after any other, all nodes are read.
+      if (this.loading) this.missed = Number.isFinite(detail.serial) ? detail.serial : 0;
+      else if (detail.requested && detail.serial === this.data.serial + 1) this.change(detail);
+      else this.load();
     });
     this.canvas.addEventListener("pointermove", (event) => this.read(this.find(event)));
     this.canvas.addEventListener("pointerleave", () => this.read(-1));
@@ -42,17 +44,27 @@ class HeatMap {
   }
 
   async load() {
-    const answer = await fetch(this.place.dataset.heat);
-    if (!answer.ok) return;
-    this.data = await answer.json();
-    this.layOut();
+    if (this.loading) return;
+    this.loading = true;
+    this.missed = 0;
+    const answer = await fetch(this.place.dataset.heat).catch(() => null);
+    if (answer && answer.ok) {
+      this.data = await answer.json();
+      this.added = new Set(this.data.added);
+      this.layOut();
+      this.tell();
+    }
+    this.loading = false;
+    if (this.data && this.missed > this.data.serial) this.load();
   }
 
-  change({ resources, requested }) {
+  change({ serial, resources, requested }) {
+    this.data.serial = serial;
     resources.forEach((name, column) => {
       const values = this.data.requested[name];
       if (values) for (const [node, row] of Object.entries(requested)) values[node] = row[column];
     });
+    this.tell();
     this.redraw();
   }
 
@@ -146,6 +158,19 @@ class HeatMap {
       }
       pen.stroke();
     }
+    if (this.added.size && size >= 8) {
+      pen.strokeStyle = colour("--ink");
+      pen.lineWidth = 1;
+      pen.beginPath();
+      for (const node of this.added) {
+        const { x, y } = this.cells[this.order.get(node)], half = size / 2;
+        pen.moveTo(x + half, y + 3);
+        pen.lineTo(x + half, y + size - 3);
+        pen.moveTo(x + 3, y + half);
+        pen.lineTo(x + size - 3, y + half);
+      }
+      pen.stroke();
+    }
     if (this.marks.size) this.drawMarks(pen, colour);
     if (this.at >= 0) this.frame(pen, this.at, colour("--ink"));
   }
@@ -188,15 +213,21 @@ class HeatMap {
     this.at = node;
     this.canvas.style.cursor = node < 0 ? "" : "pointer";
     this.redraw();
+    this.tell();
+  }
+
+  tell() {
+    const node = this.at;
     if (node < 0) { this.reading.textContent = ""; return; }
     const said = this.data.resources.map((name) => {
       const of = this.data.allocatable[name][node];
       return of ? `${name} ${Math.round(100 * this.data.requested[name][node] / of)} %` : "";
     }).filter(Boolean).join(", ");
     const cordoned = this.data.cordoned.includes(node) ? ", cordoned" : "";
+    const added = this.added.has(node) ? ", added" : "";
     const count = this.marks.get(this.data.names[node]);
     const come = count ? `, ${count} would come here` : "";
-    this.reading.textContent = `${this.data.names[node]}: ${said}${cordoned}${come}`;
+    this.reading.textContent = `${this.data.names[node]}: ${said}${added}${cordoned}${come}`;
   }
 
   key(event) {
@@ -219,6 +250,6 @@ class HeatMap {
   }
 
   go(node) {
-    if (node >= 0) location.href = address(root, "nodes", this.data.names[node]);
+    if (node >= 0 && !this.added.has(node)) location.href = address(root, "nodes", this.data.names[node]);
   }
 }

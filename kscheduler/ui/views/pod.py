@@ -66,11 +66,11 @@ async def pod(cluster: Cluster, page: Page, namespace: str, name: str) -> Html:
         content.append(_reasons(page, attempt))
         content.append(_victims(page, attempt))
         content.append(_nodes(page, decision, attempt, namespace, name))
-        content.append(_steps(attempt))
+        content += [_steps(attempt), _extenders(attempt), _faults(attempt)]
     if isinstance(waiting, PendingPod):
         content.append(await _rivals(cluster, page, waiting))
     content.append(_take_along(cluster, namespace, name))
-    return e("div", head, content, data_pod=key)
+    return e("div", head, content, data_pod=key, data_whole=True)
 
 
 def _head(
@@ -90,7 +90,7 @@ def _head(
             ("Profile", decision.scheduler_name),
             ("Attempts", f"{decision.attempts:,}"),
             ("Last attempt", parts.moment(last.time)),
-            ("Waited before it", parts.duration(last.waited_seconds)),
+            ("Waited before it", _waited(last)),
             ("Took", parts.duration(last.duration_seconds)),
             ("Nodes looked at", f"{last.nodes.evaluated:,} of {last.nodes.total:,}"),
             ("Feasible", f"{last.nodes.feasible:,}"),
@@ -103,6 +103,15 @@ def _head(
         parts.facts(lines) if lines else None,
         data_live="decisions",
     )
+
+
+def _waited(attempt: AttemptRecord) -> str:
+    """How long the pod waited for the attempt, in which queues, and the event that ended it."""
+    text = parts.duration(attempt.waited_seconds)
+    if len(attempt.waits) > 1:
+        each = (f"{one.queue} {parts.duration(one.seconds)}" for one in attempt.waits)
+        text += f" ({', '.join(each)})"
+    return f"{text}, until {attempt.woken_by}" if attempt.woken_by else text
 
 
 def _waits(waiting: PendingPod) -> Html:
@@ -258,11 +267,15 @@ def _reasons(page: Page, attempt: AttemptRecord) -> Html | None:
         most = ""
         if short is not None:
             most = f"{short.most_free} on {short.node}" if short.node else short.most_free
+        details = [
+            e("li", f"{detail.text} ", e("small", parts.counted(detail.count, "node")))
+            for detail in one.details
+        ]
         rows.append(
             [
                 f"{one.count:,}",
                 one.plugin,
-                one.reason,
+                [one.reason, e("ul.plain.details", details) if details else None],
                 short.asked if short else "",
                 most,
                 short.least_short_by if short else "",
@@ -285,7 +298,10 @@ def _victims(page: Page, attempt: AttemptRecord) -> Html | None:
         [
             page.pod(f"{one.namespace}/{one.name}"),
             f"{one.priority:,}",
-            "violated" if one.violates_budget else "kept",
+            [
+                ", ".join(one.budgets) or "none",
+                e("strong", " ▲ violated") if one.violates_budget else None,
+            ],
         ]
         for one in attempt.victims
     ]
@@ -299,7 +315,7 @@ def _victims(page: Page, attempt: AttemptRecord) -> Html | None:
     return parts.section(
         "Victims",
         e("p", f"{where} to make room."),
-        parts.table("Victims", ("Pod", "Priority", "Disruption budget"), rows, (1,)),
+        parts.table("Victims", ("Pod", "Priority", "Disruption budgets"), rows, (1,)),
         note=note,
         live="decisions",
     )
@@ -369,6 +385,41 @@ def _steps(attempt: AttemptRecord) -> Html | None:
         "After the decision",
         parts.table("Answers after the decision", ("Step", "Plugin", "Answer", "Message"), rows),
         name="steps",
+        live="decisions",
+    )
+
+
+def _extenders(attempt: AttemptRecord) -> Html | None:
+    if not attempt.extenders:
+        return None
+    rows: list[list[Child]] = [
+        [
+            one.extender,
+            one.verb,
+            f"{one.asked:,}",
+            f"{one.passed:,}",
+            [one.error, " (went on without it)" if one.ignored else None],
+        ]
+        for one in attempt.extenders
+    ]
+    heads = ("Extender", "Asked to", "Nodes asked", "Nodes answered", "Error")
+    return parts.section(
+        "Extenders",
+        parts.table("Answers of extenders", heads, rows, (2, 3)),
+        live="decisions",
+    )
+
+
+def _faults(attempt: AttemptRecord) -> Html | None:
+    if not attempt.faults:
+        return None
+    rows: list[list[Child]] = [
+        [one.plugin, one.point, one.kind, one.message] for one in attempt.faults
+    ]
+    return parts.section(
+        "Plugins that failed",
+        parts.table("Plugins that failed", ("Plugin", "Point", "Kind", "Message"), rows),
+        name="faults",
         live="decisions",
     )
 
