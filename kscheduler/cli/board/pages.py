@@ -8,10 +8,10 @@ from itertools import islice
 
 from rich.text import Text
 
+from kscheduler.api.amounts import at_least, at_most
 from kscheduler.cli.board.cluster import ZONE, Cluster, state_of
 from kscheduler.cli.board.sentences import pod_name
 from kscheduler.cli.page import counted, tamed
-from kscheduler.api.amounts import at_least, at_most
 
 # Pods of a node that are listed.
 MAX_PODS = 250
