@@ -33,7 +33,7 @@ from kscheduler.decisions.record import (
 from kscheduler.extension_points import Point
 from kscheduler.runtime.extenders.extenders import NO_ROWS, ExtenderAnswer
 from kscheduler.runtime.out_of_tree.health import FaultReport
-from kscheduler.runtime.preemption.candidate import Candidate, VictimBudgets
+from kscheduler.runtime.preemption.candidate import Candidate, PreemptionAnswers, VictimBudgets
 from kscheduler.state.nodes_view import Nodes
 
 log = logs.logger(__name__)
@@ -177,6 +177,8 @@ class DecisionLog:
                     record.failed_at = attempt.point
                     record.failed_by = failure.status.plugin or ", ".join(sorted(blamed))
                 self._add_victims(attempt, record)
+                if (asked := attempt.cycle.get(PreemptionAnswers)) is not None:
+                    attempt.extender_answers += asked.answers
             record.held_by, record.bound_by = tuple(attempt.held_by), attempt.bound_by
             if attempt.extender_answers:
                 record.answers = tuple(map(_kept, attempt.extender_answers[:MAX_ANSWERS]))
