@@ -37,7 +37,7 @@ from kscheduler.decisions.record import (
 from kscheduler.extension_points import Point
 from kscheduler.runtime.extenders.extenders import NO_ROWS, ExtenderAnswer
 from kscheduler.runtime.out_of_tree.health import FaultReport
-from kscheduler.runtime.preemption.candidate import Candidate, VictimBudgets
+from kscheduler.runtime.preemption.candidate import Candidate, PreemptionAnswers, VictimBudgets
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -231,6 +231,8 @@ class DecisionLog:
                 record.failed_at = attempt.point
                 record.failed_by = failure.status.plugin or ", ".join(sorted(blamed))
             self._add_victims(attempt, record)
+            if (asked := attempt.cycle.get(PreemptionAnswers)) is not None:
+                ended = ended._replace(answers=(*ended.answers, *asked.answers))
             self._enter(ended)
         except Exception as error:
             log.error(error, "Decision was not recorded", pod=logs.ref(attempt.pod.pod))
