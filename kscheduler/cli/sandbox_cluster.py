@@ -26,7 +26,7 @@ from kscheduler.cli.manifests import title
 from kscheduler.cli.real_controllers import RealControllers
 from kscheduler.cli.sandbox import SandboxOptions, reporting
 from kscheduler.cli.sandbox_content import create
-from kscheduler.cli.sandbox_view import Audience, View, introduce
+from kscheduler.cli.sandbox_view import Audience, View, commands, introduce
 from kscheduler.cli.scenarios.chapters import chapters_of, play
 from kscheduler.cli.scenarios.stage import READING_SECONDS, Stage
 from kscheduler.cli.scenarios.workload import (
@@ -225,11 +225,7 @@ async def _schedule(
         await held.enter_async_context(_running(daemon.run(), "scheduler"))
         if options.seed is not None:
             daemon.scheduler.rng.seed(options.seed)
-        addresses = {
-            "kubectl": f"kubectl --kubeconfig {options.kubeconfig} get pods -A -o wide",
-            "explain": f"KUBECONFIG={options.kubeconfig} kscheduler explain POD",
-            "log": str(options.folder / "log"),
-        }
+        addresses = {**commands(options.kubeconfig), "log": str(options.folder / "log")}
         page: Callable[[], str] | None = None
         if options.page:
             page = await _serve_page(options, held)

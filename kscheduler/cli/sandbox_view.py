@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -27,13 +29,20 @@ QUIET_CHECKS = 5
 console = Console(highlight=False, markup=False)
 
 
+def commands(kubeconfig: Path) -> dict[str, str]:
+    """Commands to look at the sandbox with; this program by its file if it is not on PATH."""
+    program = "kscheduler" if shutil.which("kscheduler") else sys.argv[0]
+    return {
+        "kubectl": f"kubectl --kubeconfig {kubeconfig} get pods -A -o wide",
+        "explain": f"{program} explain --kubeconfig {kubeconfig} POD",
+    }
+
+
 def introduce(url: str, kubeconfig: Path, *, server_only: bool) -> None:
     """Prints the addresses of the sandbox."""
-    lines = {
-        "API server": url,
-        "kubectl": f"kubectl --kubeconfig {kubeconfig} get pods -A -o wide",
-    }
+    lines = {"API server": url, **commands(kubeconfig)}
     if server_only:
+        del lines["explain"]
         lines["scheduler"] = f"kscheduler --kubeconfig {kubeconfig} --leader-elect=false"
     for name, text in lines.items():
         console.print(Text(f"{name + ':':<12}").append(text, style="bold"), soft_wrap=True)
@@ -150,7 +159,9 @@ class View:
                 # Without any node, pods are tried again and again for ever.
                 retried = pending.backoff if cache.node_count else ()
                 under_way = len(queue.in_flight) or cache.assumed_pod_count
-                if not (pending.active or retried or under_way):
+                # Tried, and the reason is still on its way to the pod's status.
+                untold = any(one.attempts and not _refusal(one.pod.pod) for one in pending.pods)
+                if not (pending.active or retried or under_way or untold):
                     return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(QUIET_SECONDS / QUIET_CHECKS):

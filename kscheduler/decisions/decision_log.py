@@ -186,6 +186,10 @@ class DecisionLog:
     def age(self) -> None:
         """Decisions are kept until their room is needed."""
 
+    def shed(self) -> None:
+        """Forgets the older half, for lack of memory."""
+        self._forget_until(self.bytes // 2)
+
     def decided(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
         try:
             names = self._names_of(attempt.nodes)
@@ -343,7 +347,11 @@ class DecisionLog:
         self._entries[key] = entry
         self._hold(entry)
         self._tell(kind, entry)
-        while self._bytes > self.max_bytes and len(self._entries) > 1:
+        self._forget_until(self.max_bytes)
+
+    def _forget_until(self, most_bytes: int) -> None:
+        """The oldest first; the newest one stays, however large."""
+        while self._bytes > most_bytes and len(self._entries) > 1:
             _, oldest = self._entries.popitem(last=False)
             self._release(oldest)
             self._evictions += 1

@@ -30,8 +30,11 @@ from kscheduler import logs
 from kscheduler.cli import sandbox_view
 from kscheduler.cli.sandbox import sandbox
 from kscheduler.cli.sandbox_cluster import _running
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.queue.scheduling_queue import Pending
 from kscheduler.sandbox import ApiServer, Kubelets
 from tests.kit.devices import claim_manifest, class_manifest, request
+from tests.kit.objects import make_pod_info
 from tests.kit.polling import block_until
 
 pytestmark = [
@@ -778,23 +781,39 @@ def read_until(terminal, text):
     return shown
 
 
-async def test_time_in_which_the_process_stood_still_is_not_quiet(monkeypatch):
-    monkeypatch.setattr(sandbox_view, "QUIET_SECONDS", 0.1)
-    nothing = SimpleNamespace(active=(), backoff=())
+def view_of(*unschedulable):
+    """A view of a scheduler with nothing to do, and these pods in its queue."""
+    pending = Pending((), (), unschedulable)
     scheduler = SimpleNamespace(
         informers=SimpleNamespace(pods=SimpleNamespace(add_handler=lambda handler: None)),
         in_sync=True,
         cache=SimpleNamespace(node_count=1, assumed_pod_count=0),
-        queue=SimpleNamespace(pending=lambda: nothing, in_flight=()),
+        queue=SimpleNamespace(pending=lambda: pending, in_flight=()),
     )
-    view = sandbox_view.View(scheduler, prints_lines=False)
-    settling = asyncio.create_task(view.settled(asyncio.Event()))
+    return sandbox_view.View(scheduler, prints_lines=False)
+
+
+async def test_time_in_which_the_process_stood_still_is_not_quiet(monkeypatch):
+    monkeypatch.setattr(sandbox_view, "QUIET_SECONDS", 0.1)
+    settling = asyncio.create_task(view_of().settled(asyncio.Event()))
     await asyncio.sleep(0)
     time.sleep(0.3)  # noqa: ASYNC251 - that is what it is about
     # News that came meanwhile are read a turn or two later.
     for _ in range(3):
         await asyncio.sleep(0)
     assert not settling.done()
+    await asyncio.wait_for(settling, 30)
+
+
+async def test_it_is_not_over_before_a_refused_pod_says_why(monkeypatch):
+    monkeypatch.setattr(sandbox_view, "QUIET_SECONDS", 0.0)
+    queued = QueuedPodInfo(make_pod_info("p"), timestamp=0.0, attempts=1)
+    settling = asyncio.create_task(view_of(queued).settled(asyncio.Event()))
+    for _ in range(10 * sandbox_view.QUIET_CHECKS):
+        await asyncio.sleep(0)
+    assert not settling.done()
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    queued.pod = make_pod_info("p", status={"conditions": [refused]})
     await asyncio.wait_for(settling, 30)
 
 
