@@ -5,6 +5,7 @@ each test finds as Python starts it.
 import gc
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from tests.kit import chromium
 
 # Daemons in processes of their own, and work that is counted line by line.
-SLOW_FOLDERS = frozenset({"adversary", "e2e"})
+SLOW_FOLDERS = frozenset({"adversary", "e2e", "faults"})
 
 # Properties are tried without looking at the clock: any machine may stand still for a while.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -39,6 +40,17 @@ def hang_up_counts():
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line about skipped tests. A reason is what a test needs; `-rs` shows all of them."""
+    lacking = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    if lacking:
+        told = [
+            f"{count} need{'s' * (count == 1)} {reason.removeprefix('Skipped: ')}"
+            for reason, count in lacking.most_common()
+        ]
+        terminalreporter.write_line(f"Skipped tests: {'; '.join(told)}.")
 
 
 def pytest_collection_modifyitems(items):
