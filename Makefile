@@ -71,7 +71,8 @@ format: $(INSTALLED) ## apply ruff's fixes and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-pictures: $(INSTALLED) ## take the pictures of the page for the docs anew; needs Chromium
+pictures: $(INSTALLED) ## take the pictures of the board and the page for the docs anew; needs tmux and Chromium
+	$(BIN)/python docs/pictures/board.py
 	$(BIN)/python docs/pictures/take.py
 
 docs: $(INSTALLED) ## write the reference pages anew from the code

@@ -11,7 +11,10 @@ and deleted leave none. But out-of-tree plugins may, so when twice as many objec
 there were, one round looks at all of them again: one pause per doubling.
 
 **Caches.** Without aging, the entries that hostile or merely large objects left in the caches would
-stay until others take their place, and the C library would keep the pages it got for them.
+stay until others take their place, and the C library would keep the pages it got for them. Where
+memory is limited, caches are the first to go: a process near its limit (`memory_limit`) drops what
+it can make again, and the older half of what it remembers of decisions. That costs time, and a
+kernel that kills the process, or an allocation that fails, would cost more.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
+from kscheduler import logs
 from kscheduler.api import labels, quantity, resource_names, sharing, validation
+from kscheduler.app.memory_limit import MemoryUse, nearest_limit
 from kscheduler.caches import Cache
 from kscheduler.plugins.volume_binding import volume_traits
 from kscheduler.runtime.framework import Framework
@@ -42,6 +47,11 @@ FEWEST = 500_000
 # Entries that were not asked for in one to two of these are forgotten. Making one again takes some
 # microseconds to a millisecond, so that little is lost in a quiet time.
 AGING_SECONDS = 15.0
+# How often memory is held against its limit, and the share of it from which on it is short.
+LOOK_SECONDS = 1.0
+SHORT_SHARE = 0.9
+
+log = logs.logger(__name__)
 
 
 class _FrozenObjects:
@@ -117,15 +127,41 @@ def caches_of(nodes: node_cache.Cache, frameworks: Iterable[Framework]) -> Itera
     yield from sharing.CACHES
 
 
-async def age_caches(caches: Callable[[], Iterable[Cache]]) -> None:
-    """Until cancelled. A few milliseconds each time: caches of 100 MB hold 100,000 entries."""
+async def age_caches(
+    caches: Callable[[], Iterable[Cache]],
+    shed: Callable[[], object] = lambda: None,
+    *,
+    nearest_limit: Callable[[], MemoryUse | None] = nearest_limit,
+    look_seconds: float = LOOK_SECONDS,
+) -> None:
+    """Until cancelled. A few milliseconds each time: caches of 100 MB hold 100,000 entries.
+
+    `shed` gives up half of what else could be forgotten; it is called when memory is short.
+    """
     trim = malloc_trim()
+    looks = 0
     while True:
-        await asyncio.sleep(AGING_SECONDS)
-        for cache in caches():
-            cache.age()
-            await asyncio.sleep(0)
+        await asyncio.sleep(look_seconds)
+        looks += 1
+        use = nearest_limit()
+        is_short = use is not None and use.share > SHORT_SHARE
+        if not is_short and looks * look_seconds < AGING_SECONDS:
+            continue
+        # Entries go that were not asked for since the last time: the second time that is all.
+        for _ in range(2 if is_short else 1):
+            for cache in caches():
+                cache.age()
+                await asyncio.sleep(0)
+        if is_short:
+            shed()
         trim(0)
+        looks = 0
+        if is_short and use is not None:
+            log.info("Memory is nearly used up, dropped caches", used=use.used, limit=use.limit)
+            # What did not help is not done again at once: deciding without caches takes longer.
+            left = nearest_limit()
+            if left is not None and left.share > SHORT_SHARE:
+                await asyncio.sleep(AGING_SECONDS)
 
 
 def malloc_trim() -> Callable[[int], int]:

@@ -115,7 +115,8 @@ class Scheduler(msgspec.Struct, frozen=True):
         await factory.wait_for_sync()
         await factory.wait_for_handlers(self.handlers)
         memory.set_aside()
-        tasks.create_task(memory.age_caches(self.caches), name="caches/aging")
+        shed = (lambda: None) if self.decisions is None else self.decisions.shed
+        tasks.create_task(memory.age_caches(self.caches, shed), name="caches/aging")
 
     def caches(self) -> Iterator[caches.Cache]:
         return memory.caches_of(self.cache, self.frameworks.values())

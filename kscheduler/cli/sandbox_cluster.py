@@ -30,7 +30,6 @@ from kscheduler.cli.sandbox_view import Audience, View, commands, introduce
 from kscheduler.cli.scenarios.chapters import chapters_of, play
 from kscheduler.cli.scenarios.stage import READING_SECONDS, Stage
 from kscheduler.cli.scenarios.workload import (
-    BATCH_PODS,
     gpu_workload,
     scheduler_name,
     with_scheduler,
@@ -115,6 +114,7 @@ async def _run_server(options: SandboxOptions, audience: Audience, stop: asyncio
             scheduler_name=scheduler_name(options.config),
             seed=options.seed,
             reading_seconds=0.0 if options.once else READING_SECONDS,
+            on_board=options.board,
         )
         async with (
             _running(kubelets.run(), "kubelets"),
@@ -161,8 +161,8 @@ async def _play(api: ApiServer, stage: Stage, options: SandboxOptions) -> None:
         return
     stage.title = "A workload"
     stage.say(
-        "an agent on every node, a web service, a cache and some batch. Every decision below says "
-        "by which scores the node was chosen."
+        "an agent on every node, a web service, a cache and some batch.",
+        "Every decision below says by which scores the node was chosen.",
     )
     manifests = [*workload(api.objects.count("nodes"))]
     if options.gpus and options.scenario == "workload":
@@ -172,7 +172,15 @@ async def _play(api: ApiServer, stage: Stage, options: SandboxOptions) -> None:
         await asyncio.sleep(0 if options.once else PAUSE_SECONDS)
     chapters = chapters_of(options.scenario)
     if chapters:
-        await stage.all_run("batch", BATCH_PODS)
+        # Daemons run where they run; the others have a number.
+        wanted = {
+            one["metadata"]["name"]: one["spec"].get("replicas", 1)
+            for one in manifests
+            if one["kind"] != "DaemonSet"
+        }
+        await stage.until(
+            lambda: all(stage.count(app, running=True) == pods for app, pods in wanted.items())
+        )
         await stage.rest()
     await play(stage, chapters, again=options.board)
 

@@ -149,6 +149,10 @@ class KubeClient:
             subject=resource.group_resource,
         )
 
+    async def served(self, since: float) -> None:
+        """Returns when the server has served anybody's request after this moment."""
+        await self._transport.served(since)
+
     async def create(
         self,
         resource: Resource,

@@ -1,5 +1,6 @@
 """Observation of requests and informers: upstream's metrics, and log lines about reachability."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -133,9 +134,11 @@ class InformerObserver:
 
 
 class Reachability:
-    """Shared by all connections to one server, whichever thread they belong to.
+    """Whether one server answers; shared by all connections to it, whichever thread has them.
 
-    Silent until `begin`: a start that only checks or writes a configuration needs no server.
+    Log lines tell of its loss and return, and whoever waits for its return is woken by the first
+    request of anybody that it serves. Silent until `begin`: a start that only checks or writes a
+    configuration needs no server.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -143,6 +146,8 @@ class Reachability:
         self._silent = True
         self._logged_at = float("-inf")
         self._away = False
+        self._served_at = float("-inf")
+        self._waiting: set[asyncio.Future[None]] = set()
         self._changing = threading.Lock()
 
     def begin(self) -> None:
@@ -159,10 +164,38 @@ class Reachability:
             self._logged_at = now
         log.error(error, "The API server cannot be reached, trying again", remedy=error.remedy)
 
-    def answered(self) -> None:
+    def answered(self, status: int = 200) -> None:
+        if status < 500 and status != 429:
+            self._served_at = self._clock()
+            if self._waiting:
+                self._wake()
         if not self._away:
             return
         with self._changing:
             was_away, self._away = self._away, False
         if was_away:
             log.info("The API server can be reached again")
+
+    async def served(self, since: float) -> None:
+        """Returns when a request has been served after this moment, whoever sent it."""
+        waiter = asyncio.get_running_loop().create_future()
+        with self._changing:
+            self._waiting.add(waiter)
+        try:
+            # Asked once it is among those to be woken: another thread may just have been served.
+            if self._served_at <= since:
+                await waiter
+        finally:
+            with self._changing:
+                self._waiting.discard(waiter)
+
+    def _wake(self) -> None:
+        with self._changing:
+            waiting, self._waiting = self._waiting, set()
+        for waiter in waiting:
+            waiter.get_loop().call_soon_threadsafe(_resolve, waiter)
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -85,6 +85,10 @@ class Backoff(msgspec.Struct):
         self._next_seconds = min(pause * self.factor, self.cap_seconds)
         return jittered(pause, self.jitter)
 
+    def reset(self) -> None:
+        """The next pause is the shortest again."""
+        self._next_seconds = self.first_seconds
+
 
 def brief_retries() -> list[float]:
     """The pauses between the four tries of a write: about 10, 50 and 250 ms."""

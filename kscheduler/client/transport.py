@@ -174,6 +174,10 @@ class Transport:
         """Whether requests wait for a connection."""
         return self._requests.full
 
+    async def served(self, since: float) -> None:
+        """Returns when the server has served a request after this moment, on any connection."""
+        await self._reachability.served(since)
+
     async def request(
         self,
         method: str,
@@ -268,7 +272,7 @@ class Transport:
                 response = connection.response
                 code = str(response.status)
                 self._observer.attempted(call.method, self.host, code, again=attempt > 0)
-                self._reachability.answered()
+                self._reachability.answered(response.status)
                 if 200 <= response.status <= 206:
                     return connection
                 body = await self._read_all(call, connection, idle_seconds)

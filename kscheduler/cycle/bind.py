@@ -192,13 +192,15 @@ class Binder:
             return failed(f'another scheduler has assigned pod {pod.key} to node "{elsewhere}"')
         if not foreign.any_since(attempt.foreign_bind, node):
             return None
-        short = ", ".join(self._cache.shortages(pod))
+        short = [*self._cache.shortages(pod)]
+        if self._cache.has_port_conflict(pod):
+            short.append("host ports")
         if not short:
             return None
         self._metrics.kscheduler_conflicts_total.labels(NODE_TAKEN).inc()
         return failed(
-            f'node "{node}" has too little left ({short}): another scheduler has placed pods there '
-            "since it was chosen"
+            f'node "{node}" has too little left ({", ".join(short)}): another scheduler has placed '
+            "pods there since it was chosen"
         )
 
     async def _bind(self, attempt: Attempt, *, again: bool = False) -> Status | None:

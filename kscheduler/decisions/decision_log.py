@@ -37,7 +37,7 @@ from kscheduler.decisions.record import (
 from kscheduler.extension_points import Point
 from kscheduler.runtime.extenders.extenders import NO_ROWS, ExtenderAnswer
 from kscheduler.runtime.out_of_tree.health import FaultReport
-from kscheduler.runtime.preemption.candidate import Candidate, VictimBudgets
+from kscheduler.runtime.preemption.candidate import Candidate, PreemptionAnswers, VictimBudgets
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -186,6 +186,10 @@ class DecisionLog:
     def age(self) -> None:
         """Decisions are kept until their room is needed."""
 
+    def shed(self) -> None:
+        """Forgets the older half, for lack of memory."""
+        self._forget_until(self.bytes // 2)
+
     def decided(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
         try:
             names = self._names_of(attempt.nodes)
@@ -227,6 +231,8 @@ class DecisionLog:
                 record.failed_at = attempt.point
                 record.failed_by = failure.status.plugin or ", ".join(sorted(blamed))
             self._add_victims(attempt, record)
+            if (asked := attempt.cycle.get(PreemptionAnswers)) is not None:
+                ended = ended._replace(answers=(*ended.answers, *asked.answers))
             self._enter(ended)
         except Exception as error:
             log.error(error, "Decision was not recorded", pod=logs.ref(attempt.pod.pod))
@@ -343,7 +349,11 @@ class DecisionLog:
         self._entries[key] = entry
         self._hold(entry)
         self._tell(kind, entry)
-        while self._bytes > self.max_bytes and len(self._entries) > 1:
+        self._forget_until(self.max_bytes)
+
+    def _forget_until(self, most_bytes: int) -> None:
+        """The oldest first; the newest one stays, however large."""
+        while self._bytes > most_bytes and len(self._entries) > 1:
             _, oldest = self._entries.popitem(last=False)
             self._release(oldest)
             self._evictions += 1

@@ -32,8 +32,6 @@ from kscheduler.state.pod_info import PodInfo
 
 log = logs.logger(__name__)
 
-HOST_PORTS = "host ports"
-
 
 class CacheError(KschedulerError):
     """A step the pod's state does not allow; the wording is upstream's."""
@@ -156,11 +154,10 @@ class Cache:
         return "" if known is None or pod.uid in self._assumed else known.node_name
 
     def shortages(self, pod: PodInfo) -> Iterator[str]:
-        """What the pod's node has too little of for all pods there, among the things this pod asks
-        for: resources, `pods`, or host ports.
+        """Resources, or `pods`, of which the pod's node has too little for all pods there, among
+        those that this pod asks for. Costs as much as it asks for.
 
-        It is the part of a kubelet's admission that other pods decide; a kubelet lets pass what its
-        node has nothing of and devices may serve.
+        A kubelet's rule: it lets pass what its node has nothing of and devices may serve.
         """
         row = self._table.row_of(pod.node_name)
         if row is None:
@@ -176,11 +173,18 @@ class Cache:
                     capacity or "/" not in name
                 ):
                     yield name
-        if pod.host_ports:
-            others = (other for other in self._occupancy.pods(row) if other.uid != pod.uid)
-            taken = (port for other in others for port in other.host_ports)
-            if any_ports_conflict(pod.host_ports, taken):
-                yield HOST_PORTS
+
+    def has_port_conflict(self, pod: PodInfo) -> bool:
+        """Whether another pod on its node has one of its host ports; takes a look at all of them.
+
+        The node's own table of ports cannot tell: the pod's are in it.
+        """
+        row = self._table.row_of(pod.node_name)
+        if row is None or not pod.host_ports:
+            return False
+        others = (other for other in self._occupancy.pods(row) if other.uid != pod.uid)
+        taken = (port for other in others for port in other.host_ports)
+        return any_ports_conflict(pod.host_ports, taken)
 
     def add_node(self, node: Node) -> None:
         """Stores the node; pods that waited for it are on it from now on."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -111,6 +111,18 @@ class NodeColumns(msgspec.Struct):
         """The share that is taken, in percent; None where there is nothing to take."""
         offered = self.allocatable[resource][index]
         return 100.0 * self.requested[resource][index] / offered if offered > 0 else None
+
+    def usual_node(self) -> str:
+        """A node of the shape that most nodes have, open to all pods if there is such a one; empty
+        if there are no nodes.
+        """
+        shapes = list(zip(*self.allocatable.values(), strict=True))
+        if not shapes:
+            return ""
+        ((usual, _),) = Counter(shapes).most_common(1)
+        alike = [index for index, shape in enumerate(shapes) if shape == usual]
+        best = min(alike, key=lambda index: (self.cordoned[index], self.tainted[index]))
+        return self.names[best]
 
     def label_keys(self) -> list[str]:
         """Keys worth grouping by: topology first, and none that tells every node apart."""

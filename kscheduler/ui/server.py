@@ -137,7 +137,7 @@ class Server:
     def _view(self, view: View) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def answer(request: web.Request) -> web.StreamResponse:
             self.feed.want()
-            page = Page(request.path.lstrip("/"), request.query, self._source.way)
+            page = Page(request.path.lstrip("/"), request.query)
             status = HTTPStatus.OK
             try:
                 title, content = await view(page, request)
@@ -151,6 +151,8 @@ class Server:
                 log.error(error, "View failed", path=request.path)
                 status, title = HTTPStatus.INTERNAL_SERVER_ERROR, "Failed"
                 content = parts.trouble(Trouble("This view failed; the terminal says how."))
+            # Whoever was asked may have been found just now.
+            page.way = self._source.way
             text = page.frame(title, content)
             return web.Response(status=status, text=text, content_type="text/html")
 

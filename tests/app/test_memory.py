@@ -6,6 +6,7 @@ import sys
 import weakref
 
 from kscheduler.app import memory
+from kscheduler.app.memory_limit import MemoryUse
 from kscheduler.caches import BoundedCache, ForShortTexts, SharedTexts
 from kscheduler.dra.device_manager import device_manager_of
 from kscheduler.metrics import Metrics
@@ -152,3 +153,36 @@ async def test_caches_are_aged_for_as_long_as_the_scheduler_is_there(monkeypatch
     aging = asyncio.create_task(memory.age_caches(lambda: [cache]))
     await until(lambda: not cache.entries)
     aging.cancel()
+
+
+async def test_caches_are_dropped_when_memory_is_short_and_what_else_can_be():
+    cache: BoundedCache[str, str] = BoundedCache("a", 10_000)
+    cache.put("key", "value", 10)
+    uses = iter([MemoryUse(80, 100), MemoryUse(91, 100)])
+    shed = []
+    aging = asyncio.create_task(
+        memory.age_caches(
+            lambda: [cache],
+            lambda: shed.append(cache.entries),
+            nearest_limit=lambda: next(uses, None),
+            look_seconds=0.0,
+        )
+    )
+    await until(lambda: shed)
+    aging.cancel()
+    assert shed == [0]
+
+
+async def test_what_did_not_help_is_not_done_again_at_once():
+    """A second look would come at once, and find memory as short as before."""
+    shed = []
+    aging = asyncio.create_task(
+        memory.age_caches(
+            list, lambda: shed.append(1), nearest_limit=lambda: MemoryUse(99, 100), look_seconds=0.0
+        )
+    )
+    await until(lambda: shed)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    aging.cancel()
+    assert shed == [1]

@@ -1,9 +1,15 @@
-"""One line when the server goes away, one when it is back, and none in between."""
+"""One line when the server goes away, one when it is back, and none in between; and waking of those
+who wait for it.
+"""
+
+import asyncio
+import threading
 
 import pytest
 
 from kscheduler.client.errors import ConnectionRefused, ConnectionReset, HostNotFound
 from kscheduler.client.observation import QUIET_SECONDS, Reachability
+from tests.kit.polling import until
 
 REFUSED = ConnectionRefused('Get "http://x/"', "dial tcp x: connect: connection refused")
 
@@ -60,3 +66,41 @@ def test_server_that_comes_and_goes_is_told_of_now_and_then(server, now, logged)
     now[0] += QUIET_SECONDS
     server.failed(HostNotFound('Get "http://x/"', "no such host"))
     assert len(logged.messages) == 3
+
+
+@pytest.mark.parametrize("status", [200, 404, 409])
+async def test_whoever_waits_for_the_server_hears_of_the_first_request_that_is_served(
+    server, now, status
+):
+    waiting = asyncio.create_task(server.served(now[0]))
+    await asyncio.sleep(0)
+    now[0] += 1.0
+    server.answered(503)
+    server.answered(429)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    server.answered(status)
+    await waiting
+
+
+async def test_a_request_that_was_served_since_then_is_enough(server, now):
+    server.answered()
+    await server.served(now[0] - 1.0)
+
+
+async def test_a_request_of_another_thread_wakes_as_well(server, now):
+    waiting = asyncio.create_task(server.served(now[0]))
+    await asyncio.sleep(0)
+    now[0] += 1.0
+    thread = threading.Thread(target=server.answered)
+    thread.start()
+    await until(waiting.done)
+    thread.join()
+
+
+async def test_whoever_stops_waiting_is_forgotten(server, now):
+    waiting = asyncio.create_task(server.served(now[0]))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert not server._waiting

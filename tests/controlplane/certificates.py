@@ -13,11 +13,15 @@ LIFETIME = timedelta(days=30)
 DNS_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 
-def write_certificates(folder: Path, clients: dict[str, str]) -> None:
+def write_certificates(
+    folder: Path, clients: dict[str, str], authority: "Authority | None" = None
+) -> None:
     """ca.crt, service-accounts.key and its public half; certificates and keys of the servers on
     loopback (apiserver, kubelet) and of each client, by the name of the files.
+
+    All are issued by this authority, or by one of their own.
     """
-    authority = Authority()
+    authority = authority or Authority()
     write_private(folder / "ca.crt", _pem(authority.certificate))
     names = x509.SubjectAlternativeName(_server_names())
     serves = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])

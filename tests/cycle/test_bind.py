@@ -11,6 +11,8 @@ from kscheduler.cycle import bind
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import SKIP, Code, Status, failed, rejected, unschedulable
+from kscheduler.state.pod_info import PodInfo
+from tests.kit.objects import make_pod as make_kit_pod
 from tests.kit.objects import make_pod_info
 from tests.kit.polling import until
 
@@ -647,6 +649,17 @@ class TestForeignBinds:
         assert ("W", "pre_bind") in rig.told
         assert ("Binds", "bind") not in rig.told
         assert rig.where == {"backoff": ["p"]}
+
+    async def test_host_ports_can_be_taken_as_well(self, make_rig, scripted):
+        rig = make_rig()
+        pod = make_kit_pod("p", namespace="ns", host_port=80)
+        rig.pods[pod.key] = pod
+        rig.queue.add(PodInfo(pod), rig.now)
+        attempt = rig.schedule()
+        rig.cache.add_pod(make_pod_info("other", node="n1", host_port=80))
+        rig.cache.foreign_binds.add("n1")
+        await rig.bind(attempt)
+        assert 'node "n1" has too little left (host ports): ' in rig.told[-1][2]
 
     async def test_a_pod_that_still_fits_is_bound(self, make_rig, scripted):
         rig = make_rig(scripted("W", pre_bind=lambda *_: self.foreign(rig, "other", cpu="2")))

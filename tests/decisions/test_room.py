@@ -140,3 +140,15 @@ def test_ten_thousand_messages_stay_within_the_bytes_of_the_log(attempt_at):
     assert log.bytes <= 1 << 20
     assert log.entries + log.evictions == 10_000
     assert log.entries < 1000
+
+
+def test_a_log_that_sheds_keeps_the_newer_half(attempt_at):
+    log = DecisionLog()
+    for number in range(100):
+        charge = Charge("Mine", np.arange(3), Code.UNSCHEDULABLE, f"{number:03d} " + "y" * 900)
+        keep(log, attempt_at(f"p-{number:03d}"), Diagnosis([charge]))
+    before = log.bytes
+    log.shed()
+    assert 0.4 * before < log.bytes <= 0.5 * before
+    assert log.get("default", "p-099")
+    assert not log.get("default", "p-000")

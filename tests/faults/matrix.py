@@ -158,6 +158,10 @@ def main(
     listing: bool,
 ) -> None:
     rows = [ROWS[number] for number in numbers(chosen)]
+    for row in rows:
+        if why := row.unavailable():
+            click.echo(f"row {row.number} is left out: {why}", err=True)
+    rows = [row for row in rows if not row.unavailable()]
     if listing:
         for row in rows:
             click.echo(f"{row.number:3} {row.title}")

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tests.faults.event_faults import ERROR, EventFault, expired_line, read_event
-from tests.faults.request_faults import Rule
+from tests.faults.request_faults import Rule, status_body
 from tests.faults.wire import (
     BROKEN,
     MOST_BYTES,
@@ -219,7 +219,10 @@ class Exchange:
         entry = self.entry
         rule = self._proxy.pick(self.request)
         try:
-            if rule is None:
+            if not self._proxy.admit(self.request):
+                self._proxy.counts["401"] += 1
+                await self.reply(401, status_body(401))
+            elif rule is None:
                 await self.relay()
             else:
                 entry.fault, self.over = rule.name, rule.over
@@ -323,6 +326,8 @@ class Proxy:
         # How often each fault happened.
         self.counts: Counter[str] = Counter()
         self.listeners: dict[str, Listener] = {}
+        # By token of a client, the server's for it; others are not let in. None lets all pass.
+        self.tokens: dict[str, str] | None = None
         self.target = target
         self.serving = serving
         self._began = time.monotonic()
@@ -349,6 +354,17 @@ class Proxy:
 
     def pick(self, request: Request) -> Rule | None:
         return next((rule for rule in self.rules if rule.meets(request, self.rng)), None)
+
+    def admit(self, request: Request) -> bool:
+        """Whether the request's token is known; the server is shown its own one."""
+        if self.tokens is None:
+            return True
+        scheme, _, token = request.head.get("authorization").partition(" ")
+        known = self.tokens.get(token)
+        if known is not None:
+            kept = [pair for pair in request.head.headers if pair[0] != "authorization"]
+            request.head.headers = [*kept, ("authorization", f"{scheme} {known}")]
+        return known is not None
 
     @contextmanager
     def rule(self, rule: Rule) -> Iterator[Rule]:

@@ -18,6 +18,7 @@ from typing import Protocol
 from tests.faults.wire import Request
 
 REASONS = {
+    401: "Unauthorized",
     409: "Conflict",
     410: "Expired",
     429: "TooManyRequests",

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tests.controlplane.certificates import write_certificates
+from tests.controlplane.certificates import Authority, write_certificates, write_private
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.api import Api, _context
 from tests.faults.mirror import Mirror
@@ -130,7 +130,8 @@ class Rig:
         address = urlsplit(cluster["server"])
         assert address.hostname
         assert address.port
-        write_certificates(self.folder, {})
+        self.authority = Authority()
+        write_certificates(self.folder, {}, self.authority)
         serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         serving.load_cert_chain(self.folder / "apiserver.crt", self.folder / "apiserver.key")
         serving.set_alpn_protocols(["http/1.1"])
@@ -154,9 +155,11 @@ class Rig:
             "server": f"https://127.0.0.1:{listener.port}",
             "certificate-authority": str(self.folder / "ca.crt"),
         }
+        token = self.folder / f"{name}.token"
+        write_private(token, config["users"][0]["user"].pop("token"))
+        config["users"][0]["user"]["tokenFile"] = str(token)
         kubeconfig = self.folder / f"{name}.kubeconfig"
-        kubeconfig.touch(mode=0o600)
-        kubeconfig.write_text(json.dumps(config))
+        write_private(kubeconfig, json.dumps(config))
         scheduler = Scheduler(
             self.who,
             name,

@@ -46,6 +46,10 @@ class Row(ABC):
     # Fields of the configuration file.
     configured: ClassVar[Mapping[str, Any]] = {}
 
+    def unavailable(self) -> str:
+        """Why it cannot be run here; empty if it can."""
+        return ""
+
     @abstractmethod
     async def fault(self, rig: Rig) -> None:
         """Lasts as long as the fault does."""

@@ -53,8 +53,8 @@ class Scheduler:
         # Of processes that ended although nobody had asked them to.
         self.exits: list[int] = []
         self._token = token
-        self._environment = {**os.environ, **(compiled() if who == OURS else {})}
-        self._environment |= environment or {}
+        self.environment = {**os.environ, **(compiled() if who == OURS else {})}
+        self.environment |= environment or {}
         document = configuration(who, kubeconfig, LIFTED)
         if speaks_json:
             document["clientConnection"]["contentType"] = JSON  # type: ignore[index]
@@ -82,12 +82,15 @@ class Scheduler:
         assert self.process is not None
         return self.process.pid
 
-    async def start(self, **options: Any) -> None:
-        """Does not wait until it is ready; `options` are those of the process."""
+    async def start(self, *, wrapper: Sequence[str] = (), **options: Any) -> None:
+        """Does not wait until it is ready; `options` are those of the process, `wrapper` is a
+        command that runs another one.
+        """
         with self.log.open("ab") as output:
             self.process = await asyncio.create_subprocess_exec(
+                *wrapper,
                 *self._command,
-                **{"stdout": output, "stderr": output, "env": self._environment, **options},
+                **{"stdout": output, "stderr": output, "env": self.environment, **options},
             )
 
     async def stop(self, number: int = signal.SIGTERM) -> int:

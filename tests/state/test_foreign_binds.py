@@ -95,9 +95,10 @@ class TestShortages:
         pod = make_pod_info("own", node="n1", host_port=80)
         cache.assume(pod)
         cache.add_pod(make_pod_info("harmless", node="n1", host_port=81))
-        assert list(cache.shortages(pod)) == []
+        assert not cache.has_port_conflict(pod)
         cache.add_pod(make_pod_info("other", node="n1", host_port=80))
-        assert list(cache.shortages(pod)) == ["host ports"]
+        assert cache.has_port_conflict(pod)
+        assert not cache.has_port_conflict(make_pod_info("elsewhere", node="n2", host_port=80))
 
     def test_a_node_that_is_gone_lacks_nothing(self):
         cache = Cache()

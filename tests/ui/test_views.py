@@ -207,7 +207,8 @@ class TestPending:
         assert "held by its scheduling gates: example.com/a" in text
 
     async def test_the_change_that_would_free_most_comes_first(self, browser):
-        _, text = await document(browser, "/pending/help")
+        page, text = await document(browser, "/pending/help")
+        assert page.rows[1][:2] == ["2", "2 more nodes like large: 2 of 2 would fit"]
         assert text.index("with 7 instead of 7500m of cpu") < text.index(
             "without its node selector"
         )

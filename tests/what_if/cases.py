@@ -92,6 +92,8 @@ class Tally:
     victims: int = 0
     # Drawn otherwise among nodes with equal scores.
     drawn_otherwise: int = 0
+    # Sharing a device claim with a victim, which may be freed in time or not.
+    undetermined: int = 0
     woken_by_timeout: int = 0
     differences: list[str] = field(default_factory=list)
 
@@ -99,7 +101,8 @@ class Tally:
         return (
             f"{self.cases} cases, {self.reviews} reviews: {self.placed} pods placed as reviewed, "
             f"{self.drawn_otherwise} more on another node of their tie, {self.refused} refused, "
-            f"{self.victims} victims, {self.woken_by_timeout} woken by the timeout; "
+            f"{self.victims} victims, {self.woken_by_timeout} woken by the timeout, "
+            f"{self.undetermined} undetermined; "
             f"{len(self.differences)} differences"
         )
 
@@ -270,10 +273,12 @@ class Judge:
                 self.tally.refused += 1
             elif node == wanted.node:
                 self.tally.placed += 1
-                if not self._gave_up_devices(case, wanted):
+                if not self._claims_of_victims(case, wanted):
                     continue
             elif node in wanted.ties:
                 self.tally.drawn_otherwise += 1
+            elif _claims(pod) & self._claims_of_victims(case, wanted):
+                self.tally.undetermined += 1
             else:
                 self._differs(case, f"{name} is on {node!r}", wanted)
             await self._drop_waiting(there)
@@ -290,17 +295,14 @@ class Judge:
         return []
 
     @staticmethod
-    def _gave_up_devices(case: Case, wanted: ReviewedPlacement) -> bool:
-        """Whether victims had devices. Which devices the pod that comes is given depends on whether
-        a controller has freed theirs by then, so the rest is reviewed again.
+    def _claims_of_victims(case: Case, wanted: ReviewedPlacement) -> set[str]:
+        """Device claims that victims had. Which devices the pod that comes is given depends on
+        whether a controller has freed theirs by then, so the rest is reviewed again; and its node
+        does, if it shares a claim with them.
         """
-        users = {
-            pod["metadata"]["name"]
-            for pod in case.asked
-            if "resourceClaims" in pod["spec"]
-            or EXTENDED in pod["spec"]["containers"][0]["resources"]["requests"]
-        }
-        return not users.isdisjoint(one.name for one in wanted.victims)
+        victims = {one.name for one in wanted.victims}
+        gone = [pod for pod in case.asked if pod["metadata"]["name"] in victims]
+        return set().union(*map(_claims, gone))
 
     def _compare_victims(self, case: Case, wanted: ReviewedPlacement, gone: set[str]) -> None:
         # A pod that is to wait has evicted no pod yet.
@@ -377,6 +379,18 @@ class Judge:
             f"seed {case.seed}: {what}; reviewed: {wanted.node!r}, victims {victims}, "
             f"{len(wanted.ties)} equal, {wanted.message}"
         )
+
+
+def _claims(pod: Json) -> set[str]:
+    """Claims of devices, by names that only say which are shared."""
+    spec = pod["spec"]
+    found = {
+        one.get("resourceClaimName") or f"{pod['metadata']['name']}/{one['name']}"
+        for one in spec.get("resourceClaims", ())
+    }
+    if EXTENDED in spec["containers"][0]["resources"]["requests"]:
+        found.add(f"{pod['metadata']['name']}/{EXTENDED}")
+    return found
 
 
 async def run(seeds: range, kinds: tuple[str, ...], *, real_server: bool) -> Tally:

@@ -94,6 +94,7 @@ class Board:
         """Draw what has changed and obey keys, until cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
             while True:
+                self._terminal.check_size()
                 self._draw_if_changed()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(REFRESH_SECONDS):
@@ -105,6 +106,7 @@ class Board:
     def press(self, key: str) -> None:
         """Do what a key stands for; other keys do nothing."""
         self._presses += 1
+        self._select_something()
         if key in _LISTS:
             self._close_page()
             self.look.panel, self.look.is_alone = _LISTS[key], True
@@ -204,7 +206,8 @@ class Board:
         if self.look.page is not None:
             self._close_page()
         else:
-            self.look.is_alone = False
+            # Nothing selected: the latest decisions and pods are in sight again.
+            self.look.is_alone, self.look.decision, self.look.pod = False, None, ""
 
     def _close_page(self) -> None:
         self.look.page = None

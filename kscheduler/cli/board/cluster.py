@@ -86,19 +86,23 @@ class NodeFacts(msgspec.Struct, frozen=True):
 class Decided:
     """A decision and its line, which is written when it is first seen."""
 
-    __slots__ = ("_line", "key", "pod", "record")
+    __slots__ = ("_lines", "key", "pod", "record")
 
     def __init__(self, entry: Entry) -> None:
         self.key = f"{entry.namespace}/{entry.name}"
         self.pod = pod_name(entry.namespace, entry.name)
         self.record: Record = entry.last
-        self._line: Text | None = None
+        self._lines: dict[bool, Text] = {}
 
-    @property
-    def line(self) -> Text:
-        if self._line is None:
-            self._line = decision_line(self.pod, self.record)
-        return self._line
+    def line(self, columns: int) -> Text:
+        """All there is to say, or less where that is too long."""
+        line = self._written(brief=False)
+        return line if line.cell_len <= columns else self._written(brief=True)
+
+    def _written(self, *, brief: bool) -> Text:
+        if brief not in self._lines:
+            self._lines[brief] = decision_line(self.pod, self.record, brief=brief)
+        return self._lines[brief]
 
 
 class NodeDevices(msgspec.Struct):

@@ -32,6 +32,8 @@ MANY_LINES = 24  # from which on a story may take three lines
 TITLE, HEADING, FOCUS, STORY = "bold white on blue", "bold", "bold reverse", "magenta"
 SELECTED, MARKED = "reverse", "bold"
 SHADES = "▁▂▃▄▅▆▇█"
+# States of the queue where there is little room.
+NARROW = {"being tried": "tried", "backing off": "backoff"}
 # What keys do, the most useful first: as many as fit are shown.
 KEYS = (
     "? help",
@@ -165,9 +167,9 @@ def _bar_line(left: str, right: str, columns: int) -> Text:
 def _title_line(cluster: Cluster, story: Story, columns: int) -> Text:
     nodes, pods = cluster.nodes.total, cluster.scheduler.cache.pod_count
     waiting = cluster.waiting_count
+    name = "kscheduler sandbox" if columns >= 80 else "sandbox"
     left = (
-        f" kscheduler sandbox   {counted(nodes, 'node')}   {counted(pods, 'pod')} placed   "
-        f"{waiting:,} waiting"
+        f" {name}   {counted(nodes, 'node')}   {counted(pods, 'pod')} placed   {waiting:,} waiting"
     )
     right = "scenario PAUSED, space goes on " if story.is_paused else "? help  q quit "
     return _bar_line(left, right, columns)
@@ -191,9 +193,9 @@ def _queue_line(cluster: Cluster, columns: int) -> Text:
     line = Text(no_wrap=True)
     line.append(" QUEUE", HEADING)
     sizes = list(cluster.queue_sizes())
-    gap = "   " if columns >= 80 else " "
     for name, count in sizes:
-        line.append(f"{gap}{name} {count:,}", "bold yellow" if count else QUIET)
+        told = f"   {name}" if columns >= 80 else f" {NARROW.get(name, name)}"
+        line.append(f"{told} {count:,}", "bold yellow" if count else QUIET)
     return line
 
 
@@ -255,13 +257,14 @@ def _decisions(cluster: Cluster, look: Look, height: int, columns: int) -> Itera
     yield _heading(Panel.DECISIONS, look, "  the latest first" if decided else "")
     if not decided:
         yield Text("  none yet", QUIET)
+    has_focus = look.panel is Panel.DECISIONS
     selected = None
     if look.decision is not None and look.decision in decided:
         selected = decided.index(look.decision)
-    has_focus = look.panel is Panel.DECISIONS
-    start = first_shown(len(decided), height - 1, selected)
+    # Where nobody looks closer, the latest are in sight.
+    start = first_shown(len(decided), height - 1, selected if has_focus else None)
     for place in range(start, min(len(decided), start + height - 1)):
-        line = Text("  ", no_wrap=True).append_text(decided[place].line)
+        line = Text("  ", no_wrap=True).append_text(decided[place].line(columns - 2))
         yield _chosen(line, columns, is_selected=place == selected, has_focus=has_focus)
 
 

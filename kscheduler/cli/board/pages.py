@@ -8,10 +8,10 @@ from itertools import islice
 
 from rich.text import Text
 
+from kscheduler.api.amounts import at_least, at_most
 from kscheduler.cli.board.cluster import ZONE, Cluster, state_of
 from kscheduler.cli.board.sentences import pod_name
 from kscheduler.cli.page import counted, tamed
-from kscheduler.decisions.explain import in_notation
 
 # Pods of a node that are listed.
 MAX_PODS = 250
@@ -84,8 +84,8 @@ def node_lines(cluster: Cluster, name: str, columns: int) -> list[Text]:
     rows = [
         (
             pod_name(one.namespace, one.name),
-            in_notation("cpu", one.requests.get("cpu", 0)),
-            in_notation("memory", one.requests.get("memory", 0)),
+            at_least("cpu", one.requests.get("cpu", 0)),
+            at_least("memory", one.requests.get("memory", 0)),
             str(one.priority),
         )
         for one in sorted(pods, key=lambda one: one.key)
@@ -102,7 +102,7 @@ def _amounts(cluster: Cluster, row: int) -> list[tuple[str, str, str]]:
     for resource, column in nodes.resources.items():
         there, asked = int(nodes.allocatable[row, column]), int(nodes.requested[row, column])
         if there or asked:
-            found.append((resource, in_notation(resource, asked), in_notation(resource, there)))
+            found.append((resource, at_least(resource, asked), at_most(resource, there)))
     return found
 
 

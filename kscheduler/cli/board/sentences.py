@@ -21,12 +21,14 @@ SHORT = {
     "NodeResourcesFit": "Fit",
     "NodeResourcesBalancedAllocation": "Balance",
     "PodTopologySpread": "Spread",
-    "TaintToleration": "Taints",
     "InterPodAffinity": "PodAffinity",
     "ImageLocality": "Image",
     "VolumeBinding": "Volumes",
     "DynamicResources": "Devices",
+    "TaintToleration": "Taints",
 }
+# The order in which they are told; others come before the last, which seldom makes a difference.
+_ORDER = {name: place for place, name in enumerate(SHORT)}
 # Reasons that a line names; the rest is counted.
 MAX_REASONS = 3
 MAX_VICTIMS = 4
@@ -41,15 +43,17 @@ def pod_name(namespace: str, name: str) -> str:
     return name if namespace == "default" else f"{namespace}/{name}"
 
 
-def decision_line(pod: str, record: Record) -> Text:
-    """One attempt: the pod's way to a node, its victims, or why it waits."""
+def decision_line(pod: str, record: Record, *, brief: bool = False) -> Text:
+    """One attempt: the pod's way to a node, its victims, or why it waits; `brief` leaves out the
+    parts of a sum.
+    """
     line = Text(no_wrap=True)
     line.append(tamed(pod), POD)
     if record.outcome == SCHEDULED:
         line.append(" → ", GOOD)
         line.append(tamed(record.node), GOOD)
         line.append(": ")
-        line.append(tamed(_scored(record)))
+        line.append(tamed(_scored(record, brief=brief)))
     elif record.victims:
         line.append(" evicts ", BAD)
         for victim in record.victims[:MAX_VICTIMS]:
@@ -64,7 +68,7 @@ def decision_line(pod: str, record: Record) -> Text:
     return line
 
 
-def _scored(record: Record) -> str:
+def _scored(record: Record, *, brief: bool) -> str:
     if record.only_tried == NOMINATED:
         return "nominated for it, where room was made"
     if record.only_tried == BATCH:
@@ -72,17 +76,16 @@ def _scored(record: Record) -> str:
     table = attempt_of(record, _CHOSEN).scores
     if table is None or not table.nodes:
         return f"the only node that fits, of {record.evaluated}"
-    return f"{score_sum(table)}{_rivals(table)}"
+    total = str(table.nodes[0].total) if brief else score_sum(table)
+    return f"{total}{_rivals(table)}"
 
 
 def score_sum(table: ScoreTable) -> str:
     """Contributions of the plugins to the chosen node's total, those that gave nothing left out."""
     chosen = table.nodes[0]
-    parts = [
-        f"{SHORT.get(plugin.name, plugin.name)} {value}"
-        for plugin, value in zip(table.plugins, weighted(table, chosen), strict=True)
-        if value
-    ]
+    values = zip((one.name for one in table.plugins), weighted(table, chosen), strict=True)
+    ordered = sorted(values, key=lambda one: _ORDER.get(one[0], len(_ORDER) - 1.5))
+    parts = [f"{SHORT.get(name, name)} {value}" for name, value in ordered if value]
     if chosen.from_extenders:
         parts.append(f"extenders {chosen.from_extenders}")
     return f"{' + '.join(parts)} = {chosen.total}" if len(parts) > 1 else f"{chosen.total}"

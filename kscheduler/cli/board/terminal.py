@@ -72,6 +72,11 @@ class Terminal:
     def size(self) -> os.terminal_size:
         return self._size
 
+    def check_size(self) -> None:
+        """Look at the size without being told: signals that come together are one."""
+        if self._measured() != self._size:
+            self._resized()
+
     @contextlib.contextmanager
     def full_screen(self) -> Iterator[None]:
         """The other screen, keys and changes of the size, until the block ends; on the loop."""

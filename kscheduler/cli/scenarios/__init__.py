@@ -9,7 +9,7 @@ is a line among the placements. Every chapter leaves the cluster as it found it.
 # Scenarios by name, and what each shows; `--scenario list` prints it.
 SCENARIOS = {
     "tour": "all of the following, one after the other, again and again on a terminal",
-    "rollout": "a Deployment gets a new image, and its pods are replaced one by one",
+    "rollout": "a Deployment gets a new image, and its pods are replaced step by step",
     "burst": "many pods at once, and how fast the queue is empty again",
     "node-failure": "a node falls silent, its pods are evicted and replaced, it comes back",
     "pending": "a pod that fits nowhere until a node gets a label",

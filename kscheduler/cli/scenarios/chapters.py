@@ -57,8 +57,8 @@ async def rollout(stage: Stage) -> None:
         return seen and all(count == wanted for count in counts)
 
     await stage.tell(
-        "the Deployment web gets a new image. One pod more than its six may exist, and none may be "
-        "missing: so a new one has to run before an old one goes."
+        "the Deployment web gets a new image. Two pods more than its six may exist, and none may "
+        "be missing: so new ones have to run before old ones go."
     )
     stage.objects.update(DEPLOYMENTS, "web", change)
     stage.say("watch web: every new pod is placed so that zones stay nearly even, step by step.")
@@ -81,7 +81,7 @@ async def burst(stage: Stage) -> None:
             "the cluster as the pod before has left it."
         )
         await stage.all_run(BURST, before + count)
-        await stage.tell(f"all {count} run. Keys + and - make bursts of your own.", 2)
+        await stage.tell(f"all {count} run.", 2, hint="Keys + and - make bursts of your own.")
     finally:
         stage.change_burst(-count)
     await stage.until(lambda: stage.count(BURST) <= before)
@@ -144,11 +144,12 @@ async def pending(stage: Stage) -> None:
         pod_manifest("picky", "picky", cpu="10m", memory="16Mi", nodeSelector={"disk": "ssd"})
     )
     try:
-        await stage.tell(
-            "picky wants a node with the label disk=ssd, and there is none. It waits. Select it "
-            "below and press Enter to be told why, and what would help.",
-            2.5,
+        stage.say(
+            "picky wants a node with the label disk=ssd, and there is none. It waits.",
+            "Select it below and press Enter to be told why, and what would help.",
         )
+        await stage.until(lambda: stage.is_refused("picky"))
+        await stage.rest(2.5)
         moves.set_label(stage.objects, node, "disk", "ssd")
         stage.say(
             f"{node} gets the label. That wakes the pods that wait for a label, and no others."
@@ -206,8 +207,9 @@ async def preemption(stage: Stage) -> None:
         vip["spec"]["priorityClassName"] = IMPORTANT
         stage.create(vip)
         stage.say(
-            "the scheduler looks for the node where it hurts least. Victims are struck through; "
-            "the node is nominated for vip, which gets it when they are gone."
+            "the scheduler looks for the node where it hurts least. It is nominated for vip, which "
+            "gets it when the victims are gone.",
+            "They are struck through.",
         )
         await stage.all_run("vip", 1)
         await stage.tell(
@@ -258,7 +260,9 @@ async def devices(stage: Stage) -> None:
         )
         await stage.until(lambda: not any(map(stage.waiting, apps)))
         await stage.tell(
-            "all have devices: the column DEVICES says how many of a node's are allocated.", 2.5
+            "all of them have devices.",
+            2.5,
+            hint="The column DEVICES says how many of a node's are allocated.",
         )
     finally:
         # Claims before the classes they name; pods first of all.

@@ -42,14 +42,17 @@ class Stage:
         seed: int | None = None,
         reading_seconds: float = READING_SECONDS,
         patience_seconds: float = PATIENCE_SECONDS,
+        on_board: bool = False,
     ) -> None:
         """`tell` is called with a title and a sentence. Without `reading_seconds` the story is
-        played as fast as the cluster can.
+        played as fast as the cluster can. `on_board` has hints told that only a board makes sense
+        of.
         """
         self.objects = objects
         self.rng = random.Random(seed)
         self.title = ""
         self._tell = tell
+        self._on_board = on_board
         self._scheduler_name = scheduler_name
         self._reading_seconds = reading_seconds
         self._patience_seconds = patience_seconds
@@ -68,12 +71,13 @@ class Stage:
             self._going.clear()
         return self.is_paused
 
-    def say(self, text: str) -> None:
-        self._tell(self.title, text)
+    def say(self, text: str, hint: str = "") -> None:
+        """A sentence; and a `hint` for somebody who has the board before them."""
+        self._tell(self.title, f"{text} {hint}" if hint and self._on_board else text)
 
-    async def tell(self, text: str, readings: float = 1.0) -> None:
+    async def tell(self, text: str, readings: float = 1.0, *, hint: str = "") -> None:
         """A sentence, with time to read it and to look."""
-        self.say(text)
+        self.say(text, hint)
         await self.rest(readings)
 
     async def rest(self, readings: float = 1.0) -> None:
@@ -110,6 +114,12 @@ class Stage:
         return self.objects.count(
             "pods", label_selector=f"app={app}", field_selector="spec.nodeName="
         )
+
+    def is_refused(self, pod: str) -> bool:
+        """Whether the scheduler has tried a pod, and found no node for it."""
+        found = self.objects.find("pods", pod) or {}
+        conditions = (found.get("status") or {}).get("conditions") or ()
+        return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
 
     async def all_run(self, app: str, count: int) -> bool:
         return await self.until(lambda: self.count(app) == count == self.count(app, running=True))

@@ -19,7 +19,6 @@ Manifest = dict[str, Any]
 
 IMAGE, OTHER_IMAGE = "registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10.1"
 BURST = "burst"
-BATCH_PODS = 8
 # Pods whose owners replace them leave a node that has failed after so long, not after 5 minutes.
 TOLERATED_SECONDS = 5
 _TOLERATIONS = [
@@ -45,8 +44,8 @@ def workload(nodes: int) -> Iterator[Manifest]:
         "labelSelector": {"matchLabels": {"app": "web"}},
     }
     web = deployment("web", 6, cpu="250m", memory="256Mi", topologySpreadConstraints=[spread])
-    # A rollout goes pod by pod, slowly enough to be watched.
-    web["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    # A rollout takes some steps, slowly enough to be watched.
+    web["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}
     web["spec"]["minReadySeconds"] = 1
     yield web
 
@@ -61,7 +60,7 @@ def workload(nodes: int) -> Iterator[Manifest]:
     affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [apart]}}
     yield workload_manifest("StatefulSet", "cache", 3, cpu="200m", memory="2Gi", affinity=affinity)
 
-    yield deployment("batch", BATCH_PODS, cpu="500m", memory="1Gi")
+    yield deployment("batch", 8, cpu="500m", memory="1Gi")
     yield pod_manifest(
         "urgent", "urgent", cpu="1", memory="2Gi", priority="system-cluster-critical"
     )
@@ -128,10 +127,10 @@ def gpu_workload() -> Iterator[Manifest]:
     ):
         for i in range(count):
             claims = [{"name": "gpu", **source}]
-            pod = pod_manifest(f"{app}-{i}", app, cpu="250m", memory="1Gi", resourceClaims=claims)
+            pod = pod_manifest(f"{app}-{i}", app, cpu="50m", memory="64Mi", resourceClaims=claims)
             pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
             yield pod
-    render = pod_manifest("render", "render", cpu="250m", memory="1Gi")
+    render = pod_manifest("render", "render", cpu="50m", memory="64Mi")
     resources = render["spec"]["containers"][0]["resources"]
     resources["limits"] = {EXTENDED_RESOURCE: "1"}
     yield render

@@ -2,15 +2,16 @@
 
 Mirrors client-go's Reflector: a streamed list where the server can, else a paged one; then watches
 that resume where the last one ended; a fresh list when that point is no longer in the server's
-history. Differs: a streamed list that breaks off waits before it starts over, and a watch that is
-silent for three minutes is replaced.
+history. Differs: a streamed list that breaks off waits before it starts over, a watch that is
+silent for three minutes is replaced, and after an outage a reflector does not wait for the end of
+its pause, which may be a minute: it asks as soon as the server has served anybody.
 """
 
 import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Generic, Protocol, TypeVar
 
 from kscheduler import logs
@@ -34,7 +35,7 @@ from kscheduler.client.informers.decoding import (
 from kscheduler.client.informers.listing import Lister, ListError, ListWatch
 from kscheduler.client.informers.pace import Pace
 from kscheduler.client.kube_client import KubeClient
-from kscheduler.client.throttle import Backoff
+from kscheduler.client.throttle import Backoff, jittered
 from kscheduler.gotext.duration import SECOND, format_duration
 
 T = TypeVar("T")
@@ -125,7 +126,7 @@ class Reflector(Generic[T]):
                         log.unhandled(
                             error, "Failed to watch", reflector=REFLECTOR, type=kind, **remedy
                         )
-                await self._back_off()
+                    await self._back_off(error)
         finally:
             log.v(3).info("Stopping reflector", type=self._shape.name, **resync)
 
@@ -149,7 +150,7 @@ class Reflector(Generic[T]):
                 count = await self._apply(changes)
         except (ConnectionRefused, TooManyRequests) as error:
             log.v(4).info("Watch failed - backing off", type=self._shape.name, err=str(error))
-            await self._back_off()
+            await self._back_off(error)
             return
         if not count and time.monotonic() - started < SHORT_WATCH_SECONDS:
             raise ShortWatchError(
@@ -201,6 +202,7 @@ class Reflector(Generic[T]):
         """Lists by watching from the beginning; the rest of that watch, or None if refused."""
         broken_off = 0
         while broken_off < MAX_BROKEN_LISTS:
+            failure: ApiError | None = None
             version = "" if self._version_unavailable else self._version
             query = self._watch_query(
                 resourceVersion=version,
@@ -213,6 +215,7 @@ class Reflector(Generic[T]):
                     return changes
                 broken_off += 1
             except (ConnectionRefused, TooManyRequests) as error:
+                failure = error
                 log.v(2).info(
                     "watch-list failed - backing off", type=self._shape.name, err=str(error)
                 )
@@ -227,7 +230,7 @@ class Reflector(Generic[T]):
                 )
                 return None
             await stream.aclose()
-            await self._back_off()
+            await self._back_off(failure)
         return None
 
     async def _initial_state(self, changes: AsyncGenerator[Change[T], None]) -> bool:
@@ -287,5 +290,23 @@ class Reflector(Generic[T]):
         self._version_unavailable = is_expired(error) or is_too_large_resource_version(error)
         return self._version_unavailable
 
-    async def _back_off(self) -> None:
-        await asyncio.sleep(self._backoff.next(time.monotonic()))
+    async def _back_off(self, failure: ApiError | None) -> None:
+        """A pause, longer each time. What follows an outage ends when the server is back, but is
+        not shorter than the first: a server that answers others and not us must not be stormed.
+        """
+        failed_at = time.monotonic()
+        pause = self._backoff.next(failed_at)
+        shortest = min(pause, jittered(self._backoff.first_seconds, self._backoff.jitter))
+        await asyncio.sleep(shortest)
+        if pause == shortest or not _was_unanswered(failure):
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause - shortest):
+                await self._client.served(failed_at)
+            self._backoff.reset()
+
+
+def _was_unanswered(failure: BaseException | None) -> bool:
+    """Whether there was no answer at all; a list that failed has that as its cause."""
+    cause = failure.__cause__ if isinstance(failure, ListError) else failure
+    return isinstance(cause, TransportError)

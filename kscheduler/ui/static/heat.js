@@ -145,34 +145,30 @@ class HeatMap {
       for (let i = 0; i < flat.length; i += 3) pen.fillRect(flat[i], flat[i + 1], size, flat[i + 2]);
     });
     if (size >= 8) {
-      pen.strokeStyle = colour("--ink");
-      pen.lineWidth = 1;
-      pen.beginPath();
-      for (const node of this.data.cordoned) {
-        const cell = this.cells[this.order.get(node)];
-        if (!cell) continue;
-        pen.moveTo(cell.x + 3, cell.y + 3);
-        pen.lineTo(cell.x + size - 3, cell.y + size - 3);
-        pen.moveTo(cell.x + size - 3, cell.y + 3);
-        pen.lineTo(cell.x + 3, cell.y + size - 3);
-      }
-      pen.stroke();
-    }
-    if (this.added.size && size >= 8) {
-      pen.strokeStyle = colour("--ink");
-      pen.lineWidth = 1;
-      pen.beginPath();
-      for (const node of this.added) {
-        const { x, y } = this.cells[this.order.get(node)], half = size / 2;
-        pen.moveTo(x + half, y + 3);
-        pen.lineTo(x + half, y + size - 3);
-        pen.moveTo(x + 3, y + half);
-        pen.lineTo(x + size - 3, y + half);
-      }
-      pen.stroke();
+      const half = size / 2, far = size - 3;
+      this.sign(pen, colour, this.data.cordoned, [[3, 3, far, far], [far, 3, 3, far]]);
+      this.sign(pen, colour, this.added, [[half, 3, half, far], [3, half, far, half]]);
     }
     if (this.marks.size) this.drawMarks(pen, colour);
     if (this.at >= 0) this.frame(pen, this.at, colour("--ink"));
+  }
+
+  // Two strokes on each of these nodes, with an edge, so that they are seen on any ground.
+  sign(pen, colour, nodes, strokes) {
+    pen.beginPath();
+    for (const node of nodes) {
+      const cell = this.cells[this.order.get(node)];
+      if (!cell) continue;
+      for (const [x1, y1, x2, y2] of strokes) {
+        pen.moveTo(cell.x + x1, cell.y + y1);
+        pen.lineTo(cell.x + x2, cell.y + y2);
+      }
+    }
+    for (const [name, width] of [["--sheet", 3], ["--ink", 1.2]]) {
+      pen.strokeStyle = colour(name);
+      pen.lineWidth = width;
+      pen.stroke();
+    }
   }
 
   // Where pods of a review would go: a frame, and how many where there is room for a number.

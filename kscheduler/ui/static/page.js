@@ -125,6 +125,7 @@ async function draw() {
       }
     }
   }
+  if (told !== opened || gaps) count();
   last = performance.now();
   busy = false;
   if (wanted.size) refresh();
@@ -150,7 +151,7 @@ const opened = told;
 
 function count() {
   const place = document.getElementById("counted");
-  if (!place) return;
+  if (!place || told === null) return;
   const many = (told - opened).toLocaleString("en");
   const missed = gaps ? `${gaps} ${gaps === 1 ? "gap" : "gaps"}` : "none missed";
   place.textContent = `${many} since this page was opened, ${missed}`;

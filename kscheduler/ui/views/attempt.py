@@ -43,7 +43,7 @@ def node_grid(decision: Decision, attempt: AttemptRecord, show: str) -> Grid:
             if one.node == attempt.node:
                 marks[len(rows)] = "chosen"
             elif len(rows) < scores.ties:
-                marks[len(rows)] = "as good"
+                marks[len(rows)] = "equally good"
             elif one.node == scores.runner_up:
                 marks[len(rows)] = "runner-up"
             values = one.raw if show == "raw" else one.normalized

@@ -40,7 +40,7 @@ async def outcome(
     if pod is None and not question.drain:
         raise Declined("Name a pod of the cluster, paste one, or name a node to drain.")
     if question.add and not question.like and isinstance(nodes, NodeColumns):
-        question.like = usual_node(nodes)
+        question.like = nodes.usual_node()
     metadata = (pod or {}).get("metadata") or {}
     namespace = metadata.get("namespace") or cluster.source.namespace or "default"
     review = review_for(question, None if pod is None else asked_pod(pod, question))
@@ -71,15 +71,6 @@ async def outcome(
         _take_along(cluster, question, yaml_of(review, namespace)),
     ]
     return e("div#outcome", content)
-
-
-def usual_node(nodes: NodeColumns) -> str:
-    """A node of the shape that most nodes have."""
-    shapes = list(zip(*nodes.allocatable.values(), strict=True))
-    if not shapes:
-        return ""
-    ((usual, _),) = Counter(shapes).most_common(1)
-    return nodes.names[shapes.index(usual)]
 
 
 def _side(
@@ -168,7 +159,7 @@ def _placements(
     places = ("As it is", "With the changes") if before else ("Node",)
     return parts.section(
         "Placements",
-        parts.table("Placements", ("Pod", *places, "As good", "Note"), rows),
+        parts.table("Placements", ("Pod", *places, "Equally good", "Note"), rows),
         note=f"And {parts.counted(left, 'more pod')}." if left > 0 else None,
     )
 

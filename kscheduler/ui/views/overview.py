@@ -226,14 +226,15 @@ def _legend(*, is_question: bool, has_added: bool) -> Html:
     steps = [e(f"span.step.s{i}", aria_hidden="true") for i in range(6)]
     return e(
         "p.legend",
-        e("span", "0 %"),
-        steps,
-        e("span", "100 % of allocatable requested" + (" now" if is_question else "")),
-        e("span.sign", "✕ cordoned"),
-        e("span.sign", "+ added") if has_added else None,
-        e("span.sign", "framed: pods would come, the number says how many")
-        if is_question
-        else None,
+        e(
+            "span.scale",
+            e("span", "0 %"),
+            steps,
+            e("span", "100 % of allocatable requested" + (" now" if is_question else "")),
+        ),
+        e("span", "✕ cordoned"),
+        e("span", "+ added") if has_added else None,
+        e("span", "framed: pods would come, the number says how many") if is_question else None,
     )
 
 

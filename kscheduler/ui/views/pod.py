@@ -94,7 +94,6 @@ def _head(
             ("Took", parts.duration(last.duration_seconds)),
             ("Nodes looked at", f"{last.nodes.evaluated:,} of {last.nodes.total:,}"),
             ("Feasible", f"{last.nodes.feasible:,}"),
-            ("Snapshot", f"{last.snapshot_generation:,}"),
         ]
     return e(
         "div#answer",
@@ -187,7 +186,12 @@ def remedy_list(page: Page, status: PlacementReviewStatus, key: str = "") -> Htm
     if not status.remedies:
         return e("div", e("p", "No single change would make it fit. ", status.message), try_it)
     items = [
-        e("li", one.change, ": ", e("span.better", f"+{parts.counted(one.more_nodes, 'node')}"))
+        e(
+            "li",
+            one.change,
+            ": ",
+            e("span.better", f"{parts.counted(one.more_nodes, 'node')} could take it"),
+        )
         for one in status.remedies
     ]
     return e("div", e("ol.remedies", items), try_it)
@@ -262,11 +266,12 @@ def _reasons(page: Page, attempt: AttemptRecord) -> Html | None:
     if not attempt.rejections:
         return None
     rows: list[list[Child]] = []
+    has_amounts = any(one.shortage for one in attempt.rejections)
     for one in attempt.rejections:
-        short = one.shortage
-        most = ""
-        if short is not None:
+        amounts: list[Child] = ["", "", ""] if has_amounts else []
+        if short := one.shortage:
             most = f"{short.most_free} on {short.node}" if short.node else short.most_free
+            amounts = [short.asked, most, short.least_short_by]
         details = [
             e("li", f"{detail.text} ", e("small", parts.counted(detail.count, "node")))
             for detail in one.details
@@ -276,16 +281,15 @@ def _reasons(page: Page, attempt: AttemptRecord) -> Html | None:
                 f"{one.count:,}",
                 one.plugin,
                 [one.reason, e("ul.plain.details", details) if details else None],
-                short.asked if short else "",
-                most,
-                short.least_short_by if short else "",
+                *amounts,
                 "might help" if one.preemption_might_help else "no",
             ]
         )
-    heads = ("Nodes", "Plugin", "Reason", "Asked", "Most left", "Short by", "Preemption")
+    amount_heads = ("Asked", "Most left", "Short by") if has_amounts else ()
+    heads = ("Nodes", "Plugin", "Reason", *amount_heads, "Preemption")
     return parts.section(
         "Why nodes were rejected",
-        parts.table("Rejected nodes by reason", heads, rows, (0, 3, 5)),
+        parts.table("Rejected nodes by reason", heads, rows, (0, 3, 5) if has_amounts else (0,)),
         name="reasons",
         live="decisions",
     )
@@ -441,7 +445,8 @@ async def _rivals(cluster: Cluster, page: Page, waiting: PendingPod) -> Html | N
         for one in alike[:MAX_RIVALS]
     ]
     count = parts.counted(len(alike), "other pod")
-    note = f"{count} wait for the same reason, {ahead:,} with a higher priority."
+    wait = "waits" if len(alike) == 1 else "wait"
+    note = f"{count} {wait} for the same reason, {ahead or 'none'} with a higher priority."
     return parts.section(
         "Who else wants the same room",
         parts.table("Pods that wait alike", ("Pod", "Priority", "Queue", "Since"), rows, (1,)),

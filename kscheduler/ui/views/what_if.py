@@ -62,6 +62,7 @@ async def what_if(cluster: Cluster, page: Page, question: Question) -> Html:
         "div",
         e("h1", "What if"),
         e("p.lead", lead),
+        e("p", e("a", "Change the question", href="#question")) if answer else None,
         answer,
         e("datalist#pods", [e("option", value=one) for one in waiting]),
         e("datalist#nodes", [e("option", value=one) for one in _names(nodes)]),
@@ -88,9 +89,9 @@ def _names(nodes: NodeColumns | Trouble) -> list[str]:
     return nodes.names[:MAX_OFFERED_NODES] if isinstance(nodes, NodeColumns) else []
 
 
-def _field(name: str, label: str, value: str, **attributes: Any) -> Html:
+def _field(name: str, label: str, value: str, *, wide: bool = False, **attributes: Any) -> Html:
     return e(
-        "div.field",
+        "div.field.wide" if wide else "div.field",
         e("label", label, for_=name),
         e("input", id=name, name=name, value=value, **attributes),
     )
@@ -105,13 +106,14 @@ def _pods_asked(question: Question, pod_parts: Child) -> Html:
                 "pod",
                 "A pod of the cluster",
                 question.pod,
+                wide=True,
                 list="pods",
                 placeholder="namespace/pod",
                 data_lists="pod-parts",
             ),
             _field("replicas", "Times", str(question.replicas), inputmode="numeric"),
-            _field("cpu", "CPU of each container", question.cpu, placeholder="as it is"),
-            _field("memory", "Memory of each container", question.memory, placeholder="as it is"),
+            _field("cpu", "CPU per container", question.cpu, placeholder="as it is"),
+            _field("memory", "Memory per container", question.memory, placeholder="as it is"),
         ),
         e(
             "div#pod-parts",
@@ -177,9 +179,9 @@ def _pod_parts(manifest: Manifest, question: Question) -> Html:
         rows.append([e("span", title, " ", e("small", one.kind)), *inputs])
     return e(
         "div",
-        e("h3", "Without these rules") if groups else e("p.note", "It has no rules to leave out."),
+        e("h3", "Leave out") if groups else e("p.note", "It has no rules to leave out."),
         groups,
-        e("h3", "With other requests"),
+        e("h3", "Request instead"),
         parts.table("Requests by container", ("Container", *resources), rows),
     )
 
@@ -190,20 +192,14 @@ def _cluster_asked(question: Question) -> Html:
         e(
             "div.fields",
             _field(
-                "drain",
-                "Drain nodes",
-                " ".join(question.drain),
-                list="nodes",
-                placeholder="node-1 node-2",
+                "drain", "Drain nodes", " ".join(question.drain), list="nodes", placeholder="a b"
             ),
             _field("cordon", "Cordon nodes", " ".join(question.cordon), list="nodes"),
             _field("remove", "Remove nodes", " ".join(question.remove), list="nodes"),
             _field(
                 "add", "Add nodes", str(question.add or ""), inputmode="numeric", placeholder="0"
             ),
-            _field(
-                "like", "like node", question.like, list="nodes", placeholder="the most common kind"
-            ),
+            _field("like", "like node", question.like, list="nodes", placeholder="usual kind"),
         ),
         e(
             "div.checks",

@@ -73,6 +73,17 @@ def test_a_decision_is_told_in_a_line(attempt, want):
     assert decision_line("web-3", attempt).plain == want
 
 
+def test_a_sum_is_told_without_its_parts_where_there_is_no_room():
+    line = decision_line("web-3", record(NAMES, node="node-4", scores=SCORES), brief=True)
+    assert line.plain == "web-3 → node-4: 598, next node-1 595"
+
+
+def test_plugins_that_we_have_no_word_for_come_before_the_last():
+    scores = {"TaintToleration": (3, [100, 100]), "Mine": (1, [0, 1]), "ImageLocality": (1, [2, 2])}
+    line = decision_line("p", record(NAMES, node="node-4", scores=scores))
+    assert line.plain == "p → node-4: Image 2 + Mine 1 + Taints 300 = 303, next node-1 302"
+
+
 def test_victims_are_struck_through():
     line = decision_line("vip", record(NAMES, victims=["low"], nominated_node="node-1"))
     assert [

@@ -46,8 +46,9 @@ class Leases(Row):
 
     async def start(self, rig: Rig) -> None:
         await rig.api.delete("leases", NAME, NAMESPACE)
-        for _ in range(2):
-            await rig.add_scheduler(self.configured, speaks_json=True)
+        for number in range(2):
+            environment = self.environment(rig, number)
+            await rig.add_scheduler(self.configured, speaks_json=True, environment=environment)
         rig.acting = lambda: leader_of(rig)
         leader, standby = rig.schedulers
         await leader.start()
@@ -65,6 +66,10 @@ class Leases(Row):
         bound = sorted(entry.until for entry in bindings(rig) if entry.until >= began)
         gaps = [later - sooner for sooner, later in zip([began, *bound], bound, strict=False)]
         rig.notes["longest pause between bindings, s"] = round(max(gaps, default=0.0), 1)
+
+    def environment(self, rig: Rig, number: int) -> Mapping[str, str]:
+        """Of each replica's process, beside ours."""
+        return {}
 
     @abstractmethod
     async def disturb(self, rig: Rig, leader: Scheduler) -> None:
