@@ -87,8 +87,6 @@ def load_rest_config(
             log.text_warning(
                 f"error creating inClusterConfig, falling back to default config: {error}"
             )
-    elif kubeconfig and is_flag_ignored:
-        log.text_warning("--kubeconfig is ignored beside --config, whose clientConnection counts.")
     active = active_context(load(kubeconfig)) if kubeconfig else ActiveContext()
     if master:
         cluster = msgspec.structs.replace(active.cluster, server=master, tls_server_name="")

@@ -1,6 +1,5 @@
 import base64
 import errno
-from contextlib import suppress
 
 import pytest
 
@@ -421,16 +420,6 @@ def test_a_kubeconfig_flag_beside_a_configuration_file_is_said_to_be_ignored(log
         "W --kubeconfig is ignored beside --config, whose clientConnection.kubeconfig is empty.  "
         "Using the inClusterConfig.  This might not work."
     )
-
-
-def test_it_is_said_to_be_ignored_where_the_file_names_another(logged, tmp_path):
-    path = tmp_path / "kubeconfig"
-    path.write_text("clusters: [{name: c, cluster: {server: 'http://x'}}]\ncurrent-context: d\n")
-    with suppress(ConfigError):
-        load_rest_config(str(path), is_flag_ignored=True)
-    assert logged.messages == [
-        "W --kubeconfig is ignored beside --config, whose clientConnection counts."
-    ]
 
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
