@@ -5,7 +5,7 @@ BIN := .venv/bin
 RUNNABLE := .venv/.runnable
 INSTALLED := .venv/.installed
 
-.PHONY: run test parity parity-devices adversary faults soak controlplane e2e helm conformance lint format docs pictures bench bench-sync bench-core bench-plugins bench-decisions bench-what-if bench-stalls what-if-cases clean help
+.PHONY: run test parity parity-devices adversary faults soak controlplane e2e helm conformance manifests lint format docs pictures bench bench-sync bench-core bench-plugins bench-decisions bench-what-if bench-stalls what-if-cases clean help
 
 help: ## what can be made
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -52,6 +52,9 @@ helm: $(INSTALLED) ## build helm for the tests of the chart, once
 conformance: $(INSTALLED) ## Kubernetes' own e2e tests, with kube-scheduler and with ours (ARGS=--scheduler, --suite, --focus, …)
 	$(BIN)/python -m tests.conformance.run $(ARGS)
 
+manifests: $(INSTALLED) ## the same 20 manifests in the sandbox and on a real API server, with either scheduler (ARGS=--case, --only, …)
+	$(BIN)/python -m tests.sandbox.manifests.run $(ARGS)
+
 adversary: $(INSTALLED) ## hostile objects, beside kube-scheduler on a real API server (ARGS=--small, --rows, …)
 	$(BIN)/python -m tests.adversary.beside $(ARGS)
 
@@ -71,7 +74,8 @@ format: $(INSTALLED) ## apply ruff's fixes and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-pictures: $(INSTALLED) ## take the pictures of the page for the docs anew; needs Chromium
+pictures: $(INSTALLED) ## take the pictures of the board and the page for the docs anew; needs tmux and Chromium
+	$(BIN)/python docs/pictures/board.py
 	$(BIN)/python docs/pictures/take.py
 
 docs: $(INSTALLED) ## write the reference pages anew from the code

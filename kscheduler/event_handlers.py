@@ -7,8 +7,9 @@
     plugins registered for
 
 Mirrors pkg/scheduler/eventhandlers.go, under the same names, without pod groups and deferred
-resizes. Differs: a pod that was replaced by another of its name counts as deleted and added, and
-where the cache refuses a step it is brought to what the API server says.
+resizes. Differs: a pod that was replaced by another of its name counts as deleted and added, where
+the cache refuses a step it is brought to what the API server says, and pods that others put on
+nodes are counted, as are pods of ours that leave their node before they ran (`vanished`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from kscheduler.framework.cluster_event import (
     ClusterEvent,
 )
 from kscheduler.metrics import Metrics
+from kscheduler.metrics.scheduler import NODE_OVERCOMMITTED, OTHER_POD, OWN_POD
 from kscheduler.queue import SchedulingQueue
 from kscheduler.queue.events import (
     node_scheduling_properties_change,
@@ -55,6 +57,10 @@ POD_UPDATED = ClusterEvent(ASSIGNED_POD, Action.UPDATE)
 POD_GONE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
 PENDING_POD_UPDATED = ClusterEvent(UNSCHEDULED_POD, Action.UPDATE)
 PENDING_POD_DELETED = ClusterEvent(UNSCHEDULED_POD, Action.DELETE)
+
+# Phases of a pod that its kubelet has not started; a watch without ended pods shows no other
+# before a pod that was refused is gone.
+NOT_STARTED = frozenset({"", "Pending"})
 
 # Kinds that have their own handlers here, or none.
 _HANDLED = frozenset({NODE, cluster_event.POD, *cluster_event.POD_KINDS, cluster_event.POD_GROUP})
@@ -88,13 +94,18 @@ class EventHandlers:
         metrics: Metrics,
         *,
         waiting_pods: WaitingPods,
+        vanished: Callable[[Pod], None] = lambda pod: None,
         compile_pod: Callable[[Pod], PodInfo] = PodInfo,
         clock: Callable[[], float] = steady_time,
     ) -> None:
+        """`vanished` is called for pods of ours that left their node before they ran."""
         self._cache = cache
         self._queue = queue
         self._profiles = profiles
         self._waiting_pods = waiting_pods
+        self._vanished = vanished
+        self._foreign_binds = metrics.kscheduler_foreign_binds_total
+        self._conflicts = metrics.kscheduler_conflicts_total
         self._compile = compile_pod
         self._clock = clock
         self._durations = metrics.event_handling_duration_seconds
@@ -192,6 +203,13 @@ class EventHandlers:
         info = self._compile(pod)
         if pod.spec.node_name or final_state_unknown:
             self._delete_assigned_pod_from_cache(info)
+        if (
+            pod.spec.node_name
+            and not info.terminating
+            and pod.status.phase in NOT_STARTED
+            and self._responsible_for_pod(pod)
+        ):
+            self._vanished(pod)
         if self._responsible_for_pod(pod) and (not pod.spec.node_name or final_state_unknown):
             self._delete_pod_from_scheduling_queue(info)
 
@@ -215,12 +233,24 @@ class EventHandlers:
         start = time.perf_counter()
         log.v(3).info("Add event for scheduled pod", pod=logs.ref(pod.pod))
         try:
-            self._cache.add_pod(pod)
+            if not self._cache.add_pod(pod) and self._cache.foreign_binds.noticed:
+                self._count_foreign_bind(pod)
         except CacheError as error:
             log.unhandled(error, "Scheduler cache AddPod failed", pod=logs.ref(pod.pod))
             self._cache.update_pod(pod, pod)
         self._queue.move_all_to_active_or_backoff_queue(POD_ASSIGNED, None, pod, self._clock())
         self._observe(POD_ASSIGNED, start)
+
+    def _count_foreign_bind(self, pod: PodInfo) -> None:
+        """A pod that we did not put on its node is there from now on."""
+        is_ours = self._responsible_for_pod(pod.pod)
+        if is_ours and pod.terminating:
+            # Our own bind of a pod that was deleted at the same time: its assumption is gone.
+            return
+        self._foreign_binds.labels(OWN_POD if is_ours else OTHER_POD).inc()
+        self._cache.foreign_binds.add(pod.node_name)
+        if any(self._cache.shortages(pod)):
+            self._conflicts.labels(NODE_OVERCOMMITTED).inc()
 
     def _update_assigned_pod_in_cache(self, old: Pod, new: Pod) -> None:
         start = time.perf_counter()

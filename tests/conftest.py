@@ -5,6 +5,7 @@ each test finds as Python starts it.
 import gc
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,17 @@ def hang_up_counts():
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line about skipped tests. A reason is what a test needs; `-rs` shows all of them."""
+    lacking = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    if lacking:
+        told = [
+            f"{count} need{'s' * (count == 1)} {reason.removeprefix('Skipped: ')}"
+            for reason, count in lacking.most_common()
+        ]
+        terminalreporter.write_line(f"Skipped tests: {'; '.join(told)}.")
 
 
 def pytest_collection_modifyitems(items):

@@ -71,12 +71,14 @@ class World:
         self.cache = Cache()
         self.queue = SchedulingQueue(events, self.metrics)
         self.waiting_pods = WaitingPods()
+        self.vanished = []
         self.handlers = EventHandlers(
             self.cache,
             self.queue,
             profiles,
             self.metrics,
             waiting_pods=self.waiting_pods,
+            vanished=lambda pod: self.vanished.append(pod.name),
             clock=lambda: NOW,
         )
 
@@ -445,3 +447,95 @@ def test_informers_call_the_same_methods(world):
     pods.on_delete(make_pod(), final_state_unknown=True)
     nodes.on_delete(make_node(), final_state_unknown=False)
     assert (world.cached, world.cache.node_names) == ({}, [])
+
+
+class TestForeignBinds:
+    """A node of four CPUs; `other` names a scheduler that is not ours."""
+
+    @pytest.fixture
+    def world(self):
+        world = World()
+        world.handlers.node_added(kit_node("n1", allocatable={"cpu": "4", "pods": "10"}))
+        world.cache.foreign_binds.noticed = True
+        return world
+
+    @staticmethod
+    def counted(world):
+        return {
+            series[0]: counter.value
+            for family in (
+                world.metrics.kscheduler_foreign_binds_total,
+                world.metrics.kscheduler_conflicts_total,
+            )
+            for series, counter in family._series.items()
+        }
+
+    def test_our_own_bind_is_none(self, world):
+        world.assumed(make_pod())
+        world.handlers.pod_updated(make_pod(), make_pod(node="n1", version="2"))
+        assert self.counted(world) == {}
+
+    def test_a_pod_of_another_scheduler_is_one(self, world):
+        world.handlers.pod_added(make_pod(profile="other"))
+        world.handlers.pod_updated(
+            make_pod(profile="other"), make_pod(profile="other", node="n1", version="2")
+        )
+        assert self.counted(world) == {"other-pod": 1}
+        assert world.cache.foreign_binds.any_since(0, "n1")
+
+    @pytest.mark.parametrize("assumed", [False, True])
+    def test_a_pod_of_ours_that_we_did_not_put_there_is_one(self, world, assumed):
+        world.handlers.pod_added(make_pod())
+        if assumed:
+            world.assumed(make_pod(), "n2")
+        world.handlers.pod_updated(make_pod(), make_pod(node="n1", version="2"))
+        assert self.counted(world) == {"own-pod": 1}
+
+    def test_later_changes_of_it_are_none(self, world):
+        world.handlers.pod_added(make_pod(profile="other", node="n1"))
+        world.handlers.pod_updated(
+            make_pod(profile="other", node="n1"),
+            make_pod(profile="other", node="n1", version="2", labels={"a": "b"}),
+        )
+        assert self.counted(world) == {"other-pod": 1}
+
+    def test_a_bind_of_ours_that_met_a_deletion_is_none(self, world):
+        """The deletion took the assumption away, and then the bind was carried out all the same."""
+        world.assumed(make_pod())
+        world.handlers.pod_updated(make_pod(), make_pod(version="2", deleted=GONE))
+        world.handlers.pod_updated(
+            make_pod(version="2", deleted=GONE), make_pod(version="3", deleted=GONE, node="n1")
+        )
+        assert self.counted(world) == {}
+
+    def test_before_this_instance_leads_nothing_is_one(self, world):
+        world.cache.foreign_binds.noticed = False
+        world.handlers.pod_added(make_pod(profile="other", node="n1"))
+        world.handlers.pod_added(make_pod("q", node="n1"))
+        assert self.counted(world) == {}
+        assert world.cache.foreign_binds.latest == 0
+
+    def test_a_node_with_more_on_it_than_it_has_is_a_conflict(self, world):
+        world.assumed(make_pod(requests={"cpu": "3"}))
+        theirs = make_pod("q", profile="other", node="n1", requests={"cpu": "1"})
+        world.handlers.pod_added(theirs)
+        assert self.counted(world) == {"other-pod": 1}
+        theirs = make_pod("r", profile="other", node="n1", requests={"cpu": "1"})
+        world.handlers.pod_added(theirs)
+        assert self.counted(world) == {"other-pod": 2, "node-overcommitted": 1}
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(make_pod(node="n1", status={"phase": "Pending"}), ["p"], id="before it ran"),
+        pytest.param(make_pod(node="n1", status={"phase": "Running"}), [], id="running"),
+        pytest.param(make_pod(node="n1", deleted=GONE), [], id="deleted"),
+        pytest.param(make_pod(), [], id="without a node"),
+        pytest.param(make_pod(node="n1", profile="other"), [], id="of another scheduler"),
+    ],
+)
+def test_pods_that_leave_their_node_before_they_ran_are_reported(world, pod, want):
+    world.handlers.pod_added(pod)
+    world.handlers.pod_deleted(pod)
+    assert world.vanished == want

@@ -21,16 +21,18 @@ HERE = Path(__file__).parent
 NODES = 36
 MAX_BYTES = 150_000
 COLOURS = 96
-# Name of the picture: address, colour scheme, width and height.
+SEED = 7
+# Name of the picture: address, colour scheme, width and height. Pods of Deployments have names that
+# are made up: PLACED and WAITING are found when they are there.
 PICTURES = {
     "overview": ("", "light", 1400, 1000),
     "overview-dark": ("", "dark", 1400, 1000),
     "overview-narrow": ("", "light", 420, 900),
-    "pod": ("pods/shop/checkout-7", "light", 1400, 1000),
-    "waiting-pod": ("pods/shop/search-9", "light", 1400, 1000),
-    "node": ("nodes/node-4?pod=shop/search-9", "light", 1400, 900),
+    "pod": ("pods/PLACED", "light", 1400, 1000),
+    "waiting-pod": ("pods/WAITING", "light", 1400, 1000),
+    "node": ("nodes/node-4?pod=WAITING", "light", 1400, 900),
     "pending": ("pending", "light", 1400, 800),
-    "what-if": ("what-if?pod=shop/search-9&replicas=6&cpu=1&add=2&ask=1", "light", 1400, 1000),
+    "what-if": ("what-if?pod=WAITING&replicas=6&cpu=1&add=2&ask=1", "light", 1400, 1000),
     "configuration": ("configuration", "light", 1400, 800),
 }
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
@@ -42,7 +44,7 @@ async def sandbox():
     scenario = HERE / "scenario.yaml"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "from kscheduler.cli import main; main()"),
-        *("sandbox", f"--nodes={NODES}", f"--filename={scenario}"),
+        *("sandbox", f"--nodes={NODES}", f"--filename={scenario}", f"--seed={SEED}"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
@@ -74,6 +76,23 @@ async def settle(page: Page) -> None:
     await page.wait_for_timeout(1500)
 
 
+async def pods_shown(page: Page, root: str) -> dict[str, str]:
+    """A pod that waits and one that is placed, once all have been tried."""
+    waiting = page.locator("#reasons a", has_text=re.compile("^shop/search-")).first
+    await page.goto(f"{root}pending")
+    await waiting.wait_for(timeout=120_000)
+    # Those that come first wait to be tried.
+    await page.wait_for_timeout(5000)
+    await page.goto(f"{root}pending")
+    found = {"WAITING": await waiting.inner_text()}
+    placed = page.locator("main a", has_text=re.compile("^shop/checkout-"))
+    for number in range(NODES):
+        await page.goto(f"{root}nodes/node-{number + 1}")
+        if await placed.count():
+            return found | {"PLACED": await placed.first.inner_text()}
+    sys.exit("no pod of shop/checkout is placed")
+
+
 def small(png: bytes) -> bytes:
     out = BytesIO()
     image = Image.open(BytesIO(png)).convert("RGB")
@@ -90,12 +109,10 @@ async def main() -> None:
         page = await browser.new_page()
         await page.goto(address)
         root = page.url
-        # The last pod of the scenario has been tried.
-        async with asyncio.timeout(120):
-            while (answer := await page.goto(f"{root}pods/shop/search-9")) is None or not answer.ok:
-                await page.wait_for_timeout(500)
-        await page.wait_for_timeout(3000)
+        names = await pods_shown(page, root)
         for name, (path, scheme, width, height) in PICTURES.items():
+            for word, found in names.items():
+                path = path.replace(word, found)
             await page.set_viewport_size({"width": width, "height": height})
             await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             await page.goto(root + path)

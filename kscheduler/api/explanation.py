@@ -161,11 +161,11 @@ class ExtenderAnswer(ApiStruct):
 
     # The extender, by its address.
     extender: str = ""
-    # Filter, Prioritize or Bind.
+    # Filter, Prioritize, ProcessPreemption or Bind.
     verb: str = ""
     # Nodes that it was asked about.
     asked: int = 0
-    # Nodes that it let pass, or gave a score.
+    # Nodes that it let pass, gave a score, or left as candidates for preemption.
     passed: int = 0
     # Why there is no answer.
     error: str = ""

@@ -1,12 +1,13 @@
-"""Pods as questions to the scheduler: as if they were created now, or limited to one node; and the
-reasons in what it answered.
+"""Pods as questions to the scheduler: as if they were created now, or limited to one node; names of
+nodes that would be added; and the reasons in what it answered.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 Manifest = dict[str, Any]
@@ -48,6 +49,17 @@ def limited_to(pod: Manifest, node: str) -> Manifest:
         term | {"matchFields": [*(term.get("matchFields") or ()), wish]} for term in terms
     ]
     return pod
+
+
+def stem_like(node: str) -> str:
+    """The beginning of the names of nodes that are added like this one."""
+    return f"{node}-new"
+
+
+def numbered_names(stem: str, taken: Container[str]) -> Iterator[str]:
+    """Names for nodes that are added, without end: those that are taken are passed over."""
+    names = (f"{stem}-{number}" for number in itertools.count())
+    return (name for name in names if name not in taken)
 
 
 def reasons_in(message: str) -> list[str]:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kscheduler import logs, plugins
+from kscheduler.api.decode import decoder_for
 from kscheduler.api.explanation import (
     ADDRESS_ANNOTATION,
     ERROR,
@@ -20,7 +21,8 @@ from kscheduler.api.explanation import (
     AttemptRecord,
     PlacementReview,
 )
-from kscheduler.api.resources import PRIORITY_CLASSES
+from kscheduler.api.resource import ResourceClaimTemplate
+from kscheduler.api.resources import PRIORITY_CLASSES, RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.scheduling import PriorityClass
 from kscheduler.app.scheduler import Scheduler, counting
 from kscheduler.app.status import scheduler_status
@@ -29,6 +31,7 @@ from kscheduler.client.kube_client import KubeClient
 from kscheduler.cycle.attempt import Attempt, Failed, Outcome, Unschedulable
 from kscheduler.decisions.explain import View, attempt_of
 from kscheduler.decisions.record import NodeNames, record_of
+from kscheduler.errors import MissingError
 from kscheduler.serving.explanation.reads import Sources
 from kscheduler.what_if import LiveScheduler, Reviewer
 
@@ -95,6 +98,7 @@ class _PriorityClasses(msgspec.Struct):
     items: tuple[PriorityClass, ...] = ()
 
 
+_decode_template = decoder_for(ResourceClaimTemplate)
 _decode_classes = msgspec.json.Decoder(_PriorityClasses).decode
 
 
@@ -111,6 +115,13 @@ def live_scheduler(daemon: Daemon) -> LiveScheduler:
             log.v(2).info("Priority classes could not be read for a review", err=str(error))
             return ()
 
+    async def claim_template(namespace: str, name: str) -> ResourceClaimTemplate | None:
+        try:
+            body = await client.get(RESOURCE_CLAIM_TEMPLATES, name, namespace)
+        except MissingError:
+            return None
+        return _decode_template(body)
+
     return LiveScheduler(
         cache=scheduler.cache,
         listers=scheduler.informers,
@@ -122,6 +133,7 @@ def live_scheduler(daemon: Daemon) -> LiveScheduler:
         next_start_node_index=lambda: scheduler.loop.algorithm.next_start_node_index,
         is_busy=lambda: scheduler.is_busy,
         priority_classes=priority_classes,
+        claim_template=claim_template,
         counting=counting(cc.gates),
         out_of_tree=scheduler.out_of_tree,
     )

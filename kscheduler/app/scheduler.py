@@ -35,6 +35,7 @@ from kscheduler.config.profiles import Completed
 from kscheduler.cycle.bind import Binder
 from kscheduler.cycle.failure import FailureHandler
 from kscheduler.cycle.loop import SchedulingLoop
+from kscheduler.cycle.refused_pods import RefusedPods
 from kscheduler.cycle.schedule import SchedulingAlgorithm
 from kscheduler.cycle.status_writer import StatusWriter
 from kscheduler.decisions.decision_log import DecisionLog
@@ -84,6 +85,7 @@ class Scheduler(msgspec.Struct, frozen=True):
     queue: SchedulingQueue
     loop: SchedulingLoop
     writer: StatusWriter
+    refused_pods: RefusedPods
     background: Background
     out_of_tree: OutOfTreeServices
     extender_connections: Sequence[ExtenderHttp]
@@ -121,9 +123,11 @@ class Scheduler(msgspec.Struct, frozen=True):
 
     async def run(self) -> None:
         """Schedules until cancelled; a scheduler that has run is not run again."""
+        self.cache.foreign_binds.noticed = True
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.writer.run(), name="status-writer")
+                tasks.create_task(self.refused_pods.run(), name="refused-pods")
                 tasks.create_task(self.background.run(), name="background")
                 tasks.create_task(self.out_of_tree.background.run(), name="plugins")
                 tasks.create_task(self.loop.run(), name="scheduling-loop")
@@ -252,12 +256,14 @@ def new_scheduler(
         decisions=decisions,
         backoff=backoff,
     )
+    refused_pods = RefusedPods(client, broadcaster.recorder, metrics)
     events = EventHandlers(
         cache,
         queue,
         frameworks,
         metrics,
         waiting_pods=waiting_pods,
+        vanished=refused_pods.vanished,
         compile_pod=partial(PodInfo, counting=counting(gates)),
     )
     kept = [] if decisions is None else [decisions]
@@ -269,6 +275,7 @@ def new_scheduler(
         queue,
         loop,
         writer,
+        refused_pods,
         background,
         out_of_tree,
         extender_connections,

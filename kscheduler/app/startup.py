@@ -61,10 +61,16 @@ HIDDEN_METRIC = "scheduler_preemption_goroutines_duration_seconds"
 
 @asynccontextmanager
 async def setup(
-    options: Options, gates: FeatureGates, *, out_of_tree: Mapping[str, Any] = NO_PLUGINS
+    options: Options,
+    gates: FeatureGates,
+    *,
+    out_of_tree: Mapping[str, Any] = NO_PLUGINS,
+    kubeconfig: str = "",
 ) -> AsyncIterator[Daemon]:
     """A daemon ready to run, its scheduler with all plugins in it; ConfigError has the first thing
     that failed. Ports and connections are closed when the block ends.
+
+    `kubeconfig` is used in place of the one that flags or the configuration file name.
     """
     catalog = plugins.catalog()
     default = default_config(catalog, gates)
@@ -74,7 +80,7 @@ async def setup(
     options, generated = generate_certificate(options)
     config = load_configuration(options, gates, catalog, default)
     rest_config = load_rest_config(
-        config.client_connection.kubeconfig,
+        kubeconfig or config.client_connection.kubeconfig,
         options.master,
         is_flag_ignored=bool(options.config and options.kubeconfig),
     )

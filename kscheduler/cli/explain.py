@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import click
 import msgspec
 
@@ -18,6 +20,7 @@ from kscheduler.api.explanation import (
     PlacementReviewStatus,
 )
 from kscheduler.api.pod_questions import fresh, limited_to
+from kscheduler.api.resources import Resource
 from kscheduler.cli.asking import (
     NO,
     WIDE,
@@ -88,33 +91,66 @@ def why_not(*, asker: Asker, pod: str, node: str, number: int | None) -> None:
     answer(asker, lambda question: about_one_node(question, pod, node, number))
 
 
+class Explanation(msgspec.Struct, frozen=True):
+    """The answer about a pod: as the API has it, and in blocks of text for people."""
+
+    resource: Resource
+    item: Decision | PendingPod
+    is_placed: bool = False
+    blocks: Sequence[str] = ()
+
+
 async def about_pod(question: Question, text: str, number: int | None, *, every_node: bool) -> int:
     namespace, name = question.pod(text)
+    found = await explanation_of(question, namespace, name, number, every_node=every_node)
+    if question.is_for_programs:
+        print_object(question.output, found.resource, found.item)
+    else:
+        show(found.blocks)
+    return YES if found.is_placed else NO
+
+
+def _complain(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+async def explanation_of(
+    question: Question,
+    namespace: str,
+    name: str,
+    number: int | None = None,
+    *,
+    every_node: bool = False,
+    complain: Callable[[str], None] = _complain,
+) -> Explanation:
+    """Why a pod is where it is, or waits; `complain` gets what could not be asked besides."""
     try:
         decision = await question.client.decision(namespace, name)
     except NotFound as missing:
-        return await _without_decision(question, namespace, name, missing)
+        waiting = await _waiting_without_decision(question, namespace, name, missing)
+        sentence = answer_about(f"{namespace}/{name}", waiting.summary)
+        return Explanation(PENDING_PODS, waiting, blocks=(sentence,))
     attempt = _attempt(decision, number)
+    is_placed = attempt.outcome == SCHEDULED
     if question.is_for_programs:
-        print_object(question.output, DECISIONS, decision)
-        return YES if attempt.outcome == SCHEDULED else NO
+        return Explanation(DECISIONS, decision, is_placed)
     pending, review = None, None
-    if attempt.outcome != SCHEDULED:
+    if not is_placed:
         pending = await _pending(question, namespace, name)
-        review = await review_now(question, namespace, name)
+        review = await review_now(question, namespace, name, complain=complain)
     wide = question.output == WIDE
-    show(explained(decision, attempt, pending, review, wide=wide, every_node=every_node))
-    return YES if attempt.outcome == SCHEDULED else NO
+    blocks = explained(decision, attempt, pending, review, wide=wide, every_node=every_node)
+    return Explanation(DECISIONS, decision, is_placed, tuple(blocks))
 
 
 async def about_one_node(question: Question, text: str, node: str, number: int | None) -> int:
     namespace, name = question.pod(text)
     try:
         decision = await question.client.decision(namespace, name)
-    except NotFound as missing:
+    except NotFound:
         now = await review_now(question, namespace, name, node)
         if now is None:
-            return await _without_decision(question, namespace, name, missing)
+            return await about_pod(question, text, number, every_node=False)
         if question.is_for_programs:
             print_object(question.output, PLACEMENT_REVIEWS, PlacementReview(status=now))
         else:
@@ -134,7 +170,12 @@ async def about_one_node(question: Question, text: str, node: str, number: int |
 
 
 async def review_now(
-    question: Question, namespace: str, name: str, node: str = ""
+    question: Question,
+    namespace: str,
+    name: str,
+    node: str = "",
+    *,
+    complain: Callable[[str], None] = _complain,
 ) -> PlacementReviewStatus | None:
     """Review of a pod like this one now, on this node or anywhere.
 
@@ -153,7 +194,7 @@ async def review_now(
         )
         return (await question.client.review(PlacementReview(spec=spec), namespace)).status
     except ApiError as error:
-        click.echo(tamed(f"Not asked what would be now: {error}"), err=True)
+        complain(tamed(f"Not asked what would be now: {error}"))
         return None
 
 
@@ -164,18 +205,16 @@ async def _pending(question: Question, namespace: str, name: str) -> PendingPod 
         return None
 
 
-async def _without_decision(
+async def _waiting_without_decision(
     question: Question, namespace: str, name: str, missing: NotFound
-) -> int:
-    """A pod without a record: not tried yet, decided elsewhere or long ago, or not there at all."""
+) -> PendingPod:
+    """A pod without a record: not tried yet; Failure if it was decided elsewhere or long ago, or is
+    not there at all.
+    """
     subject = f"{namespace}/{name}"
     pending = await _pending(question, namespace, name)
     if pending is not None:
-        if question.is_for_programs:
-            print_object(question.output, PENDING_PODS, pending)
-        else:
-            show([answer_about(subject, pending.summary)])
-        return NO
+        return pending
     stored = await question.client.pod(namespace, name)
     if stored is None:
         raise Failure(str(missing)) from missing

@@ -1,5 +1,7 @@
 """`kscheduler plugin`: list plugins, and begin one of your own."""
 
+import os
+import sys
 from collections.abc import Collection
 from pathlib import Path
 
@@ -91,11 +93,12 @@ def new(name: str, folder: Path | None) -> None:
             click.echo(folder / path)
     except OSError as err:
         raise click.ClickException(f"{err.filename}: {err.strerror}") from err
-    click.echo(
-        f"""
-Next:
-  cd {folder}
-  pip install -e '.[test]'      # beside kscheduler
-  pytest
-  kscheduler sandbox --config scheduler.yaml"""
-    )
+    steps = [
+        f"cd {folder}",
+        "pip install -e '.[test]'      # beside kscheduler",
+        "pytest",
+        "kscheduler sandbox --config scheduler.yaml",
+    ]
+    if sys.prefix not in (sys.base_prefix, os.environ.get("VIRTUAL_ENV")):
+        steps.insert(0, f". {sys.prefix}/bin/activate      # where kscheduler is")
+    click.echo("\n  ".join(("\nNext:", *steps)))

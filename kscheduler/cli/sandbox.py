@@ -6,36 +6,29 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import msgspec
 
 from kscheduler import logs
-from kscheduler.cli.manifests import Manifest, read_manifests, title
+from kscheduler.cli.manifests import Manifest, read_manifests
+from kscheduler.cli.scenarios import SCENARIOS
 from kscheduler.errors import KschedulerError
 from kscheduler.logs.stream import FileStream
-from kscheduler.private_files import private_folder, remove_folder, write_private_file
+from kscheduler.private_files import private_folder
+from kscheduler.suggestions import nearest
 
 if TYPE_CHECKING:
     from kscheduler.cli.sandbox_content import Content
-    from kscheduler.sandbox import ApiServer, ControllerManager, Kubelets
 
 DEFAULT_NODES = 6
 MAX_NODES = 20_000
 MAX_GPUS = 8  # of a node
-# Between two objects of the demo, so that one can follow.
-DEMO_PAUSE_SECONDS = 0.5
-# Pods that a kubelet is about to start, or to finish, within this time are waited for by --once.
-SOON_SECONDS = 3.0
-# make passes a signal on to a process that has got it already.
-ECHO_SECONDS = 1.0
 
 
 class SandboxOptions(msgspec.Struct, frozen=True):
@@ -44,7 +37,10 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     nodes: int
     gpus: int
     content: Content
-    demo: bool
+    # One of `scenarios.SCENARIOS`.
+    scenario: str
+    # Whether it is shown by the board, or else by lines.
+    board: bool
     config: str
     plugins: Sequence[str]
     port: int
@@ -56,6 +52,22 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     once: bool
     timeout: float
     seed: int | None = None
+    # kube-controller-manager, in place of the sandbox's own controllers.
+    controllers: Path | None = None
+
+
+def _scenario(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
+    """A name of a scenario; `list` prints them and ends."""
+    if name == "list":
+        width = max(map(len, SCENARIOS)) + 2
+        click.echo("\n".join(f"{one:<{width}}{about}" for one, about in SCENARIOS.items()))
+        ctx.exit()
+    if name is not None and name not in SCENARIOS:
+        near = nearest(name, SCENARIOS)
+        hint = f" Did you mean {near}?" if near else ""
+        known = ", ".join(SCENARIOS)
+        raise click.BadParameter(f"there is no scenario {name!r}.{hint} There are {known}.")
+    return name
 
 
 @click.command()
@@ -96,7 +108,7 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     "filenames",
     multiple=True,
     metavar="FILE",
-    help="Manifests to apply instead of the demo, or dumps of `kubectl get -o yaml`: files, "
+    help="Manifests to apply instead of a scenario, or dumps of `kubectl get -o yaml`: files, "
     "folders, or - for standard input; repeatable.",
 )
 @click.option(
@@ -108,11 +120,6 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     help="What becomes of manifests with unknown fields, as in kubectl.",
 )
 @click.option(
-    "--demo/--no-demo",
-    default=None,
-    help="Run the small mixed workload; the default unless -f or --server-only is given.",
-)
-@click.option(
     "--config", default="", metavar="FILE", help="KubeSchedulerConfiguration for the scheduler."
 )
 @click.option(
@@ -121,6 +128,14 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     multiple=True,
     metavar="MODULE:CLASS",
     help="A plugin of your own, as for the daemon; repeatable.",
+)
+@click.option(
+    "--controllers",
+    default="builtin",
+    show_default=True,
+    metavar="builtin|real|FILE",
+    help="Who makes pods of workloads: the sandbox's own controllers, or kube-controller-manager, "
+    "found on PATH or named by its file.",
 )
 @click.option(
     "--port",
@@ -159,6 +174,14 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     help="With --once: seconds to wait at most.",
 )
 @click.option(
+    "--scenario",
+    default=None,
+    metavar="NAME",
+    callback=_scenario,
+    help="What happens by itself; `list` tells what there is.  [default: tour; workload with "
+    "--once; none with -f, --from-cluster or --server-only]",
+)
+@click.option(
     "--seed",
     type=int,
     default=None,
@@ -180,15 +203,16 @@ def sandbox(
     gpus: int,
     filenames: Sequence[str],
     validation: str,
-    demo: bool | None,
     config: str,
     plugins: Sequence[str],
+    controllers: str,
     port: int,
     kubeconfig: Path | None,
     server_only: bool,
     page: bool,
     once: bool,
     timeout: float,
+    scenario: str | None,
     seed: int | None,
     verbosity: int,
 ) -> None:
@@ -204,17 +228,23 @@ def sandbox(
     """
     if once and server_only:
         raise click.UsageError("--once needs a scheduler; leave out --server-only")
+    from kscheduler.cli.real_controllers import find_program
+
+    program = find_program(controllers)
     content = _read_content(nodes_files, filenames, context, validation)
     if nodes is None:
         nodes = 0 if content.of_kind("Node") else DEFAULT_NODES
-    with _unwound_by_signals(), _folder() as folder, _log_beside_picture(verbosity, folder):
+    if scenario is None:
+        is_given = bool(filenames) or context is not None
+        scenario = "none" if is_given or server_only else "workload" if once else "tour"
+    board = wants_board(once=once, server_only=server_only)
+    with _unwound_by_signals(), _folder() as folder, _log_apart(verbosity, folder, board=board):
         options = SandboxOptions(
             nodes=nodes,
             gpus=gpus,
             content=content,
-            demo=_wants_demo(
-                demo=demo, given=bool(filenames) or context is not None, server_only=server_only
-            ),
+            scenario=scenario,
+            board=board,
             config=config,
             plugins=plugins,
             port=port,
@@ -225,8 +255,15 @@ def sandbox(
             once=once,
             timeout=timeout,
             seed=seed,
+            controllers=program,
         )
         sys.exit(run(options))
+
+
+def wants_board(*, once: bool, server_only: bool) -> bool:
+    """Whether the terminal is taken as a whole: not for an answer that is to be read later."""
+    is_able = sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return is_able and not (once or server_only)
 
 
 def _read_content(
@@ -244,10 +281,6 @@ def _read_content(
 
         live = read_live_cluster(context, click.echo)
     return Content([*live, *nodes, *manifests], validation=validation)
-
-
-def _wants_demo(*, demo: bool | None, given: bool, server_only: bool) -> bool:
-    return demo if demo is not None else not (given or server_only)
 
 
 @contextlib.contextmanager
@@ -282,12 +315,12 @@ def _folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _log_beside_picture(verbosity: int, folder: Path) -> Iterator[None]:
-    """The scheduler's log: in a file while a picture is on the terminal, else on standard error,
+def _log_apart(verbosity: int, folder: Path, *, board: bool) -> Iterator[None]:
+    """The scheduler's log: in a file while the board is on the terminal, else on standard error,
     where only errors and warnings are shown unless more is asked for.
     """
     settings = logs.Logging(verbosity=verbosity)
-    if not sys.stdout.isatty():
+    if not board:
         if verbosity:
             logs.configure(settings)
             yield
@@ -301,7 +334,7 @@ def _log_beside_picture(verbosity: int, folder: Path) -> Iterator[None]:
                 logs.configure(settings)
         return
     path = folder / "log"
-    with _reporting(path):
+    with reporting(path):
         file = path.open("w")
     with file:
         click.echo(f"log:        {path}")
@@ -313,7 +346,7 @@ def _log_beside_picture(verbosity: int, folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _reporting(path: Path) -> Iterator[None]:
+def reporting(path: Path) -> Iterator[None]:
     """A file that cannot be written is reported by its name."""
     try:
         yield
@@ -324,6 +357,8 @@ def _reporting(path: Path) -> Iterator[None]:
 def run(options: SandboxOptions) -> int:
     """Runs the cluster to its end; what ends a group of tasks is reported as if there were none."""
     import uvloop
+
+    from kscheduler.cli.sandbox_cluster import run_cluster
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -339,211 +374,3 @@ def run(options: SandboxOptions) -> int:
         # All that is left is tidying up: not to be cut short by the echo of a signal.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-
-
-async def run_cluster(options: SandboxOptions) -> int:
-    """API server, kubelets and controllers; and on them the workload and the scheduler."""
-    from kscheduler.app.signals import stop_on_signals
-    from kscheduler.cli.sandbox_view import introduce
-    from kscheduler.cli.workload_outcome import shortfalls
-    from kscheduler.sandbox import ApiServer, ControllerManager, Kubelets, default_storage_class
-    from kscheduler.sandbox.metadata import seed_names
-
-    stop = asyncio.Event()
-    stop_on_signals(
-        stop.set,
-        echo_seconds=ECHO_SECONDS,
-        hang_up=True,
-        before_exit=lambda: remove_folder(options.folder),
-    )
-    if options.seed is not None:
-        seed_names(options.seed)
-    api = ApiServer()
-    try:
-        await api.start(port=options.port)
-    except OSError as error:
-        why = os.strerror(error.errno or 0)
-        raise click.ClickException(f"port {options.port}: {why}") from error
-    try:
-        with _reporting(options.kubeconfig):
-            api.write_kubeconfig(options.kubeconfig)
-        kubelets = Kubelets(api.registry)
-        kubelets.add_nodes(options.nodes)
-        for name in options.content.restore(api):
-            kubelets.pause(name)  # of a copied node that is not ready
-        await options.content.create_nodes(api)
-        if options.gpus:
-            _add_gpus(api, options)
-        if not options.content.of_kind("StorageClass"):
-            api.objects.create(default_storage_class())
-        controllers = ControllerManager(api.registry)
-        async with (
-            _running(kubelets.run(), "kubelets"),
-            _running(controllers.run(), "controllers"),
-        ):
-            introduce(api.url, options.kubeconfig, server_only=options.server_only)
-            async with _running(apply_manifests(api, options), "workload") as applying:
-                if not options.server_only:
-                    at_rest = _AtRest(kubelets, controllers)
-                    missing = partial(shortfalls, api)
-                    return await schedule(api, options, stop, applying, at_rest, missing)
-                await stop.wait()
-                return 0
-    finally:
-        await api.stop()
-
-
-def _add_gpus(api: ApiServer, options: SandboxOptions) -> None:
-    """Classes and slices of example GPUs; classes that the manifests bring are theirs."""
-    from kscheduler.sandbox import example_device_classes, example_resource_slices
-
-    brought = {title(manifest) for manifest in options.content.of_kind("DeviceClass")}
-    for device_class in example_device_classes():
-        if title(device_class) not in brought:
-            api.objects.create(device_class)
-    for index, node in enumerate(api.objects.list("nodes")):
-        for slice_ in example_resource_slices(node["metadata"]["name"], index, options.gpus):
-            api.objects.create(slice_)
-
-
-async def apply_manifests(api: ApiServer, options: SandboxOptions) -> None:
-    """Creates the given objects, or the demo's slowly enough to watch."""
-    from kscheduler.cli.demo import gpu_workload, scheduler_name, with_scheduler, workload
-    from kscheduler.cli.sandbox_content import create
-
-    await options.content.create(api)
-    if options.demo:
-        nodes = api.objects.count("nodes")
-        name = scheduler_name(options.config)
-        for manifest in (*workload(nodes), *(gpu_workload() if options.gpus else ())):
-            create(api, with_scheduler(manifest, name))
-            await asyncio.sleep(0 if options.once else DEMO_PAUSE_SECONDS)
-
-
-class _AtRest:
-    """Whether kubelets and controllers have nothing to do, now or in a moment."""
-
-    def __init__(self, kubelets: Kubelets, controllers: ControllerManager) -> None:
-        self._kubelets = kubelets
-        self._controllers = controllers
-
-    def __call__(self) -> bool:
-        return self._controllers.is_idle and self._kubelets.is_idle(SOON_SECONDS)
-
-
-async def schedule(
-    api: ApiServer,
-    options: SandboxOptions,
-    stop: asyncio.Event,
-    applying: asyncio.Task[None],
-    at_rest: Callable[[], bool],
-    shortfalls: Callable[[], Iterable[str]],
-) -> int:
-    """The scheduler, started as on any cluster, talking to the sandbox over loopback.
-
-    Runs until `stop`, or with --once until nothing moves any more or its time is up.
-    """
-    from kscheduler.app import setup
-    from kscheduler.cli.command_line import parse
-    from kscheduler.cli.sandbox_view import View
-
-    flags = [f"--master={api.url}", "--leader-elect=false"]
-    flags.append(f"--config={options.config}" if options.config else "--kube-api-qps=-1")
-    flags += (f"--plugin={spec}" for spec in options.plugins)
-    async with contextlib.AsyncExitStack() as held:
-        flags += _register_explanation_api(api, options, held.enter_context(_reserved_port()))
-        parsed, _ = parse(flags)
-        # An empty mapping of labels is one nobody has to be warned of.
-        daemon_options = msgspec.structs.replace(parsed, allow_metric_labels={})
-        daemon = await held.enter_async_context(setup(daemon_options, daemon_options.gates()))
-        await held.enter_async_context(_running(daemon.run(), "scheduler"))
-        if options.seed is not None:
-            daemon.scheduler.rng.seed(options.seed)
-        if options.page:
-            click.echo(f"page:       {await _serve_page(options, held)}")
-        view = View(daemon.scheduler)
-        in_time = True
-        async with view.shown():
-            if options.once:
-                try:
-                    async with asyncio.timeout(options.timeout):
-                        await applying
-                        await view.settled(stop)
-                        while not (at_rest() or stop.is_set()):
-                            await view.settled(stop)
-                except TimeoutError:
-                    in_time = False
-            else:
-                await stop.wait()
-        code = view.conclude(once=options.once)
-        for sentence in shortfalls() if options.once else ():
-            click.echo(f"  {sentence}")
-            code = 1
-        if not in_time:
-            click.echo(f"not finished after {options.timeout:g} seconds")
-        return code if in_time else 1
-
-
-def _register_explanation_api(api: ApiServer, options: SandboxOptions, port: int) -> list[str]:
-    """Have the API server pass kscheduler.dev on to the scheduler; flags to serve it with.
-
-    The scheduler asks the API server who its callers are and what they may, as in any cluster.
-    """
-    from kscheduler.api.explanation import GROUP, VERSION
-
-    pair = api.aggregator.register(
-        GROUP, VERSION, namespace="kube-system", service="kscheduler", port=port
-    )
-    certificate, key = options.folder / "serving.crt", options.folder / "serving.key"
-    with _reporting(options.folder):
-        write_private_file(certificate, pair.certificate)
-        write_private_file(key, pair.key)
-    return [
-        "--bind-address=127.0.0.1",
-        f"--secure-port={port}",
-        "--permit-port-sharing",
-        f"--tls-cert-file={certificate}",
-        f"--tls-private-key-file={key}",
-        f"--authentication-kubeconfig={options.kubeconfig}",
-        f"--authorization-kubeconfig={options.kubeconfig}",
-    ]
-
-
-async def _serve_page(options: SandboxOptions, held: contextlib.AsyncExitStack) -> str:
-    """The page of `kscheduler ui` until the end; the address that opens it."""
-    from kscheduler.client.clientcmd.loading_rules import Overrides, load_client_config
-    from kscheduler.client.explanation_client import Target, reach
-    from kscheduler.client.transport import user_agent
-    from kscheduler.ui.reached import ReachedSource
-    from kscheduler.ui.server import Server
-
-    config = load_client_config(Overrides(kubeconfig=str(options.kubeconfig)))
-    target, agent = Target(aggregated=True), user_agent("ui")
-    source = ReachedSource(
-        lambda: reach(config, target, agent=agent, timeout_seconds=None),
-        namespace=config.namespace,
-        flags=f"--kubeconfig={options.kubeconfig} --aggregated",
-    )
-    server = Server(await held.enter_async_context(source))
-    await held.enter_async_context(server.serving())
-    return server.address
-
-
-@contextlib.contextmanager
-def _reserved_port() -> Iterator[int]:
-    """A port on loopback that is free, and that no other program is given meanwhile."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
-
-
-@contextlib.asynccontextmanager
-async def _running(work: Coroutine[Any, Any, Any], name: str) -> AsyncIterator[asyncio.Task[Any]]:
-    """Work that ends with the block, and whose failure ends the block."""
-    async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(work, name=name)
-        try:
-            yield task
-        finally:
-            task.cancel()

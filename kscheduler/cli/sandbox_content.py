@@ -74,7 +74,7 @@ class Content:
         self, manifests: Iterable[Manifest], *, validation: str = "strict", say: Say = click.echo
     ) -> None:
         self._validation = validation
-        self._say = say
+        self.say = say
         usable = sorted(self._usable(manifests), key=lambda one: one["kind"] not in _FIRST)
         self.restored = [one for one in usable if (one.get("metadata") or {}).get("uid")]
         self.created = [one for one in usable if not (one.get("metadata") or {}).get("uid")]
@@ -104,9 +104,9 @@ class Content:
                 usable.append(manifest)
         if skipped:
             listed = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
-            self._say(f"left out, for the sandbox does not have such kinds: {listed}")
+            self.say(f"left out, for the sandbox does not have such kinds: {listed}")
         if going:
-            self._say(f"left out, for they were being deleted: {going} objects")
+            self.say(f"left out, for they were being deleted: {going} objects")
         if skipped and not usable:
             raise click.ClickException("nothing is left of what was given")
         return usable
@@ -141,7 +141,7 @@ class Content:
                 not_ready.append(about["name"])
         if lost:
             kinds = ", ".join(f"{count} by a {kind}" for kind, count in sorted(lost.items()))
-            self._say(f"without their owners, which were not given: objects owned {kinds}")
+            self.say(f"without their owners, which were not given: objects owned {kinds}")
         return not_ready
 
     async def create_nodes(self, api: ApiServer) -> None:
@@ -172,7 +172,7 @@ class Content:
                     "--validate=warn creates it without them counting"
                 )
             for one in unknown:
-                self._say(f"Warning: {title(manifest)}: {one}")
+                self.say(f"Warning: {title(manifest)}: {one}")
 
     def _make_namespaces(self, api: ApiServer, manifests: Iterable[Manifest]) -> None:
         given = {
@@ -193,7 +193,7 @@ class Content:
         for name in missing:
             create(api, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         if missing:
-            self._say(f"made namespaces: {', '.join(missing)}")
+            self.say(f"made namespaces: {', '.join(missing)}")
 
 
 def create(api: ApiServer, manifest: Manifest) -> None:

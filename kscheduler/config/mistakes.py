@@ -37,6 +37,7 @@ _STRICT = re.compile(
 )
 _IN_PROFILE = re.compile(r'(?:profile for scheduler name |scheduler name ")(?P<name>[^:"]*)')
 _ARGS = re.compile(r"\[?(?P<path>profiles\[\d+\]\.pluginConfig\[\d+\]\.args[^: ]*):")
+_REFUSED_ARGS = re.compile(r'initializing plugin "(?P<plugin>[^"]*)": (?P<path>[a-z][\w.\[\]]*): ')
 _QUOTED = re.compile(r'"([^"]+)"')
 
 # The out-of-tree plugins that a configuration can use, by name; raises ConfigError.
@@ -162,11 +163,16 @@ def _missing_plugins(
 
 
 def _path_in_profile(complaint: str, config: KubeSchedulerConfiguration, given: Any) -> str:
-    """The profile that a complaint names, and a plugin's entry there if it names one, too."""
-    named = _IN_PROFILE.search(complaint)
+    """The profile that a complaint names; there the argument that a plugin refuses, or the entry of
+    a plugin, if it names one.
+    """
+    named, refused = _IN_PROFILE.search(complaint), _REFUSED_ARGS.search(complaint)
     for i, profile in enumerate(config.profiles):
         if named is None or profile.scheduler_name != named["name"]:
             continue
+        for j, entry in enumerate(profile.plugin_config if refused else ()):
+            if refused and entry.name == refused["plugin"]:
+                return f"profiles[{i}].pluginConfig[{j}].args.{refused['path']}"
         for quoted in _QUOTED.findall(complaint):
             for info in Plugins.model_fields.values():
                 path = _entry_path(given, i, str(info.alias), quoted)

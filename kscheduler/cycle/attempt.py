@@ -72,6 +72,8 @@ class Attempt:
     # Set when the pod is assumed: its node, how many nodes were evaluated for it and how many of
     # those were feasible.
     node: str = field(init=False, default="")
+    # The latest foreign bind that the decision knew of.
+    foreign_bind: int = field(init=False, default=0)
     evaluated: int = field(init=False, default=0)
     feasible: int = field(init=False, default=0)
 

@@ -13,6 +13,10 @@ bound there again and again, until the server or the watch has said what became 
     sent ──no answer──▶ unsettled ──bind again──▶ bound: so it is, by this request or by an earlier
                             ▲    │                refused: read; on the node: bound, else given up
                             └────┘                no answer
+
+And a placement that foreign binds have made impossible since it was decided is given up before it
+is sent: the pod is on a node already, or its kubelet would refuse it (`_overtaken`). A pod that
+another has bound to the very node is bound: it keeps what was reserved for it there.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ from kscheduler.errors import KschedulerError
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent
 from kscheduler.framework.status import SKIP, Code, Diagnosis, Status, failed, fit_error
 from kscheduler.metrics import Metrics
+from kscheduler.metrics.scheduler import ALREADY_BOUND, NODE_TAKEN, OWN_POD
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.runtime.extenders.extenders import Extenders
 from kscheduler.runtime.pods_in_pre_bind import PodsInPreBind
@@ -55,6 +60,9 @@ UNSETTLED_SECONDS = 1.0
 MAX_UNSETTLED_SECONDS = 10.0
 # When an API server has ended every request, whatever became of it (--request-timeout).
 REQUEST_SECONDS = 60.0
+
+# In the API server's refusal of a binding, if the pod has a node.
+ALREADY_ASSIGNED = "is already assigned to node"
 
 # From this many attempts on they share one label ("15+"), so that the metric stays small.
 MAX_ATTEMPTS_LABEL = 15
@@ -139,6 +147,9 @@ class Binder:
         # good: whatever fails is tried again.
         self._queue.done(pod.uid)
         attempt.point = "PreBind"
+        status = self._overtaken(attempt)
+        if status is not None:
+            return Failure(status)
         if pre_flight is None:
             # While plugins work, preemption may call the pod off to make room for another.
             with self._pods_in_pre_bind.registered(pod.uid) as entry:
@@ -153,18 +164,57 @@ class Binder:
         status = await self._bind(attempt)
         if status is not None and status.unsettled:
             status = await self._bind_until_settled(attempt, status)
+        if status is not None and ALREADY_ASSIGNED in status.message:
+            self._metrics.kscheduler_conflicts_total.labels(ALREADY_BOUND).inc()
+            if f'{ALREADY_ASSIGNED} "{node}"' in status.message:
+                log.info("Another scheduler has bound pod", pod=logs.ref(pod.pod), node=node)
+                # The watch tells of it as if it were by us.
+                self._metrics.kscheduler_foreign_binds_total.labels(OWN_POD).inc()
+                status = None
         if status is not None:
             log.v(1).info("Failed to bind pod", pod=logs.ref(pod.pod))
             return Failure(status)
         self._finish_binding_cycle(attempt)
         return None
 
-    async def _bind(self, attempt: Attempt) -> Status | None:
-        """Bind proper: an extender that wants to do it comes before plugins."""
+    def _overtaken(self, attempt: Attempt) -> Status | None:
+        """A failure, if foreign binds since the decision leave the pod no place on its node.
+
+        One comparison where there were none. Of several placements on the node the first to get
+        here is given up; that may leave room for the others.
+        """
+        foreign, pod, node = self._cache.foreign_binds, attempt.pod, attempt.node
+        if foreign.latest == attempt.foreign_bind:
+            return None
+        elsewhere = self._cache.confirmed_node(pod)
+        if elsewhere and elsewhere != node:
+            self._metrics.kscheduler_conflicts_total.labels(ALREADY_BOUND).inc()
+            return failed(f'another scheduler has assigned pod {pod.key} to node "{elsewhere}"')
+        if not foreign.any_since(attempt.foreign_bind, node):
+            return None
+        short = [*self._cache.shortages(pod)]
+        if self._cache.has_port_conflict(pod):
+            short.append("host ports")
+        if not short:
+            return None
+        self._metrics.kscheduler_conflicts_total.labels(NODE_TAKEN).inc()
+        return failed(
+            f'node "{node}" has too little left ({", ".join(short)}): another scheduler has placed '
+            "pods there since it was chosen"
+        )
+
+    async def _bind(self, attempt: Attempt, *, again: bool = False) -> Status | None:
+        """Bind proper: an extender that wants to do it comes before plugins.
+
+        `again`: an earlier request may have taken effect, so the decision stands.
+        """
         pod, node = attempt.pod, attempt.node
         async with self._slots:
             # No report about the pod's failures may reach the API server after its binding.
             await self._writer.settle(pod.uid)
+            overtaken = None if again else self._overtaken(attempt)
+            if overtaken is not None:
+                return overtaken
             if not self._extenders:
                 return await attempt.framework.run_bind(attempt.cycle, pod, node)
             try:
@@ -207,7 +257,7 @@ class Binder:
             self._failures.refresh(attempt.queued)
             attempt.queued.attempts += 1
             attempt.started = time.perf_counter()
-            again = await self._bind(attempt)
+            again = await self._bind(attempt, again=True)
             if again is None:
                 return None
             if again.unsettled:

@@ -277,6 +277,7 @@ class SchedulingLoop:
         framework, cycle = attempt.framework, attempt.cycle
         node, _, attempt.evaluated, attempt.feasible, _ = placement
         attempt.node = node
+        attempt.foreign_bind = self._cache.foreign_binds.latest
         added = cycle.get(AddedByDevices)
         pod = attempt.pod = attempt.pod.assigned_to(node, None if added is None else added.on(node))
         try:

@@ -22,12 +22,14 @@ about the pod. Upstream has nothing like it: its decisions hold up no other thre
 from __future__ import annotations
 
 import hashlib
+import signal
 import sys
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from types import FrameType
 
 import msgspec
 from msgspec.structs import replace
@@ -64,30 +66,45 @@ CYCLE_POINTS = frozenset(
 _encode = msgspec.json.Encoder().encode
 
 
+# Interrupts a slow decision, to look at its stack. Where nobody handles it, it is ignored.
+SAMPLE_SIGNAL = signal.SIGURG
+
+
 class DecisionWatch:
     """A thread that finds out which plugin a slow decision spends its time in.
 
-    The deciding thread writes one number before a decision and one after it. All else is done by
-    the watching thread, five times a second: 0.01 % of a CPU.
+    The deciding thread writes one number before a decision and one after it. The watching thread
+    looks at it five times a second, 0.01 % of a CPU, and signals a decision that takes long; the
+    signal's handler, in the deciding thread, notes the plugin that it interrupts. The watching
+    thread must not look itself: stacks of other threads change under the eyes of the reader, for
+    which CPython 3.11 ends the process (python/cpython #99110, #111363).
     """
 
     def __init__(self, timer: Callable[[], float] = perf_counter) -> None:
         self._timer = timer
-        self._thread = threading.get_ident()
         # When the decision under way began; 0 when there is none.
         self._since = 0.0
         self._samples: Counter[PluginCall] = Counter()
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Samples decisions of the thread that enters the context, until it is left."""
-        self._thread = threading.get_ident()
-        ended = threading.Event()
+        """Samples decisions of the thread that enters the context, until it is left. Signals are
+        handled by the main thread only; elsewhere nothing is sampled.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        deciding, ended = threading.get_ident(), threading.Event()
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            self.sample()
 
         def run() -> None:
             while not ended.wait(SAMPLE_SECONDS):
-                self.sample()
+                if self._is_long():
+                    signal.pthread_kill(deciding, SAMPLE_SIGNAL)
 
+        before = signal.signal(SAMPLE_SIGNAL, handle)
         thread = threading.Thread(target=run, name="decision-watch", daemon=True)
         thread.start()
         try:
@@ -95,6 +112,9 @@ class DecisionWatch:
         finally:
             ended.set()
             thread.join()
+            # Another scheduler of this process may have its own by now.
+            if signal.getsignal(SAMPLE_SIGNAL) is handle:
+                signal.signal(SAMPLE_SIGNAL, before)
 
     def begin(self, now: float) -> None:
         self._since = now
@@ -102,13 +122,18 @@ class DecisionWatch:
     def end(self) -> None:
         self._since = 0.0
 
-    def sample(self) -> None:
-        """Notes the plugin at work, if a decision has been under way for long enough."""
+    def _is_long(self) -> bool:
         since = self._since
-        if not since or self._timer() - since < SAMPLE_SECONDS:
+        return bool(since) and self._timer() - since >= SAMPLE_SECONDS
+
+    def sample(self) -> None:
+        """Notes the plugin that calls this, or is interrupted by it, if a decision has been under
+        way for long enough.
+        """
+        if not self._is_long():
             return
-        found = plugin_in_stack(sys._current_frames().get(self._thread))
-        if found is not None and found.extension_point in CYCLE_POINTS and since == self._since:
+        found = plugin_in_stack(sys._getframe())
+        if found is not None and found.extension_point in CYCLE_POINTS:
             self._samples[found] += 1
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
+from kscheduler.api.amounts import at_least, at_most
 from kscheduler.api.explanation import (
     CONFIGURATION_GENERATION,
     ERROR,
@@ -32,7 +33,7 @@ from kscheduler.api.explanation import (
 )
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.quantity import nano_value
-from kscheduler.api.resource_names import CPU, MEMORY, PODS
+from kscheduler.api.resource_names import PODS
 from kscheduler.api.timestamps import format_micro_time, format_time
 from kscheduler.decisions.decision_log import Entry
 from kscheduler.decisions.record import BATCH, NOMINATED, Record, RejectedRows, ScoredRows
@@ -41,7 +42,6 @@ from kscheduler.framework.status import Code
 # Reasons that the sentence names; the rest is counted.
 MAX_REASONS = 3
 POINTS = ("Reserve", "Permit", "PreBind", "Bind")
-BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
 class View(msgspec.Struct, frozen=True):
@@ -303,23 +303,11 @@ def _shortage(record: Record, rejected: RejectedRows, view: View) -> Shortage | 
     resource, asked, most_free, row = rejected.shortage
     return Shortage(
         resource=resource,
-        asked=in_notation(resource, asked),
-        most_free=in_notation(resource, most_free),
-        least_short_by=in_notation(resource, asked - most_free),
+        asked=at_least(resource, asked),
+        most_free=at_most(resource, most_free),
+        least_short_by=at_least(resource, asked - most_free),
         node=record.names.names[row] if view.node_names else "",
     )
-
-
-def in_notation(resource: str, amount: int) -> str:
-    """An amount of a resource as people write it: 250m, 3.2Gi, 2."""
-    if resource == CPU:
-        return f"{amount}m" if amount % 1000 else str(amount // 1000)
-    if resource == MEMORY or resource == "ephemeral-storage" or resource.startswith("hugepages-"):
-        size, suffix = float(amount), 0
-        while abs(size) >= 1024 and suffix < len(BINARY_SUFFIXES) - 1:
-            size, suffix = size / 1024, suffix + 1
-        return f"{size:.4g}{BINARY_SUFFIXES[suffix]}"
-    return str(amount)
 
 
 def _score_table(record: Record, view: View) -> ScoreTable | None:

@@ -6,7 +6,7 @@ where upstream makes one for each pod, and answers for all nodes at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from uuid import uuid4
 
 import msgspec
@@ -24,7 +24,7 @@ from kscheduler.dra.row_pools import RowPools
 from kscheduler.dra.selectors import Expressions
 from kscheduler.dra.shape import AllocationShape, ShapeCompiler
 from kscheduler.dra.slices import SliceTracker
-from kscheduler.dra.verdicts import Judge, ShapeVerdicts, Verdicts
+from kscheduler.dra.verdicts import DeviceCounts, Judge, ShapeVerdicts, Verdicts
 from kscheduler.framework.listers import Listers
 from kscheduler.framework.status import Mask
 from kscheduler.state.nodes_view import Nodes
@@ -93,6 +93,12 @@ class Allocator:
         A node that is not judged by the deadline gets upstream's text for that in `errors`.
         """
         return self._judge.verdicts(self._known(shape), claims, nodes, within, deadline)
+
+    def inventories(
+        self, shape: AllocationShape, nodes: Nodes, most: int
+    ) -> Iterator[tuple[int, list[DeviceCounts]]]:
+        """Devices on nodes that were judged, for whoever asks why; see `Judge.inventories`."""
+        return self._judge.inventories(self._known(shape), nodes, most)
 
     def allocate(
         self, shape: AllocationShape, claims: Sequence[ResourceClaim], node: Node

@@ -11,8 +11,9 @@ trial again. Errors name devices: nodes of a class that fails are searched each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,13 @@ class Verdicts:
     errors: dict[int, str]
     # Sum over the firstAvailable requests of 8 minus the index of the chosen subrequest.
     scores: Scores
+
+
+class DeviceCounts(NamedTuple):
+    """Devices of a node that selectors accept, and those of them that are free and allowed."""
+
+    matching: int
+    free: int
 
 
 @dataclass(slots=True)
@@ -217,6 +225,40 @@ class Judge:
             else:
                 errors[position] = _timed_out(nodes.node(position))
         return Verdicts(cannot, invalid, errors, known.scores.take(classes))
+
+    def inventories(
+        self, known: ShapeVerdicts, nodes: Nodes, most: int
+    ) -> Iterator[tuple[int, list[DeviceCounts]]]:
+        """Devices on these nodes, for the `most` common looks among them: how many nodes look so,
+        and per alternative of the shape the devices there. Nodes must have been judged.
+        """
+        numbers, positions, counts = np.unique(
+            known.class_of.take(nodes.rows), return_index=True, return_counts=True
+        )
+        for index in np.argsort(-counts, kind="stable")[:most].tolist():
+            pools = self._rows.by_row[int(nodes.rows[positions[index]])]
+            if numbers[index] not in (UNCLASSIFIED, FREE) and not isinstance(
+                pools, AllocationError
+            ):
+                yield int(counts[index]), self._inventory(known, pools)
+
+    def _inventory(self, known: ShapeVerdicts, pools: Sequence[Pool]) -> list[DeviceCounts]:
+        alternatives = known.shape.alternatives
+        matching, free = [0] * len(alternatives), [0] * len(alternatives)
+        kind_of = self._kind_of(known.kinds, None)
+        for pool in pools:
+            uses = self._allocated.uses(pool.id)
+            for position, device in enumerate(pool.devices):
+                kind = kind_of(device)
+                if not kind.relevant or position in pool.unreachable:
+                    continue
+                use = uses.get(device.device.name)
+                is_taken = use is not None and use.dedicated > 0
+                for number, choice in enumerate(kind.choices):
+                    if choice.selectable is True:
+                        matching[number] += 1
+                        free[number] += choice.allowed and not is_taken
+        return [DeviceCounts(*one) for one in zip(matching, free, strict=True)]
 
     def search(
         self,

@@ -29,6 +29,7 @@ from kscheduler.metrics.scheduler import (
     ClaimMetrics,
     GroupMetrics,
     PreemptionMetrics,
+    RivalMetrics,
     WaitingMetrics,
 )
 
@@ -57,6 +58,7 @@ class Metrics(
     BatchMetrics,
     GroupMetrics,
     WaitingMetrics,
+    RivalMetrics,
     ClaimMetrics,
     CacheMetrics,
     ComponentMetrics,

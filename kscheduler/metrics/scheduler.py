@@ -293,6 +293,41 @@ class WaitingMetrics(Registry):
         ).labels()
 
 
+# Kinds of conflicts with foreign binds.
+ALREADY_BOUND = "already-bound"
+NODE_OVERCOMMITTED = "node-overcommitted"
+NODE_TAKEN = "node-taken"
+# Kinds of foreign binds: of pods that name another scheduler, and of pods of our profiles.
+OTHER_POD = "other-pod"
+OWN_POD = "own-pod"
+
+
+class RivalMetrics(Registry):
+    """Others that bind pods to the same nodes, and kubelets that have no room left."""
+
+    def __init__(self, selection: Selection = EVERYTHING) -> None:
+        super().__init__(selection)
+        self.kscheduler_foreign_binds_total = self.counters(
+            "kscheduler_foreign_binds_total",
+            ALPHA,
+            "Pods that others put on nodes: other-pod, or own-pod for those of our profiles.",
+            ("kind",),
+        )
+        self.kscheduler_conflicts_total = self.counters(
+            "kscheduler_conflicts_total",
+            ALPHA,
+            "Foreign binds in the way of ours: already-bound, node-overcommitted (more is asked of "
+            "a node than it has) and node-taken (a placement that was given up in time for that).",
+            ("kind",),
+        )
+        self.kscheduler_refused_pods_total = self.counters(
+            "kscheduler_refused_pods_total",
+            ALPHA,
+            "Pods of our profiles that a kubelet refused before they ran, by its reason.",
+            ("reason",),
+        )
+
+
 class GroupMetrics(Registry):
     """Families that upstream registers with the gates for workloads."""
 

@@ -1,4 +1,5 @@
-"""In-tree plugins, under the names they have in kube-scheduler: a module or a package each.
+"""In-tree plugins, under the names they have in kube-scheduler: a module or a package each. Only
+`node_headroom` is not from there.
 
 In: compiled pods and columns of nodes. Out: masks, scores and hints. A plugin knows neither the
 queue nor the network and no other plugin; what several need lives in `helper` or below.
@@ -50,6 +51,8 @@ REGISTRY = (
     "not_built_yet:GANG_SCHEDULING",
     "not_built_yet:TOPOLOGY_PLACEMENT_GENERATOR",
     "not_built_yet:POD_GROUP_PODS_COUNT",
+    # In no profile that does not name it.
+    "node_headroom:NodeHeadroom",
 )
 
 

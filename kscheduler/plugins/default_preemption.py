@@ -112,7 +112,7 @@ class DefaultPreemption:
     async def _call_extenders(
         self, cycle: CycleState, pod: PodInfo, found: Candidates
     ) -> PostFilterResult:
-        match await self.evaluator.call_extenders(found):
+        match await self.evaluator.call_extenders(cycle, found):
             case NoCandidate(status, nominated):
                 return PostFilterResult(_with_prefix(status), nominated)
             case Candidates() as left:

@@ -27,13 +27,16 @@ def build_frameworks(
     completed: Completed,
     registry: Mapping[str, Factory],
     handle_for: Callable[[str], RuntimeHandle],
+    shared_objects: dict[type, Any] | None = None,
 ) -> dict[str, Framework]:
     """One Framework per profile, by scheduler name; `handle_for` is given that name.
+
+    What plugins of all profiles share goes into the `shared_objects`.
 
     ConfigError if a plugin refuses its arguments or its constructor raises anything else.
     """
     frameworks = {}
-    shared_objects: dict[type, Any] = {}
+    shared_objects = {} if shared_objects is None else shared_objects
     for profile in completed.config.profiles:
         name = profile.scheduler_name
         try:

@@ -14,13 +14,17 @@ word; a node of which an update comes first, or a second add, is simply stored.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from kscheduler import caches, logs
 from kscheduler.api.core import Node
+from kscheduler.api.resource_names import PODS
 from kscheduler.errors import KschedulerError
 from kscheduler.gotext.strconv import quote
+from kscheduler.state.foreign_binds import ForeignBinds
+from kscheduler.state.host_ports import any_ports_conflict
 from kscheduler.state.nodes import NodeTable, zone_key
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.occupancy import LiveOccupancy, take_out
@@ -49,6 +53,7 @@ class Cache:
         self._assumed: set[str] = set()
         # Pods by the name of a node that is not there.
         self._ghosts: dict[str, list[PodInfo]] = {}
+        self.foreign_binds = ForeignBinds()
         self._snapshot = Nodes(self._table, self._occupancy)
         self._shape = self._table.resources.shape
 
@@ -83,21 +88,25 @@ class Cache:
             )
         self._leave(known)
 
-    def add_pod(self, pod: PodInfo) -> None:
-        """A bound pod the API server told of; it confirms an assumption, or overrules it."""
+    def add_pod(self, pod: PodInfo) -> bool:
+        """A bound pod the API server told of; it confirms an assumption, or overrules it.
+
+        Returns whether it was assumed on that node.
+        """
         self._check_uid(pod)
         known = self._pods.get(pod.uid)
         if known is None:
             self._enter(pod)
-        elif pod.uid in self._assumed:
+            return False
+        if pod.uid in self._assumed:
             self._leave(known)
             self._enter(pod)
             if known.node_name != pod.node_name:
                 log.info(
                     "Pod was added to a different node than it was assumed", **_both(known, pod)
                 )
-        else:
-            raise CacheError(f"pod {_told(pod)} was already in added state")
+            return known.node_name == pod.node_name
+        raise CacheError(f"pod {_told(pod)} was already in added state")
 
     def update_pod(self, old: PodInfo, new: PodInfo) -> None:
         self._check_uid(old)
@@ -139,6 +148,44 @@ class Cache:
         self._check_uid(pod)
         return pod.uid in self._assumed
 
+    def confirmed_node(self, pod: PodInfo) -> str:
+        """The node on which the API server says that the pod is; "" if it says nothing of it."""
+        known = self._pods.get(pod.uid)
+        return "" if known is None or pod.uid in self._assumed else known.node_name
+
+    def shortages(self, pod: PodInfo) -> Iterator[str]:
+        """Resources, or `pods`, of which the pod's node has too little for all pods there, among
+        those that this pod asks for. Costs as much as it asks for.
+
+        A kubelet's rule: it lets pass what its node has nothing of and devices may serve.
+        """
+        row = self._table.row_of(pod.node_name)
+        if row is None:
+            return
+        if self._occupancy.pod_count.cells[row] > self._table.max_pods.cells[row]:
+            yield PODS
+        resources = self._table.resources
+        for name, amount in pod.requests.items():
+            column = resources.columns.get(name)
+            if amount > 0 and column is not None:
+                capacity = resources.allocatable.cells[column, row]
+                if resources.requested.cells[column, row] > capacity and (
+                    capacity or "/" not in name
+                ):
+                    yield name
+
+    def has_port_conflict(self, pod: PodInfo) -> bool:
+        """Whether another pod on its node has one of its host ports; takes a look at all of them.
+
+        The node's own table of ports cannot tell: the pod's are in it.
+        """
+        row = self._table.row_of(pod.node_name)
+        if row is None or not pod.host_ports:
+            return False
+        others = (other for other in self._occupancy.pods(row) if other.uid != pod.uid)
+        taken = (port for other in others for port in other.host_ports)
+        return any_ports_conflict(pod.host_ports, taken)
+
     def add_node(self, node: Node) -> None:
         """Stores the node; pods that waited for it are on it from now on."""
         row = self._table.put(node)
@@ -167,6 +214,7 @@ class Cache:
             self._ghosts[name] = pods
         self._table.remove(name)
         self._occupancy.resize(len(self._table))
+        self.foreign_binds.forget_node(name)
 
     def has_node(self, name: str) -> bool:
         """Whether the node is there; ghosts are not."""
@@ -203,10 +251,13 @@ class Cache:
         """All nodes and pods, as references that stay good whatever changes later.
 
         Takes about a millisecond at 5,000 nodes and 50,000 pods. A cache that is filled in this
-        order tries nodes in the same order as this one.
+        order tries nodes in the same order as this one, and has the pods of each node in the same
+        order: of equally important ones, preemption evicts the last.
         """
-        nodes = self._table.nodes
-        return Contents([nodes[row] for row in self._table.rows_by_zone], list(self._pods.values()))
+        nodes, rows = self._table.nodes, list(self._table.rows_by_zone)
+        pods = list(chain.from_iterable(map(self._occupancy.pods, rows)))
+        pods += chain.from_iterable(self._ghosts.values())
+        return Contents([nodes[row] for row in rows], pods)
 
     @property
     def ghosts(self) -> dict[str, list[PodInfo]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -45,6 +45,8 @@ MAX_DECISIONS = 10_000
 STATUS_SECONDS = 1.0
 LIST_SECONDS = 2.0
 REVIEW_SECONDS = 10.0
+# Of one change of nodes; where more differ, all are read anew.
+MAX_CHANGED_NODES = 5_000
 # Lists are as long as the cluster is large: they are read again after so many times the seconds
 # that reading them took, but soon enough for somebody who watches.
 REST = 5.0
@@ -73,12 +75,20 @@ class Brief(ApiStruct):
         return f"{self.metadata['namespace']}/{self.metadata['name']}"
 
     @property
+    def uid(self) -> str:
+        return self.metadata.get("uid", "")
+
+    @property
     def version(self) -> str:
         return self.metadata.get("resourceVersion", "")
 
 
 class NodeColumns(msgspec.Struct):
-    """Nodes in columns; amounts of cpu are in cores, of memory in bytes."""
+    """Nodes in columns; amounts of cpu are in cores, of memory in bytes.
+
+    `serial` counts the readings that differed from the one before. In a what-if, nodes from index
+    `first_added` on would be added, and those that are `removed` are in no group.
+    """
 
     names: list[str]
     labels: list[Mapping[str, str]]
@@ -87,11 +97,32 @@ class NodeColumns(msgspec.Struct):
     requested: dict[str, list[float]]
     cordoned: list[bool]
     tainted: list[bool]
+    serial: int = 0
+    first_added: int | None = None
+    removed: frozenset[int] = frozenset()
+
+    @property
+    def added(self) -> range:
+        """Indexes of nodes that would be added."""
+        count = len(self.names)
+        return range(count if self.first_added is None else self.first_added, count)
 
     def used(self, resource: str, index: int) -> float | None:
         """The share that is taken, in percent; None where there is nothing to take."""
         offered = self.allocatable[resource][index]
         return 100.0 * self.requested[resource][index] / offered if offered > 0 else None
+
+    def usual_node(self) -> str:
+        """A node of the shape that most nodes have, open to all pods if there is such a one; empty
+        if there are no nodes.
+        """
+        shapes = list(zip(*self.allocatable.values(), strict=True))
+        if not shapes:
+            return ""
+        ((usual, _),) = Counter(shapes).most_common(1)
+        alike = [index for index, shape in enumerate(shapes) if shape == usual]
+        best = min(alike, key=lambda index: (self.cordoned[index], self.tainted[index]))
+        return self.names[best]
 
     def label_keys(self) -> list[str]:
         """Keys worth grouping by: topology first, and none that tells every node apart."""
@@ -107,8 +138,21 @@ class NodeColumns(msgspec.Struct):
         """Indexes of nodes by the value of a label; nodes without it come last."""
         found: dict[str, list[int]] = {}
         for index, labels in enumerate(self.labels):
-            found.setdefault(labels.get(key, ""), []).append(index)
+            if index not in self.removed:
+                found.setdefault(labels.get(key, ""), []).append(index)
         return dict(sorted(found.items(), key=lambda item: (not item[0], item[0])))
+
+
+class NodeChange(msgspec.Struct):
+    """Difference between a reading of the nodes and the one before it.
+
+    `requested` has the amounts of changed nodes by index, a number per resource; None if so much
+    is different that all nodes have to be read.
+    """
+
+    serial: int
+    resources: tuple[str, ...]
+    requested: dict[int, list[float]] | None
 
 
 class Pending(msgspec.Struct):
@@ -128,6 +172,8 @@ class Fresh(Generic[T]):
         self._rest = rest
         self._until = 0.0
         self._reading: asyncio.Task[T] | None = None
+        # When the last reading was begun, in monotonic seconds.
+        self.begun = 0.0
 
     async def get(self) -> T:
         task = self._reading
@@ -136,21 +182,13 @@ class Fresh(Generic[T]):
         return await asyncio.shield(task)
 
     async def _take(self) -> T:
-        started = time.monotonic()
+        self.begun = time.monotonic()
         try:
             return await self._read()
         finally:
             now = time.monotonic()
-            rest = min(self._rest * (now - started), LONGEST_REST_SECONDS)
+            rest = min(self._rest * (now - self.begun), LONGEST_REST_SECONDS)
             self._until = now + max(self._seconds, rest)
-
-    @property
-    def last(self) -> T | None:
-        """The last reading that was taken, however old."""
-        task = self._reading
-        if task is None or not task.done() or task.cancelled() or task.exception():
-            return None
-        return task.result()
 
 
 class Cluster:
@@ -164,6 +202,18 @@ class Cluster:
         self._review_turn = asyncio.Lock()
         self._reviews: OrderedDict[tuple[str, bytes], tuple[float, PlacementReviewStatus]]
         self._reviews = OrderedDict()
+        self._columns: NodeColumns | None = None
+        # Called with every change of the nodes, in order.
+        self.on_nodes: Callable[[NodeChange], None] = lambda _: None
+
+    @property
+    def nodes_read_at(self) -> float:
+        """When the latest reading of the nodes was begun, in monotonic seconds."""
+        return self._nodes.begun
+
+    @property
+    def nodes_serial(self) -> int:
+        return 0 if self._columns is None else self._columns.serial
 
     async def statuses(self) -> Sequence[SchedulerStatus]:
         return await self._status.get()
@@ -228,7 +278,16 @@ class Cluster:
         # In one piece: the scheduler sends it in slices, and would sort all nodes for each page.
         infos = _decode(_list_of(NodeInfo), await self.source.list(NODE_INFOS)).items
         # 15,000 nodes take some tenths of a second, which others need not wait for.
-        return await asyncio.to_thread(columns_of, infos)
+        before = self._columns
+        after = await asyncio.to_thread(columns_of, infos)
+        change = None if before is None else await asyncio.to_thread(difference, before, after)
+        if before is not None and change is None:
+            return before
+        self._columns = after
+        if change is not None:
+            after.serial = change.serial
+            self.on_nodes(change)
+        return after
 
     async def _read_pending(self) -> Pending:
         pods, is_cut, namespace, _ = await self._all(PENDING_PODS, PendingPod, MAX_PENDING, {})
@@ -303,6 +362,28 @@ def columns_of(infos: Sequence[NodeInfo]) -> NodeColumns:
         cordoned=[one.unschedulable for one in infos],
         tainted=[bool(one.taints) for one in infos],
     )
+
+
+def difference(before: NodeColumns, after: NodeColumns) -> NodeChange | None:
+    """The change from one reading to the next; None if there is none."""
+    change = NodeChange(before.serial + 1, after.resources, None)
+    if any(
+        getattr(before, name) != getattr(after, name)
+        for name in ("names", "resources", "labels", "allocatable", "cordoned", "tainted")
+    ):
+        return change
+    columns = [(before.requested[name], after.requested[name]) for name in after.resources]
+    changed = {
+        index
+        for old, new in columns
+        for index, (a, b) in enumerate(zip(old, new, strict=True))
+        if a != b
+    }
+    if not changed:
+        return None
+    if len(changed) <= MAX_CHANGED_NODES:
+        change.requested = {index: [new[index] for _, new in columns] for index in sorted(changed)}
+    return change
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -6,8 +6,12 @@
 
 Frames are numbered without gaps. A page that was away names the last one it has and gets those
 since; if the ring does not have them any more, it is told to read everything anew. Decisions are
-gathered for a moment, so that hundreds per second are a few frames. The feed runs while somebody
-looks, and a minute longer.
+gathered for a moment, so that hundreds per second are a few frames. Nodes are read again when the
+scheduler's cache has changed, and told as the difference to the reading before. The feed runs
+while somebody looks, and a minute longer.
+
+A watch that breaks is taken up where it was. If that cannot be done, because another instance
+leads or because too much has happened, decisions may be missing, and the stream has a `Gap` there.
 """
 
 from __future__ import annotations
@@ -23,9 +27,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kscheduler.api.explanation import DECISIONS
-from kscheduler.api.timestamps import TimestampError, parse_time
-from kscheduler.ui.cluster import MAX_DECISIONS, Brief, Cluster, NodeColumns
-from kscheduler.ui.source import Trouble
+from kscheduler.api.timestamps import TimestampError, format_micro_time, parse_time
+from kscheduler.ui.cluster import MAX_DECISIONS, Brief, Cluster, NodeChange
+from kscheduler.ui.source import OPENED, Expired, Lost, Refused, Trouble
 
 GATHER_SECONDS = 0.25
 STATUS_SECONDS = 2.0
@@ -33,12 +37,16 @@ STATUS_SECONDS = 2.0
 HEARTBEAT_SECONDS = 15.0
 IDLE_SECONDS = 60.0
 FRAMES = 512
+FRAMES_BYTES = 8 << 20
+MAX_GAPS = 20
 # Of one frame; more than these are counted.
 MAX_ITEMS = 500
 # Plots: the last minutes, in buckets.
 PLOT_SECONDS = 600.0
 BUCKETS = 60
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 15.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 5.0
+# A user without the right to see the status may be given it.
+REFUSED_SECONDS = 30.0
 
 _decode_brief = msgspec.json.Decoder(Brief)
 
@@ -56,6 +64,13 @@ class Sample(NamedTuple):
     outcome: str
 
 
+class Gap(NamedTuple):
+    """A time of which decisions may be missing; times are texts, as those of decisions."""
+
+    since: str
+    until: str
+
+
 class Plots(NamedTuple):
     """By bucket, the oldest first: attempts per second, and the median and 99th percentile of
     seconds per attempt (None where there was none).
@@ -68,26 +83,36 @@ class Plots(NamedTuple):
 
 
 class Feed:
-    """Events of the cluster, as frames; `recent` has the latest decisions, the newest first."""
+    """Events of the cluster, as frames; `recent` has the latest decisions, the newest first.
+
+    `seen` counts attempts that were heard of, those of the first list not included; `told` those
+    that are in frames.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        cluster.on_nodes = self._tell_nodes
         # Another process has other frames: a page that outlived one must not trust its numbers.
         self.epoch = secrets.token_hex(4)
-        self._frames: deque[Frame] = deque(maxlen=FRAMES)
+        self._frames: deque[Frame] = deque()
+        self._frames_bytes = 0
         self._next_id = 1
         self._changed = asyncio.Event()
         self._briefs: OrderedDict[str, Brief] = OrderedDict()
         self._gathered: list[Brief] = []
+        self._gaps: deque[Gap] = deque(maxlen=MAX_GAPS)
+        # When the watch was last known to be whole, in seconds since the epoch.
+        self._heard = 0.0
+        self._is_watching = False
+        self._version = ""
         self._samples: deque[Sample] = deque(maxlen=4 * MAX_DECISIONS)
         self._listed = asyncio.Event()
-        self.seen = 0
+        self.seen = self.told = 0
         self.trouble: Trouble | None = None
         self.namespace = ""
         self._subscribers = 0
         self._wanted = 0.0
         self._task: asyncio.Task[None] | None = None
-        self._nodes: NodeColumns | None = None
 
     # For views.
 
@@ -109,13 +134,17 @@ class Feed:
             await asyncio.wait_for(self._listed.wait(), patience_seconds)
         return self._listed.is_set()
 
-    def recent(self, count: int) -> list[Brief]:
-        found: list[Brief] = []
+    def recent(self, count: int) -> list[Brief | Gap]:
+        """The latest decisions, with gaps where they were."""
+        found: list[Brief | Gap] = []
+        gaps = list(self._gaps)
         for brief in reversed(self._briefs.values()):
-            if len(found) == count:
-                break
+            while gaps and gaps[-1].since >= brief.last.time:
+                found.append(gaps.pop())
+            if len(found) >= count:
+                return found[:count]
             found.append(brief)
-        return found
+        return [*found, *reversed(gaps)][:count]
 
     def named(self, name: str) -> list[str]:
         """Keys of decided pods of this name, the latest first."""
@@ -176,7 +205,12 @@ class Feed:
             self._wanted = time.monotonic()
 
     def _hello(self, since: int, event: str) -> bytes:
-        told = {"epoch": self.epoch, "id": since, "seen": self.seen, "trouble": _said(self.trouble)}
+        told = {
+            "epoch": self.epoch,
+            "id": since,
+            "nodes": self._cluster.nodes_serial,
+            "trouble": _said(self.trouble),
+        }
         return _event(event, told, since)
 
     def _has(self, number: int) -> bool:
@@ -185,7 +219,11 @@ class Feed:
         return first <= number
 
     def _tell(self, event: str, data: object) -> None:
-        self._frames.append(Frame(self._next_id, _event(event, data, self._next_id)))
+        frame = Frame(self._next_id, _event(event, data, self._next_id))
+        self._frames.append(frame)
+        self._frames_bytes += len(frame.text)
+        while len(self._frames) > FRAMES or self._frames_bytes > FRAMES_BYTES:
+            self._frames_bytes -= len(self._frames.popleft().text)
         self._next_id += 1
         self._changed.set()
         self._changed = asyncio.Event()
@@ -211,23 +249,35 @@ class Feed:
             await asyncio.sleep(max(1.0, IDLE_SECONDS - idle))
 
     async def _follow_decisions(self) -> None:
-        """Lists and watches decisions; after any failure again, with longer and longer pauses."""
+        """Lists decisions once and watches them; after any failure again from the last version on,
+        with longer and longer pauses.
+        """
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
-                briefs, version, self.namespace = await self._cluster.briefs()
-                self._take_list(briefs)
-                self._listed.set()
-                self._recovered()
-                pause = FIRST_PAUSE_SECONDS
-                query = {"resourceVersion": version}
-                watch = self._cluster.source.watch(DECISIONS, self.namespace, query)
-                async for change in watch:
+                if not self._version:
+                    briefs, version, self.namespace = await self._cluster.briefs()
+                    self._take_list(briefs)
+                    self._version = version
+                    self._listed.set()
+                query = {"resourceVersion": self._version, "allowWatchBookmarks": "true"}
+                async for change in self._cluster.source.watch(DECISIONS, self.namespace, query):
+                    if change is OPENED:
+                        pause, self._is_watching = FIRST_PAUSE_SECONDS, True
+                        self._recovered()
+                        continue
+                    self._heard = time.time()
+                    brief = _decode_brief.decode(change.object)
+                    self._version = brief.version or self._version
                     if change.type == "DELETED":
-                        self._briefs.pop(_decode_brief.decode(change.object).key, None)
+                        self._briefs.pop(brief.key, None)
                     elif change.type in ("ADDED", "MODIFIED"):
-                        self._take(_decode_brief.decode(change.object))
-                # The server ends watches now and then; a list tells what was missed.
+                        self._take(brief)
+                # The server ends watches now and then, and when it stops to lead.
+                await asyncio.sleep(FIRST_PAUSE_SECONDS)
+            except Expired:
+                self._version = ""
+                await asyncio.sleep(FIRST_PAUSE_SECONDS)
             except Trouble as trouble:
                 self._lost(trouble)
                 self._listed.set()
@@ -235,79 +285,92 @@ class Feed:
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
             except msgspec.DecodeError as error:
                 self._lost(Trouble(f"A decision cannot be read: {error}."))
+                self._version = ""
                 await asyncio.sleep(LONGEST_PAUSE_SECONDS)
-            await asyncio.sleep(0)
+            finally:
+                self._is_watching = False
 
     def _take_list(self, briefs: Sequence[Brief]) -> None:
-        """A whole list: the first one is how things are, later ones tell what changed meanwhile."""
-        is_first = not self._listed.is_set()
-        present = {brief.key for brief in briefs}
-        for key in [key for key in self._briefs if key not in present]:
-            del self._briefs[key]
+        """A whole list: the first one is how things are, a later one has what can still be told of
+        what was missed. Decisions that it does not have stay in the stream, as they were told.
+        """
+        is_first = not self._heard
+        if not is_first:
+            self._tell_gathered()
+            now = time.time()
+            gap = Gap(format_micro_time(self._heard), format_micro_time(now))
+            self._gaps.append(gap)
+            self._tell("gap", gap._asdict())
+        self._heard = time.time()
         for brief in sorted(briefs, key=lambda one: one.last.time):
             known = self._briefs.get(brief.key)
             if known is None or known.version != brief.version:
                 self._take(brief, quietly=is_first)
 
     def _take(self, brief: Brief, *, quietly: bool = False) -> None:
+        known = self._briefs.pop(brief.key, None)
         self._briefs[brief.key] = brief
-        self._briefs.move_to_end(brief.key)
         while len(self._briefs) > MAX_DECISIONS:
             self._briefs.popitem(last=False)
         with contextlib.suppress(TimestampError):
             when = parse_time(brief.last.time)
             self._samples.append(Sample(when, brief.last.duration_seconds, brief.outcome))
         if not quietly:
-            self.seen += 1
+            # Attempts that followed each other quickly are told as one.
+            before = known.attempts if known is not None and known.uid == brief.uid else 0
+            self.seen += max(1, brief.attempts - before)
             self._gathered.append(brief)
 
     async def _gather(self) -> None:
         while True:
             await asyncio.sleep(GATHER_SECONDS)
-            if gathered := self._gathered:
-                self._gathered = []
-                items = [line_of(brief) for brief in gathered[-MAX_ITEMS:]]
-                self._tell("decisions", {"seen": self.seen, "items": items})
+            self._tell_gathered()
+
+    def _tell_gathered(self) -> None:
+        if gathered := self._gathered:
+            self._gathered = []
+            items = [line_of(brief) for brief in gathered[-MAX_ITEMS:]]
+            count, self.told = self.seen - self.told, self.seen
+            self._tell("decisions", {"seen": self.seen, "count": count, "items": items})
 
     async def _poll(self) -> None:
         """Status every two seconds, and nodes if something changed and somebody may see them."""
-        generation, told = -1, b""
+        generation, changed_at, told = -1, 0.0, b""
         while True:
+            pause = STATUS_SECONDS
             try:
                 statuses = await self._cluster.statuses()
+                if self._is_watching:
+                    self._recovered()
                 leader = next((one for one in statuses if one.leader), None)
                 if leader is not None:
-                    status = {"queue": leader.queue, "rates": leader.rates, "cache": leader.cache}
-                    encoded = msgspec.json.encode(status)
+                    encoded = msgspec.json.encode(
+                        {
+                            "leader": leader.identity,
+                            "queue": dict(leader.queue),
+                            "rates": dict(leader.rates),
+                            "cache": dict(leader.cache),
+                        }
+                    )
                     if encoded != told:
                         told = encoded
                         self._tell("status", msgspec.Raw(encoded))
                     if leader.snapshot_generation != generation:
-                        generation = leader.snapshot_generation
-                        await self._tell_nodes()
+                        generation, changed_at = leader.snapshot_generation, time.monotonic()
+                    if self._cluster.nodes_read_at < changed_at:
+                        # Perhaps not yet: large clusters are read less often.
+                        await self._cluster.nodes()
+            except Refused:
+                # Said where it would be shown.
+                pause = REFUSED_SECONDS
+            except Lost as trouble:
+                self._lost(trouble)
             except Trouble:
-                # Whoever may not see them is told so where they would be.
                 pass
-            await asyncio.sleep(STATUS_SECONDS)
+            await asyncio.sleep(pause)
 
-    async def _tell_nodes(self) -> None:
-        nodes, before = await self._cluster.nodes(), self._nodes
-        self._nodes = nodes
-        if before is None or before is nodes or not self._subscribers:
-            return
-        if before.names != nodes.names or before.resources != nodes.resources:
-            self._tell("nodes", {"reset": True})
-            return
-        changed: dict[int, list[float]] = {}
-        for index in range(len(nodes.names)):
-            new = [nodes.requested[name][index] for name in nodes.resources]
-            if new != [before.requested[name][index] for name in nodes.resources]:
-                changed[index] = new
-        is_other = before.cordoned != nodes.cordoned or before.allocatable != nodes.allocatable
-        if is_other:
-            self._tell("nodes", {"reset": True})
-        elif changed:
-            self._tell("nodes", {"resources": nodes.resources, "requested": changed})
+    def _tell_nodes(self, change: NodeChange) -> None:
+        self._tell("nodes", change)
 
     def _lost(self, trouble: Trouble) -> None:
         if _said(trouble) != _said(self.trouble):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -10,9 +11,10 @@ from kscheduler.api.explanation import PendingPod, PlacementReview, PlacementRev
 from kscheduler.api.pod_questions import Manifest, reasons_in
 
 
-def review_of(*pods: Manifest, detail: str = "Summary") -> PlacementReview:
-    raw = tuple(msgspec.Raw(msgspec.json.encode(pod)) for pod in pods)
-    return PlacementReview(spec=PlacementReviewSpec(pods=raw, detail=detail))
+def review_of(pod: Manifest, **spec: Any) -> PlacementReview:
+    """A review of one pod; `spec` are further fields of its spec."""
+    raw = (msgspec.Raw(msgspec.json.encode(pod)),)
+    return PlacementReview(spec=PlacementReviewSpec(pods=raw, **spec))
 
 
 def reason_of(pod: PendingPod) -> str:

@@ -4,7 +4,6 @@ command and as YAML.
 
 from __future__ import annotations
 
-import copy
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from urllib.parse import urlencode
 
 import msgspec
 import yaml
+from multidict import MultiMapping
 
 from kscheduler.api.explanation import (
     PLACEMENT_REVIEWS,
@@ -20,22 +20,18 @@ from kscheduler.api.explanation import (
     PlacementReviewSpec,
 )
 from kscheduler.api.pod_questions import Manifest, fresh
+from kscheduler.api.resource_names import CPU, MEMORY
 from kscheduler.ui.cluster import Cluster
+from kscheduler.ui.pod_changes import changed_pod
 from kscheduler.ui.source import Declined
 
 MAX_REPLICAS = 10_000
 # Longer questions are not put into an address.
 MAX_ADDRESS = 4_000
 MAX_YAML_CHARACTERS = 200_000
-# Rules of a pod that can be left out: the key, where it is, and its name.
-RULES = (
-    ("selector", ("nodeSelector",), "node selector"),
-    ("node-affinity", ("affinity", "nodeAffinity"), "node affinity"),
-    ("pod-affinity", ("affinity", "podAffinity"), "pod affinity"),
-    ("anti-affinity", ("affinity", "podAntiAffinity"), "pod anti-affinity"),
-    ("spread", ("topologySpreadConstraints",), "topology spread"),
-    ("gates", ("schedulingGates",), "scheduling gates"),
-)
+MAX_CHANGES = 500
+# A field of the form that holds a request: `request:CONTAINER:RESOURCE`.
+REQUEST = "request"
 
 
 class Question(msgspec.Struct):
@@ -44,8 +40,12 @@ class Question(msgspec.Struct):
     pod: str = ""
     manifest: str = ""
     replicas: int = 1
+    # Requests of each container.
     cpu: str = ""
     memory: str = ""
+    # Requests by container and resource.
+    requests: dict[tuple[str, str], str] = {}
+    # JSON pointers into the spec (see `pod_changes`).
     without: tuple[str, ...] = ()
     drain: tuple[str, ...] = ()
     cordon: tuple[str, ...] = ()
@@ -57,12 +57,14 @@ class Question(msgspec.Struct):
     asked: bool = False
 
     @property
+    def changes_pod(self) -> bool:
+        return bool(self.cpu or self.memory or self.requests or self.without)
+
+    @property
     def is_changed(self) -> bool:
         """Whether there is anything to compare with."""
         return bool(
-            self.cpu
-            or self.memory
-            or self.without
+            self.changes_pod
             or self.drain
             or self.cordon
             or self.remove
@@ -72,7 +74,7 @@ class Question(msgspec.Struct):
         )
 
 
-def read(form: Mapping[str, str], without: tuple[str, ...]) -> Question:
+def read(form: MultiMapping[str]) -> Question:
     """Declined for what is not a number or too long."""
     manifest = form.get("manifest", "")
     if (
@@ -80,13 +82,23 @@ def read(form: Mapping[str, str], without: tuple[str, ...]) -> Question:
         or len(form.get("configuration", "")) > MAX_YAML_CHARACTERS
     ):
         raise Declined(f"The text is too long: {MAX_YAML_CHARACTERS:,} characters are read.")
+    requests: dict[tuple[str, str], str] = {}
+    for field, value in form.items():
+        kind, _, rest = field.partition(":")
+        container, colon, resource = rest.partition(":")
+        if kind == REQUEST and colon and resource and value.strip():
+            requests[container, resource] = value.strip()
+    without = tuple(dict.fromkeys(one for one in form.getall("without", ()) if one[:1] == "/"))
+    if len(requests) + len(without) > MAX_CHANGES:
+        raise Declined(f"At most {MAX_CHANGES} changes of a pod can be asked about together.")
     return Question(
         pod=form.get("pod", "").strip(),
         manifest=manifest.replace("\r\n", "\n"),
         replicas=_number(form, "replicas", 1, MAX_REPLICAS),
         cpu=form.get("cpu", "").strip(),
         memory=form.get("memory", "").strip(),
-        without=tuple(one for one in without if one in {key for key, _, _ in RULES}),
+        requests=requests,
+        without=without,
         drain=_names(form.get("drain", "")),
         cordon=_names(form.get("cordon", "")),
         remove=_names(form.get("remove", "")),
@@ -102,7 +114,7 @@ def _number(form: Mapping[str, str], name: str, otherwise: int, most: int) -> in
     text = form.get(name, "").strip()
     if not text:
         return otherwise
-    if not text.isdecimal() or int(text) > most:
+    if not text.isdecimal() or len(text) > 9 or int(text) > most:
         raise Declined(f"{name} has to be a number up to {most:,}, not {text[:40]!r}.")
     return int(text)
 
@@ -142,29 +154,10 @@ async def pod_of(cluster: Cluster, question: Question) -> Manifest | None:
     return fresh(await cluster.pod(namespace, name))
 
 
-def changed_pod(pod: Manifest, question: Question) -> Manifest:
-    pod = copy.deepcopy(pod)
-    spec = pod.get("spec")
-    if not isinstance(spec, dict):
-        return pod
-    for key, path, _ in RULES:
-        if key in question.without:
-            inside: Any = spec
-            for part in path[:-1]:
-                inside = inside.get(part) or {}
-            inside.pop(path[-1], None)
-    asked = {
-        name: text for name, text in (("cpu", question.cpu), ("memory", question.memory)) if text
-    }
-    containers = spec.get("containers")
-    if asked and isinstance(containers, list) and containers and isinstance(containers[0], dict):
-        # Of several containers the first one gets it; the others keep what they ask for.
-        resources = containers[0].setdefault("resources", {})
-        resources["requests"] = {**(resources.get("requests") or {}), **asked}
-        limits = resources.get("limits") or {}
-        for name in asked:
-            limits.pop(name, None)
-    return pod
+def asked_pod(pod: Manifest, question: Question) -> Manifest:
+    """The pod with the changes that the question makes to it."""
+    each = {name: text for name, text in ((CPU, question.cpu), (MEMORY, question.memory)) if text}
+    return changed_pod(pod, question.without, each, question.requests)
 
 
 def review_for(question: Question, pod: Manifest | None) -> PlacementReview:
@@ -191,6 +184,10 @@ def fields_of(question: Question) -> list[tuple[str, str]]:
         ("replicas", str(question.replicas) if question.replicas != 1 else ""),
         ("cpu", question.cpu),
         ("memory", question.memory),
+        *(
+            (f"{REQUEST}:{container}:{resource}", quantity)
+            for (container, resource), quantity in question.requests.items()
+        ),
         *(("without", one) for one in question.without),
         ("drain", " ".join(question.drain)),
         ("cordon", " ".join(question.cordon)),
@@ -201,6 +198,12 @@ def fields_of(question: Question) -> list[tuple[str, str]]:
         ("preempt", "yes" if question.preempt else ""),
     ]
     return [(name, value) for name, value in found if value.strip()] + [("ask", "1")]
+
+
+def node_fields(question: Question) -> dict[str, str]:
+    """The part of the form that is about nodes."""
+    names = ("drain", "cordon", "remove", "add", "like")
+    return {name: value for name, value in fields_of(question) if name in names}
 
 
 def address_of(question: Question) -> str:
@@ -214,7 +217,7 @@ def command_of(question: Question, flags: str) -> str:
     key = question.pod if not question.manifest.strip() else ""
     words = ["kscheduler", "what-if"]
     lead = ""
-    if key and not (question.cpu or question.memory or question.without):
+    if key and not question.changes_pod:
         namespace, _, name = key.partition("/")
         lead = f"kubectl get pod -n {shlex.quote(namespace)} {shlex.quote(name)} -o yaml | "
         words += ["-f", "-"]

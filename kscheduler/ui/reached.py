@@ -19,6 +19,7 @@ from kscheduler.api.resources import Resource
 from kscheduler.client.errors import (
     ApiError,
     Forbidden,
+    Gone,
     MalformedAnswer,
     NotFound,
     ServiceUnavailable,
@@ -29,7 +30,17 @@ from kscheduler.client.errors import (
 from kscheduler.client.explanation_client import ExplanationClient
 from kscheduler.client.kube_client import KubeClient
 from kscheduler.errors import KschedulerError
-from kscheduler.ui.source import Change, Declined, Lost, Missing, Query, Refused, Trouble
+from kscheduler.ui.source import (
+    OPENED,
+    Change,
+    Declined,
+    Expired,
+    Lost,
+    Missing,
+    Query,
+    Refused,
+    Trouble,
+)
 
 Connect = Callable[[], AbstractAsyncContextManager[ExplanationClient]]
 
@@ -91,12 +102,13 @@ class ReachedSource:
         rest = b""
         try:
             async with server.watch(resource, namespace, query, idle_seconds=IDLE_SECONDS) as read:
+                yield OPENED
                 while piece := await read():
                     *lines, rest = (rest + piece).split(b"\n")
                     for line in filter(None, lines):
                         change = _decode_change.decode(line)
                         if change.type == "ERROR":
-                            return
+                            raise Expired("The scheduler cannot tell what changed since.")
                         yield change
                     if len(rest) > MAX_LINE_BYTES:
                         raise Lost("The scheduler sends a line that does not end.")
@@ -140,6 +152,8 @@ class ReachedSource:
                 return Refused(text)
             case NotFound():
                 return Missing(text)
+            case Gone():
+                return Expired(text)
             case ServiceUnavailable() | TransportError():
                 self._forget(server)
                 return Lost(text)

@@ -16,10 +16,10 @@ from multidict import MultiDict
 
 from kscheduler import logs
 from kscheduler.ui import parts, question
-from kscheduler.ui.cluster import Cluster
+from kscheduler.ui.cluster import Cluster, NodeColumns
 from kscheduler.ui.feed import Feed
 from kscheduler.ui.guard import HEADERS, OPEN, Guard, refused
-from kscheduler.ui.heat import node_data, picture
+from kscheduler.ui.heat import changed_nodes, node_data, picture
 from kscheduler.ui.html import Html, e
 from kscheduler.ui.page import Page
 from kscheduler.ui.source import Declined, Lost, Missing, Refused, Source, Trouble
@@ -137,7 +137,7 @@ class Server:
     def _view(self, view: View) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def answer(request: web.Request) -> web.StreamResponse:
             self.feed.want()
-            page = Page(request.path.lstrip("/"), request.query, self._source.way)
+            page = Page(request.path.lstrip("/"), request.query)
             status = HTTPStatus.OK
             try:
                 title, content = await view(page, request)
@@ -151,6 +151,8 @@ class Server:
                 log.error(error, "View failed", path=request.path)
                 status, title = HTTPStatus.INTERNAL_SERVER_ERROR, "Failed"
                 content = parts.trouble(Trouble("This view failed; the terminal says how."))
+            # Whoever was asked may have been found just now.
+            page.way = self._source.way
             text = page.frame(title, content)
             return web.Response(status=status, text=text, content_type="text/html")
 
@@ -215,8 +217,7 @@ class Server:
         return "Pending", await pending.freeing(self.cluster, page)
 
     async def _what_if(self, page: Page, request: web.Request) -> tuple[str, Html]:
-        form = await _form_of(request)
-        asked = question.read(form, tuple(map(str, form.getall("without", ()))))
+        asked = question.read(await _form_of(request))
         return "What if", await what_if.what_if(self.cluster, page, asked)
 
     async def _configuration(self, page: Page, request: web.Request) -> tuple[str, Html]:
@@ -257,7 +258,12 @@ class Server:
         return answer
 
     async def _node_data(self, request: web.Request) -> bytes:
-        return node_data(await self.cluster.nodes(), request.query.get("group", ""))
+        return node_data(await self._asked_nodes(request), request.query.get("group", ""))
+
+    async def _asked_nodes(self, request: web.Request) -> NodeColumns:
+        """Nodes as they are, or as a what-if would have them."""
+        found, asked = await self.cluster.nodes(), question.read(request.query)
+        return changed_nodes(found, asked) if question.node_fields(asked) else found
 
     async def _node_rows(self, _: web.Request) -> bytes:
         return nodes.nodes_grid(await self.cluster.nodes()).to_json()
@@ -273,7 +279,7 @@ class Server:
 
     async def _picture(self, request: web.Request) -> web.StreamResponse:
         try:
-            found = await self.cluster.nodes()
+            found = await self._asked_nodes(request)
         except Trouble as trouble:
             raise web.HTTPNotFound from trouble
         text = picture(found, request.query.get("group", ""), request.query.get("by", ""))

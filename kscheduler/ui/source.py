@@ -34,15 +34,24 @@ class Lost(Trouble):
     """Scheduler does not answer at present."""
 
 
+class Expired(Trouble):
+    """What changed since the watch's version cannot be told any more; a list tells how it is."""
+
+
 class Declined(Trouble):
     """The question cannot be answered as it was asked, or not now."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One line of a watch: ADDED, MODIFIED or DELETED, and the object as JSON."""
+    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object as JSON. The first
+    one is `OPENED`, which tells that the server watches.
+    """
 
     type: str
     object: msgspec.Raw
+
+
+OPENED = Change("OPENED", msgspec.Raw(b"{}"))
 
 
 class Source(Protocol):
@@ -64,7 +73,9 @@ class Source(Protocol):
     def watch(
         self, resource: Resource, namespace: str = "", query: Query | None = None
     ) -> AsyncIterator[Change]:
-        """Changes from the query's resourceVersion on, until the server ends the watch."""
+        """Changes from the query's resourceVersion on, until the server ends the watch; Expired
+        if that version is another instance's, or too old.
+        """
         ...
 
     async def review(self, review: PlacementReview, namespace: str) -> PlacementReview: ...

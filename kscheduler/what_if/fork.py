@@ -9,27 +9,28 @@ API objects and compiled pods are shared, as they never change.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from random import Random
-from typing import Any, Generic, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
-from kscheduler.api.meta import ApiObject
 from kscheduler.api.requests import ACCOUNTED, Counting
+from kscheduler.api.resource import ResourceClaimTemplate, ResourceSlice
 from kscheduler.api.scheduling import PriorityClass
+from kscheduler.api.storage import CSINode
 from kscheduler.config.catalog import Catalog
 from kscheduler.config.profiles import Completed
 from kscheduler.cycle.attempt import Attempt, Outcome, at_once
 from kscheduler.cycle.schedule import SchedulingAlgorithm
+from kscheduler.dra.device_manager import device_manager_of
 from kscheduler.errors import KschedulerError
 from kscheduler.extension_points import Point
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import ApiCalls, Factory, Gates, Nominator
-from kscheduler.framework.listers import ChangeHandler, FollowedLister, Listers
+from kscheduler.framework.listers import Listers
 from kscheduler.metrics import Metrics
 from kscheduler.plugins import factories
 from kscheduler.plugins.default_preemption import DefaultPreemption
@@ -41,8 +42,8 @@ from kscheduler.runtime.profile import build_frameworks
 from kscheduler.slices import Slices
 from kscheduler.state.cache import Cache, Contents
 from kscheduler.state.pod_info import PodInfo
-
-T = TypeVar("T", bound=ApiObject)
+from kscheduler.what_if.claims import ForkClaims
+from kscheduler.what_if.listers import ForkListers
 
 # At these points plugins act on a decision; only in-tree plugins are known to do so in memory.
 ACTING_POINTS = frozenset(
@@ -74,6 +75,8 @@ class LiveScheduler(msgspec.Struct, frozen=True, kw_only=True):
     is_busy: Callable[[], bool] = lambda: False
     # Priority classes, which the scheduler itself does not watch; None: those of the lister.
     priority_classes: Callable[[], Awaitable[Iterable[PriorityClass]]] | None = None
+    # A template of claims by namespace and name, or None; not watched either.
+    claim_template: Callable[[str, str], Awaitable[ResourceClaimTemplate | None]] | None = None
     counting: Counting = ACCOUNTED
     out_of_tree: OutOfTreeServices = msgspec.field(default_factory=OutOfTreeServices)
 
@@ -103,7 +106,11 @@ class Fork:
                 limits=services.limits, watchdog=services.watchdog, follow=services.follow
             ),
         )
-        self.frameworks = build_frameworks(_judging(completed), live.registry, lambda _: handle)
+        self._devices = device_manager_of(handle)
+        self.claims = ForkClaims(self.listers, self.cache, self._devices.claims)
+        self.frameworks = build_frameworks(
+            _judging(completed), live.registry, lambda _: handle, handle.shared_objects
+        )
         config = completed.config
         # Without opportunistic batching: every pod is judged on all nodes, and ties are told.
         self._algorithm = SchedulingAlgorithm(
@@ -126,13 +133,39 @@ class Fork:
             self.cache.add_pod(pod)
             if slices.due():
                 await slices.rest()
+        if next(iter(self.listers.lister(ResourceSlice).items()), None) is not None:
+            # Made when it is first asked for; it has to follow slices before the first decision.
+            _ = self._devices.allocator
         for _ in self.listers.deliveries():
             if slices.due():
                 await slices.rest()
 
+    async def equip(self, copies: Mapping[str, Sequence[str]], slices: Slices) -> None:
+        """Gives nodes that were added like others what their drivers would publish: a CSINode, and
+        the devices of the model, all of them free. `copies`: by the name of the model.
+        """
+        if not copies:
+            return
+        devices: dict[str, list[ResourceSlice]] = {}
+        for item in self.listers.lister(ResourceSlice).items():
+            node = item.spec.node_name
+            if node is not None and node in copies:
+                devices.setdefault(node, []).append(item)
+        csi_nodes = self.listers.lister(CSINode)
+        for model, names in copies.items():
+            csi_node = csi_nodes.get(model)
+            for name in names:
+                if csi_node is not None:
+                    metadata = replace(csi_node.metadata, name=name)
+                    self.listers.put(replace(csi_node, metadata=metadata))
+                for item in devices.get(model, ()):
+                    self.listers.put(_of_node(item, name))
+                if slices.due():
+                    await slices.rest()
+
     def decide(self, pod: PodInfo) -> tuple[Attempt, Outcome]:
         """One decision, from its start to its end; nothing is assumed yet."""
-        self.listers.pods[pod.key] = pod.pod
+        self.listers.put(pod.pod)
         self._cycle_number += 1
         framework = self.frameworks[pod.pod.spec.scheduler_name]
         queued = QueuedPodInfo(pod, timestamp=0.0, attempts=1)
@@ -149,6 +182,13 @@ class Fork:
             framework.close()
 
 
+def _of_node(item: ResourceSlice, node: str) -> ResourceSlice:
+    """The slice as the driver on another node would publish it, in a pool of that node."""
+    pool = replace(item.spec.pool, name=f"{item.spec.pool.name}/{node}")
+    metadata = replace(item.metadata, name=f"{item.name}/{node}")
+    return replace(item, metadata=metadata, spec=replace(item.spec, node_name=node, pool=pool))
+
+
 def _judging(completed: Completed) -> Completed:
     """The configuration without what out-of-tree plugins do once a decision is made."""
     in_tree = factories()
@@ -163,71 +203,6 @@ def _judging(completed: Completed) -> Completed:
         for name, effective in completed.plugins.items()
     }
     return replace(completed, plugins=plugins)
-
-
-class ForkListers:
-    """The live listers, read through, with pods that only the review knows.
-
-    Plugins are told of the objects that there are when the fork is filled, and of no change after.
-    """
-
-    def __init__(self, live: Listers) -> None:
-        self._live = live
-        # Pods of the review by key.
-        self.pods: dict[str, Pod] = {}
-        self._waiting: list[Iterator[None]] = []
-
-    def lister(self, kind: type[T], /) -> FollowedLister[T]:
-        own = cast("Mapping[str, T]", self.pods if kind is Pod else {})
-        return ForkLister(self._live.lister(kind), own, self._waiting)
-
-    def deliveries(self) -> Iterator[None]:
-        """Tells handlers of the objects that they follow, one per step."""
-        while self._waiting:
-            yield from self._waiting.pop(0)
-
-
-class ForkLister(Generic[T]):
-    def __init__(
-        self,
-        live: FollowedLister[T],
-        own: Mapping[str, T],
-        waiting: list[Iterator[None]],
-    ) -> None:
-        self._live = live
-        self._own = own
-        self._waiting = waiting
-        self._indexes: dict[str, Callable[[T], Iterable[Hashable]]] = {}
-
-    def get(self, key: str, /) -> T | None:
-        return self._own.get(key) or self._live.get(key)
-
-    def items(self) -> Iterable[T]:
-        return chain(self._own.values(), self._live.items())
-
-    @property
-    def generation(self) -> int | None:
-        return self._live.generation
-
-    def add_index(self, name: str, function: Callable[[T], Iterable[Hashable]], /) -> None:
-        """The live lister has the index already, unless another configuration wants it."""
-        self._indexes[name] = function
-
-    def by_index(self, name: str, value: Hashable, /) -> Sequence[T]:
-        try:
-            return self._live.by_index(name, value)
-        except KeyError:
-            values_of = self._indexes[name]
-            return [item for item in self._live.items() if value in values_of(item)]
-
-    def add_handler(self, handler: ChangeHandler[T], /) -> object:
-        self._waiting.append(self._delivered_to(handler))
-        return handler
-
-    def _delivered_to(self, handler: ChangeHandler[T]) -> Iterator[None]:
-        for item in list(self._live.items()):
-            handler.on_add(item, is_initial=True)
-            yield
 
 
 class ReadOnlyClient:

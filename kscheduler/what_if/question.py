@@ -8,8 +8,9 @@ dropped.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -18,7 +19,8 @@ from kscheduler.api.core import Container, Node, Pod, PodStatus, ResourceRequire
 from kscheduler.api.decode import DecodeError, decoder_for
 from kscheduler.api.explanation import NodesToAdd, PlacementReviewSpec
 from kscheduler.api.field_errors import FieldError, Path, duplicate, invalid, required, unsupported
-from kscheduler.api.meta import Quantity
+from kscheduler.api.meta import ApiObject, Quantity
+from kscheduler.api.pod_questions import numbered_names, stem_like
 from kscheduler.api.quantity import QuantityError, parse
 from kscheduler.api.requests import Counting
 from kscheduler.api.scheduling import PriorityClass
@@ -27,6 +29,7 @@ from kscheduler.slices import Slices
 from kscheduler.state.cache import Contents
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.what_if.errors import SPEC, ReviewError, ReviewLimitError, not_found, raise_any
+from kscheduler.what_if.made_claims import ClaimMaker, VolumeClaimTemplates
 
 MAX_PLACEMENTS = 10_000
 MAX_ADDED_NODES = 10_000
@@ -54,6 +57,15 @@ class PodToPlace(msgspec.Struct, frozen=True):
     evicted: bool = False
     # One of the pods that the review is about.
     asked: bool = True
+    # Claims that controllers make for it.
+    made: tuple[ApiObject, ...] = ()
+
+
+class PodToCopy(NamedTuple):
+    """A pod of the spec, and the templates of its ephemeral volumes."""
+
+    pod: Pod
+    volumes: VolumeClaimTemplates
 
 
 class ChangedCluster(msgspec.Struct):
@@ -61,6 +73,8 @@ class ChangedCluster(msgspec.Struct):
 
     contents: Contents
     drained: list[PodToPlace]
+    # By the name of a node, those that are added like it.
+    copies: dict[str, list[str]]
     notes: list[str]
 
 
@@ -107,7 +121,11 @@ def change(spec: PlacementReviewSpec, contents: Contents) -> ChangedCluster:
         for node in contents.nodes
         if node.name not in removed
     ]
-    nodes += _added(spec.add_nodes, contents.nodes)
+    copies: dict[str, list[str]] = {}
+    for like, node in _added(spec.add_nodes, contents.nodes):
+        nodes.append(node)
+        if like:
+            copies.setdefault(like, []).append(node.name)
     pods, concerned = contents.pods, drained | removed
     leaving: list[PodToPlace] = []
     lost = orphans = 0
@@ -124,7 +142,7 @@ def change(spec: PlacementReviewSpec, contents: Contents) -> ChangedCluster:
                 pods.append(pod)
             else:
                 lost += name not in drained
-    changed = ChangedCluster(Contents(nodes, pods), leaving, [])
+    changed = ChangedCluster(Contents(nodes, pods), leaving, copies, [])
     if lost:
         changed.notes.append(
             f"{_pods(lost)} of removed nodes {'is' if lost == 1 else 'are'} not placed anew; "
@@ -153,7 +171,9 @@ _UNSCHEDULABLE = UNSCHEDULABLE_TAINT.key, UNSCHEDULABLE_TAINT.effect
 def unbound(pod: PodInfo) -> PodInfo:
     """The pod as its controller would create it again, under the same name."""
     spec = replace(pod.pod.spec, node_name="")
-    return pod.renewed(replace(pod.pod, spec=spec, status=PodStatus(), whole=b""))
+    # Its claims are released, and stand for those that would be made from the same templates.
+    status = PodStatus(resource_claim_statuses=pod.pod.status.resource_claim_statuses)
+    return pod.renewed(replace(pod.pod, spec=spec, status=status, whole=b""))
 
 
 def _is_drained(pod: PodInfo) -> bool:
@@ -164,7 +184,8 @@ def _is_drained(pod: PodInfo) -> bool:
     return controller is None or controller.kind != "DaemonSet"
 
 
-def _added(wanted: Sequence[NodesToAdd], nodes: Sequence[Node]) -> Iterator[Node]:
+def _added(wanted: Sequence[NodesToAdd], nodes: Sequence[Node]) -> Iterator[tuple[str, Node]]:
+    """New nodes, each with the name of the one that it is like."""
     by_name = {node.name: node for node in nodes}
     names = set(by_name)
     for number, one in enumerate(wanted):
@@ -174,23 +195,20 @@ def _added(wanted: Sequence[NodesToAdd], nodes: Sequence[Node]) -> Iterator[Node
         if bool(one.like) == (one.node is not None):
             raise ReviewError(required(path, "either like or node"))
         if one.node is not None:
-            model, base = _read_node(one.node, path / "node"), ""
+            model = _read_node(one.node, path / "node")
+            new_names = numbered_names(model.name or "node", names)
             if one.count == 1 and model.name:
                 if model.name in names:
                     raise ReviewError(duplicate(path / "node" / "metadata" / "name", model.name))
-                base = model.name
+                new_names = iter([model.name])
         elif one.like in by_name:
-            model, base = _fresh(by_name[one.like]), ""
+            model = _fresh(by_name[one.like])
+            new_names = numbered_names(stem_like(one.like), names)
         else:
             raise ReviewError(not_found(path / "like", one.like))
-        count, serial = one.count, 0
-        while count:
-            name = base or f"{model.name or 'node'}{'-new' if one.like else ''}-{serial}"
-            serial += 1
-            if name not in names:
-                names.add(name)
-                count -= 1
-                yield _renamed(model, name)
+        for name in itertools.islice(new_names, one.count):
+            names.add(name)
+            yield one.like, _renamed(model, name)
 
 
 def _fresh(node: Node) -> Node:
@@ -250,9 +268,11 @@ class PodReader:
         self,
         profiles: Sequence[str],
         classes: Iterable[PriorityClass],
+        claims: ClaimMaker,
         counting: Counting,
     ) -> None:
         self._profiles = profiles
+        self._claims = claims
         self._classes = {one.name: one for one in classes}
         self._default_class = next((c for c in self._classes.values() if c.global_default), None)
         self._counting = counting
@@ -260,30 +280,39 @@ class PodReader:
         self._serial = 0
         self.notes: dict[str, None] = {}
 
-    async def read(self, spec: PlacementReviewSpec, slices: Slices) -> list[Pod]:
+    async def read(self, spec: PlacementReviewSpec, slices: Slices) -> list[PodToCopy]:
         """All manifests; ReviewError for the first that is no pod."""
         pods = []
         for number, text in enumerate(spec.pods):
-            pods.append(self._defaulted(text, (SPEC / "pods")[number]))
+            path = (SPEC / "pods")[number]
+            pod = self._defaulted(text, path)
+            try:
+                pods.append(PodToCopy(pod, await self._claims.read(pod, text)))
+            except DecodeError as error:
+                problem = f"Invalid value: {error}"
+                raise ReviewError(FieldError(str(path / "spec" / "volumes"), problem)) from error
             if slices.due():
                 await slices.rest()
+        self.notes |= self._claims.notes
         return pods
 
-    def replicas(self, pods: Sequence[Pod], count: int) -> Iterator[PodToPlace]:
+    def replicas(self, pods: Sequence[PodToCopy], count: int) -> Iterator[PodToPlace]:
         """Each pod so many times, under names that no other pod of the review has."""
-        for pod in pods:
+        for pod, volumes in pods:
             for number in range(count):
                 name = f"{pod.name}-{number}" if count > 1 else pod.name
-                yield PodToPlace(self._named(pod, name), _note_on_gates(pod))
+                named, made = self._claims.made_for(self._named(pod, name), volumes)
+                info = PodInfo(named, self._counting)
+                yield PodToPlace(info, _note_on_gates(pod), made=made)
 
-    def _named(self, pod: Pod, name: str) -> PodInfo:
+    def _named(self, pod: Pod, name: str) -> Pod:
         self._serial += 1
         unique, more = name, 0
         while (key := f"{pod.namespace}/{unique}") in self._names:
             unique, more = f"{name}-{more}", more + 1
         self._names.add(key)
         metadata = replace(pod.metadata, name=unique, uid=f"review/{self._serial}")
-        return PodInfo(replace(pod, metadata=metadata), self._counting)
+        return replace(pod, metadata=metadata)
 
     def _defaulted(self, text: msgspec.Raw, path: Path) -> Pod:
         pod: Pod = _read(text, "Pod", _decode_pod, path)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kscheduler.api.amounts import at_least, rounded_down
 from kscheduler.api.explanation import Remedy
 from kscheduler.api.taints import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated, taint_text
 from kscheduler.cycle.attempt import Attempt
@@ -20,7 +21,6 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Mask, Rows
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.what_if.amounts import rounded_down, text_of
 
 MAX_REMEDIES = 8
 
@@ -152,7 +152,7 @@ def _smaller_requests(pod: PodInfo, nodes: Nodes, rows: Rows) -> Iterator[_Found
             count = int(np.count_nonzero(left >= fitting))
             if count not in told:
                 told.add(count)
-                smaller, before = text_of(name, fitting), text_of(name, asked)
+                smaller, before = at_least(name, fitting), at_least(name, asked)
                 change = f"with {smaller} instead of {before} of {name}"
                 yield _Found(_SMALLER, 1 - fitting / asked, -count, change)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from random import Random
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -35,8 +36,10 @@ from kscheduler.api.explanation import (
     Victim,
 )
 from kscheduler.api.field_errors import FieldError, aggregate
+from kscheduler.api.resource import ResourceClaimTemplate
 from kscheduler.api.scheduling import PriorityClass
 from kscheduler.api.small_groups import PodDisruptionBudget
+from kscheduler.api.storage import StorageClass
 from kscheduler.config.load import load_config
 from kscheduler.config.profiles import Completed, complete
 from kscheduler.config.validation import validate
@@ -58,6 +61,7 @@ from kscheduler.state.pod_info import PodInfo
 from kscheduler.what_if import question, summary
 from kscheduler.what_if.errors import SPEC, ReviewError
 from kscheduler.what_if.fork import Fork, LiveScheduler
+from kscheduler.what_if.made_claims import ClaimMaker
 from kscheduler.what_if.question import PodReader, PodToPlace
 from kscheduler.what_if.remedies import remedies_for
 
@@ -125,7 +129,9 @@ class Reviewer:
         await slices.rest()
         question.check(spec, {node.name for node in contents.nodes})
         changed = question.change(spec, contents)
-        reader = PodReader(list(completed.plugins), classes, live.counting)
+        storage_classes = live.listers.lister(StorageClass).items()
+        claims = ClaimMaker(live.claim_template or self._listed_template, storage_classes)
+        reader = PodReader(list(completed.plugins), classes, claims, live.counting)
         question.check_number(len(spec.pods) * spec.replicas + len(changed.drained))
         await slices.rest()
         pods = await reader.read(spec, slices)
@@ -137,6 +143,13 @@ class Reviewer:
         await slices.rest()
         try:
             await fork.fill(changed.contents, slices)
+            await fork.equip(changed.copies, slices)
+            for drained in changed.drained:
+                # All of them have gone before the first is placed anew.
+                for _ in fork.claims.release(drained.pod):
+                    pass
+                if slices.due():
+                    await slices.rest()
             run = _Run(
                 fork,
                 spec,
@@ -166,6 +179,9 @@ class Reviewer:
             limit = f"{self._time_limit_seconds:g} seconds"
             notes.append(f"The time limit of {limit} was reached: the answer is not complete.")
         return run.status(notes, generation, self._timer() - started)
+
+    async def _listed_template(self, namespace: str, name: str) -> ResourceClaimTemplate | None:
+        return self._live.listers.lister(ResourceClaimTemplate).get(f"{namespace}/{name}")
 
     def _completed(self, text: str) -> Completed:
         """The configuration in force, or the one to decide by instead."""
@@ -222,8 +238,9 @@ class _Run:
         # Pods that may be woken, and all that are without a node, by their place.
         self._refused: list[_Refused] = []
         self._unplaced: dict[int, PodToPlace] = {}
-        # Pods that were placed or evicted since the last look at refused ones.
-        self._events: list[tuple[ClusterEvent, PodInfo | None, PodInfo | None]] = []
+        # Pods that were placed or evicted, and claims that were released, since the last look at
+        # refused ones.
+        self._events: list[tuple[ClusterEvent, Any, Any]] = []
         # Nodes of the pods asked about, and where victims went next, by uid.
         self._node_of: dict[str, str] = {}
         self._next_node: dict[str, str] = {}
@@ -334,6 +351,7 @@ class _Run:
 
     def _place(self, wanted: PodToPlace, index: int | None = None) -> Iterator[None]:
         """Decides on a pod; `index` is its place among the placements if it was refused before."""
+        self._fork.claims.put_made(wanted.made)
         attempt, outcome = self._fork.decide(wanted.pod)
         candidate: Candidate | None = None
         told_victims: tuple[Victim, ...] = ()
@@ -414,7 +432,12 @@ class _Run:
             # What is left to undo would be written to the API server, and nothing was.
             attempt.framework.run_unreserve(cycle, pod, node)
             self._fork.cache.forget(pod)
-        return status
+            return status
+        nodes = self._fork.cache.snapshot()
+        row = nodes.row_of(node)
+        assert row is not None
+        self._fork.claims.settle(cycle, pod, nodes.node(row))
+        return None
 
     def _find_candidate(self, attempt: Attempt, refusal: Unschedulable) -> Candidate | None:
         plugin = self._fork.preemption(attempt.framework)
@@ -431,6 +454,7 @@ class _Run:
         for pod in candidate.victims:
             self._fork.cache.remove_pod(pod)
             self._events.append((ASSIGNED_POD_DELETE, pod, None))
+            self._events += self._fork.claims.release(pod)
             told.append(
                 Victim(
                     pod.namespace,

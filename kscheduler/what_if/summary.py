@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from kscheduler.api.amounts import at_least
 from kscheduler.cycle.attempt import Attempt, Failed, Unschedulable
 from kscheduler.framework.status import Rows
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
-from kscheduler.what_if.amounts import text_of
 
 INSUFFICIENT = "Insufficient "
 
@@ -123,7 +123,7 @@ def _least_short(resource: str, rows: Rows, pod: PodInfo, nodes: Nodes, *, node_
     short = asked - (nodes.allocatable[rows, column] - nodes.requested[rows, column])
     least = int(short.argmin())
     where = f" on {nodes.names[int(rows[least])]}" if node_names else ""
-    return f" (least short by {text_of(resource, int(short[least]))}{where})"
+    return f" (least short by {at_least(resource, int(short[least]))}{where})"
 
 
 def _pods(count: int) -> str:

@@ -5,27 +5,33 @@
 Pods go to the nodes in turn. There is no decision, no event and no watch, and the requests are made
 before the first is sent; a scheduler that does all of that can only be slower. A pod with a claim
 costs a scheduler more than the binding, and so it does here: a node is nominated, and the claim
-gets a finalizer, then an allocation, of the next device that is free, and a reservation.
+gets a finalizer, then an allocation, of the next device that is free, and a reservation, to which
+other pods of the same claim are added. For an extended resource the claim is made before, and the
+pod is told of it.
+
+Where hardly a pod waits at the start, more are to come: then it watches pods and claims, and binds
+each pod as soon as its claim is there, a scheduler that decides in no time.
 """
 
 import asyncio
 import json
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
 
 import click
 import uvloop
 
+from tests.bench import devices
 from tests.bench.device_scenarios import CLAIMS, SLICES
 from tests.bench.judgement import listed
-from tests.bench.quick_client import Request, Server
-from tests.bench.scenario import NODES, PODS, patch, put
+from tests.bench.quick_client import JSON, Request, Server
+from tests.bench.scenario import NODES, PODS, create, patch, put
 from tests.bench.workloads import Json
 
-# As many as kscheduler has requests under way.
-CONNECTIONS = 100
+# With fewer, and with more, an API server on two cores gets less done.
+CONNECTIONS = 64
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 # What is sent for a pod, one after the other.
@@ -38,7 +44,10 @@ async def bind_all(server: Server) -> None:
         pods = await listed(connection, f"{PODS}?fieldSelector=spec.nodeName=")
         claims = await listed(connection, CLAIMS)
         slices = await listed(connection, SLICES)
-    rest = iter([*bindings(pods, places(nodes, claims, slices), claims)])
+    where = places(nodes, claims, slices)
+    if len(pods) < CONNECTIONS:
+        await Follower(server, where).run()
+    rest = iter([*bindings(pods, where, claims)])
 
     async def work() -> None:
         async with server.connection() as connection:
@@ -51,6 +60,62 @@ async def bind_all(server: Server) -> None:
             tasks.create_task(work(), name=f"bind/{number}")
     # Like a scheduler, it stays until it is told to end.
     await asyncio.Event().wait()
+
+
+class Follower:
+    """Binds pods with a claim each as they come, and gives their devices to others afterwards."""
+
+    def __init__(self, server: Server, where: Iterator[tuple[str, Json | None]]) -> None:
+        self._server = server
+        # Devices that were never taken, and those that were given back.
+        self._where = where
+        self._free: list[tuple[str, Json | None]] = []
+        self._held: dict[str, tuple[str, Json | None]] = {}
+        self._claims: dict[str, Json] = {}
+        self._waiting: dict[str, Json] = {}
+        self._steps: asyncio.Queue[Steps] = asyncio.Queue()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow(PODS, self._see_pod), name="watch/pods")
+            tasks.create_task(self._follow(CLAIMS, self._see_claim), name="watch/claims")
+            for number in range(CONNECTIONS):
+                tasks.create_task(self._work(), name=f"bind/{number}")
+
+    async def _follow(self, path: str, see: Callable[[str, Json], None]) -> None:
+        async with self._server.connection() as connection:
+            async for line in await connection.follow(f"{path}?watch=true", JSON):
+                event = json.loads(line)
+                see(event["type"], event["object"])
+
+    async def _work(self) -> None:
+        async with self._server.connection() as connection:
+            while True:
+                for request in await self._steps.get():
+                    await connection.demand(request)
+
+    def _see_pod(self, kind: str, pod: Json) -> None:
+        claim = claim_name(pod)
+        if kind == "DELETED" or pod["spec"].get("nodeName") or not claim:
+            return
+        if claim not in self._held:
+            self._waiting[claim] = pod
+            self._bind(claim)
+
+    def _see_claim(self, kind: str, claim: Json) -> None:
+        name = claim["metadata"]["name"]
+        was_allocated = "allocation" in self._claims.get(name, {}).get("status", {})
+        self._claims[name] = claim
+        if was_allocated and "allocation" not in claim.get("status", {}) and name in self._held:
+            self._free.append(self._held.pop(name))
+        self._bind(name)
+
+    def _bind(self, claim: str) -> None:
+        if claim in self._claims and (pod := self._waiting.pop(claim, None)):
+            place = self._free.pop() if self._free else next(self._where)
+            self._held[claim] = place
+            for steps in bindings([pod], iter([place]), [self._claims[claim]]):
+                self._steps.put_nowait(steps)
 
 
 def places(
@@ -81,42 +146,112 @@ def bindings(
     pods: list[Json], where: Iterator[tuple[str, Json | None]], claims: list[Json]
 ) -> Iterator[Steps]:
     by_name = {claim["metadata"]["name"]: claim for claim in claims}
-    for pod, (node, device) in zip(pods, where, strict=False):
+    # Of claims that were allocated here: the node, and the claim as it is then.
+    allocated: dict[str, tuple[str, Json]] = {}
+    for pod in in_turn(pods):
         metadata = {key: pod["metadata"][key] for key in ("name", "namespace", "uid")}
-        path = f"{PODS}/{metadata['name']}"
+        name, path = claim_name(pod), f"{PODS}/{metadata['name']}"
+        consumer = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
+        if name in allocated:
+            node, claim = allocated[name]
+            claim["status"]["reservedFor"].append(consumer)
+            steps: Steps = (put(f"{CLAIMS}/{name}/status", claim),)
+        elif (place := next(where, None)) is None:
+            return
+        elif place[1] is None:
+            node, steps = place[0], ()
+        elif name:
+            node, device = place
+            claim = with_allocation(by_name[name], node, device)
+            claim["status"]["reservedFor"].append(consumer)
+            allocated[name] = node, claim
+            steps = writes(claim)
+        else:
+            node, device = place
+            steps = for_extended_resource(pod, node, device, consumer)
+        if steps:
+            nominate = patch(f"{path}/status", {"status": {"nominatedNodeName": node}})
+            steps = (nominate, *steps)
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": metadata,
             "target": {"kind": "Node", "name": node},
         }
-        bind = Request("POST", f"{path}/binding", json.dumps(body).encode())
-        if device is None:
-            yield (bind,)
-            continue
-        nominate = patch(f"{path}/status", {"status": {"nominatedNodeName": node}})
-        (known,) = pod["status"]["resourceClaimStatuses"]
-        claim = by_name[known["resourceClaimName"]]
-        yield (nominate, *allocation(claim, device, node, metadata), bind)
+        yield (*steps, Request("POST", f"{path}/binding", json.dumps(body).encode()))
 
 
-def allocation(claim: Json, device: Json, node: str, pod: Json) -> Steps:
-    """Both writes of a claim."""
+def in_turn(pods: list[Json]) -> list[Json]:
+    """Pods of which no two neighbours share a claim: its writes must not overtake each other."""
+    seen: Counter[str] = Counter()
+    turns = []
+    for pod in pods:
+        name = claim_name(pod)
+        turns.append(seen[name] if name else 0)
+        seen[name] += 1
+    return [pod for _, pod in sorted(zip(turns, pods, strict=True), key=lambda one: one[0])]
+
+
+def claim_name(pod: Json) -> str:
+    """The claim that the pod names, or that was made for it; empty if there is none."""
+    made = pod.get("status", {}).get("resourceClaimStatuses", ())
+    for found in (*made, *pod["spec"].get("resourceClaims", ())):
+        if name := found.get("resourceClaimName"):
+            return str(name)
+    return ""
+
+
+def with_allocation(claim: Json, node: str, device: Json) -> Json:
+    """The claim as it is written: it has a finalizer, and nobody has reserved it yet."""
     (request,) = claim["spec"]["devices"]["requests"]
     metadata = {**claim["metadata"], "finalizers": [FINALIZER]}
     # Whatever there is now is overwritten.
-    del metadata["resourceVersion"]
-    claim = {**claim, "metadata": metadata}
+    metadata.pop("resourceVersion", None)
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    status = {
-        "allocation": {
-            "devices": {"results": [{"request": request["name"], **device}]},
-            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
-        },
-        "reservedFor": [{"resource": "pods", "name": pod["name"], "uid": pod["uid"]}],
+    allocation = {
+        "devices": {"results": [{"request": request["name"], **device}]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
     }
-    path = f"{CLAIMS}/{metadata['name']}"
-    return put(path, claim), put(f"{path}/status", {**claim, "status": status})
+    return {**claim, "metadata": metadata, "status": {"allocation": allocation, "reservedFor": []}}
+
+
+def writes(claim: Json) -> Steps:
+    """Both of a claim."""
+    path = f"{CLAIMS}/{claim['metadata']['name']}"
+    return put(path, claim), put(f"{path}/status", claim)
+
+
+def for_extended_resource(pod: Json, node: str, device: Json, consumer: Json) -> Steps:
+    """The claim's creation and both of its writes, and its name in the pod's status."""
+    name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+    (container,) = pod["spec"]["containers"]
+    resource = next(key for key in container["resources"]["requests"] if "/" in key)
+    request = "container-0-request-0"
+    asked = {"name": request, "exactly": {"deviceClassName": "gpu-0", "count": 1}}
+    made = devices.claim(
+        f"{name}-extended-resources",
+        {"devices": {"requests": [asked]}},
+        annotations={"resource.kubernetes.io/extended-resource-claim": "true"},
+        ownerReferences=[{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}],
+    )
+    claim = with_allocation(made, node, device)
+    claim["status"]["reservedFor"].append(consumer)
+    mapping = {
+        "containerName": container["name"],
+        "resourceName": resource,
+        "requestName": request,
+    }
+    told = {
+        "extendedResourceClaimStatus": {
+            "resourceClaimName": made["metadata"]["name"],
+            "requestMappings": [mapping],
+        }
+    }
+    return (
+        create(CLAIMS, made),
+        *writes(claim),
+        patch(f"{PODS}/{name}/status", {"status": told}),
+    )
 
 
 @click.command(help=__doc__)

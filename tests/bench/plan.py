@@ -9,7 +9,7 @@ from tests.bench.measurement import TURNOVER_SECONDS
 from tests.bench.results import BACKLOG, STEADY, STOCK_LIMITS, TURNOVER, Case, Entry
 from tests.bench.scenario import Size
 from tests.bench.scenarios import SCENARIOS
-from tests.bench.summary import Target, Weighed
+from tests.bench.summary import AS_FAST_AS_CAN_BE, FLOORS, Target, Weighed
 from tests.bench.workloads import PLAIN
 
 STEADY_PODS = 2000
@@ -21,8 +21,6 @@ VOLUMES = ("secrets", "in-tree-pvs", "csi-pvs")
 DEVICES = tuple(device_scenarios.SCENARIOS)
 ANY_SIZE = tuple(name for name in SCENARIOS if name not in (*PREEMPTION, *VOLUMES, *DEVICES))
 MANY_DEVICES = "gpus"
-# Shapes whose writes are measured without a scheduler.
-WITH_FLOOR = (PLAIN, "claim-template", MANY_DEVICES)
 HALF = "half"
 
 TARGETS: dict[str, tuple[Target, ...]] = {
@@ -89,7 +87,8 @@ def batch(of: Case, rounds: int, *, beside: str = THEIRS) -> Batch:
     it is wanted.
     """
     order: list[Entry] = []
-    with_floor = of.scenario in WITH_FLOOR and of.mode == BACKLOG and beside == THEIRS
+    is_floor = of.scenario in FLOORS.values() and of.mode in AS_FAST_AS_CAN_BE
+    with_floor = is_floor and beside == THEIRS
     floor = (FLOOR,) if with_floor else ()
     for number in range(1, rounds + 1):
         pair = (beside, OURS) if number % 2 else (OURS, beside)

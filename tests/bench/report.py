@@ -2,8 +2,8 @@
 
     python -m tests.bench.report docs/performance/results.jsonl
 
-Writes the chart beside the file, and the tables into docs/performance.md between two marks; what
-stands around them is for people to write.
+Writes the chart beside the file, the tables into docs/performance.md between two marks, and the
+most telling rows into the README; what stands around them is for people to write.
 """
 
 import os
@@ -21,8 +21,10 @@ from tests.bench.results import Measured, Results, Run
 from tests.bench.summary import UNKNOWN, Standing, judge_all, standings
 from tests.kit.pages import UnmarkedPageError, replaced
 
-PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
-MARK = "measured"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
+MARK, SHORT_MARK = "measured", "speed"
 
 
 def section(results: Results, picture: str) -> str:
@@ -35,6 +37,15 @@ def section(results: Results, picture: str) -> str:
         *verdicts(found),
     ]
     return "\n\n".join(part.strip() for part in parts)
+
+
+def in_short(results: Results) -> str:
+    run = results.runs[-1]
+    told = (
+        f"Measured on {run.at[:10]}, on {run.cores} cores that scheduler, API server, etcd "
+        "and the\nmeasuring program share."
+    )
+    return f"{tables.for_page(tables.short_sheet(standings(results.measured)))}\n{told}"
 
 
 def about(runs: Sequence[Run]) -> str:
@@ -76,15 +87,20 @@ def verdicts(found: Sequence[Standing]) -> list[str]:
 @click.command(help=__doc__)
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--page", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=PAGE)
-def main(path: Path, page: Path) -> None:
+@click.option(
+    "--readme", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=README
+)
+def main(path: Path, page: Path, readme: Path) -> None:
     results = Results(path)
     picture = path.with_suffix(".svg")
     picture.write_text(chart(standings(results.measured)))
     where = os.path.relpath(picture, page.parent)
-    try:
-        page.write_text(replaced(page.read_text(), MARK, section(results, where)))
-    except UnmarkedPageError as error:
-        raise click.ClickException(f"{page}: {error}") from error
+    written = {page: (MARK, section(results, where)), readme: (SHORT_MARK, in_short(results))}
+    for target, (mark, text) in written.items():
+        try:
+            target.write_text(replaced(target.read_text(), mark, text))
+        except UnmarkedPageError as error:
+            raise click.ClickException(f"{target}: {error}") from error
 
 
 if __name__ == "__main__":

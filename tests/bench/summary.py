@@ -18,6 +18,15 @@ ENOUGH_OF_FLOOR = 0.55
 MOST_MEMORY = 1.0
 # Modes in which pods per second are what a scheduler gets through.
 AS_FAST_AS_CAN_BE = (BACKLOG, TURNOVER)
+# Shapes with devices, and the shape with the same writes that is measured without a scheduler, too.
+# For all others that is plain pods.
+FLOORS = {
+    PLAIN: PLAIN,
+    **{
+        name: "claims-empty" if one.turnover else "extended-25" if "extended" in name else name
+        for name, one in WITH_DEVICES.items()
+    },
+}
 # What two runs at the same limits may differ by.
 SAME = 0.05
 
@@ -68,11 +77,13 @@ def floor_rate(found: Iterable[Standing], scenario: str, nodes: int) -> float | 
     """What a client that only binds gets through at that size: plain pods, or those with devices,
     which need more writes.
     """
-    like = (scenario if scenario in WITH_DEVICES else PLAIN, nodes, BACKLOG)
+    like = FLOORS.get(scenario, PLAIN), nodes
     rates = [
         one.medians[FLOOR].pods_per_second
         for one in found
-        if (one.case.scenario, one.case.nodes, one.case.mode) == like and FLOOR in one.medians
+        if (one.case.scenario, one.case.nodes) == like
+        and one.case.mode in AS_FAST_AS_CAN_BE
+        and FLOOR in one.medians
     ]
     return max(rates, default=None)
 

@@ -47,6 +47,40 @@ def turnover_sheets(found: Sequence[Standing]) -> list[Sheet]:
     return [speed, cost_sheet(cases)]
 
 
+# What the README tells: a shape, in a reader's words.
+IN_SHORT = {
+    ("plain", 5000): "plain pods, 5,000 nodes",
+    ("plain", 15000): "plain pods, 15,000 nodes",
+    ("hard-spread", 5000): "topology spread, 5,000 nodes",
+    ("affinity", 5000): "pod affinity, 5,000 nodes",
+    ("mixed", 5000): "a mix of all rules, 5,000 nodes",
+    ("csi-pvs", 5000): "a CSI volume each, 5,000 nodes",
+    ("preemption-basic", 5000): "each evicts four others, 5,000 nodes",
+    ("extended-25", 500): "a device each, as an extended resource, 500 nodes",
+    ("gpus", 5000): "a device each, by claim, 5,000 nodes",
+}
+
+
+def short_sheet(found: Sequence[Standing]) -> Sheet:
+    """The most telling cases, in the README's order."""
+    cases = {(one.case.scenario, one.case.nodes): one for one in found if one.case.mode == BACKLOG}
+    return Sheet(
+        "",
+        ("pods per second", THEIRS, OURS, "times", "CPU per pod"),
+        [
+            (
+                words,
+                _number(one.medians[THEIRS].pods_per_second, 0),
+                _number(one.medians[OURS].pods_per_second, 0),
+                _number(one.ratio("pods_per_second"), 1),
+                _number(one.ratio("scheduler_cpu_ms"), 2),
+            )
+            for case, words in IN_SHORT.items()
+            if (one := cases.get(case)) and one.complete
+        ],
+    )
+
+
 def cost_sheet(cases: Sequence[Standing]) -> Sheet:
     return Sheet(
         f"The same: {THEIRS} / {OURS}",
@@ -188,7 +222,8 @@ def for_page(sheet: Sheet) -> str:
     rows = [sheet.columns, *sheet.rows]
     lines = [f"| {' | '.join(row)} |" for row in rows]
     lines.insert(1, f"|{'|'.join(rules)}|")
-    return f"**{sheet.title}**\n\n" + "\n".join(lines) + "\n"
+    title = f"**{sheet.title}**\n\n" if sheet.title else ""
+    return title + "\n".join(lines) + "\n"
 
 
 def _figure(one: Standing, who: str, figure: str, digits: int) -> str:

@@ -7,10 +7,11 @@ from rich.console import Console
 from tests.bench import tables
 from tests.bench.chart import chart
 from tests.bench.contestants import FLOOR, OURS, THEIRS
-from tests.bench.report import main
+from tests.bench.report import README, ROOT, SHORT_MARK, in_short, main
 from tests.bench.results import STEADY, STOCK_LIMITS, Case, Results, Run
 from tests.bench.sample import measured
 from tests.bench.summary import standings
+from tests.kit.pages import replaced
 
 STEADY_CASE = Case("mixed", 5000, 2000, STEADY, "half")
 LINES = [
@@ -63,8 +64,13 @@ def test_numbers_of_a_page_come_from_the_file(tmp_path):
         results.add(line)
     page = tmp_path / "page.md"
     page.write_text("# Title\n<!-- measured: begin -->\n<!-- measured: end -->\n")
-    done = CliRunner().invoke(main, [str(tmp_path / "results.jsonl"), f"--page={page}"])
+    readme = tmp_path / "README.md"
+    readme.write_text("# Title\n<!-- speed: begin -->\n<!-- speed: end -->\n")
+    done = CliRunner().invoke(
+        main, [str(tmp_path / "results.jsonl"), f"--page={page}", f"--readme={readme}"]
+    )
     assert done.exit_code == 0, done.output
+    assert "| plain pods, 5,000 nodes | 300 | 900 | 3.0 |" in readme.read_text()
     text = page.read_text()
     assert "| plain | 5,000 | 3,000 | 300 | 900 | 3.00 | 1,400 | 0.64 |" in text
     assert "Abacus" in text
@@ -72,3 +78,9 @@ def test_numbers_of_a_page_come_from_the_file(tmp_path):
     assert "| plain, 5,000 nodes | ≥ 2.0 times | 3.00 (0.64 of the floor) | reached |" in text
     assert "![pods per second](results.svg)" in text
     assert (tmp_path / "results.svg").exists()
+
+
+def test_the_readme_tells_what_the_file_has():
+    results = Results(ROOT / "docs" / "performance" / "results.jsonl")
+    readme = README.read_text()
+    assert replaced(readme, SHORT_MARK, in_short(results)) == readme

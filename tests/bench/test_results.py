@@ -5,7 +5,7 @@ import pytest
 
 from tests.bench import plan
 from tests.bench.contestants import FLOOR, OURS, THEIRS
-from tests.bench.results import BACKLOG, STEADY, Case, Entry, Failed, Results
+from tests.bench.results import BACKLOG, STEADY, TURNOVER, Case, Entry, Failed, Results
 from tests.bench.sample import measured
 from tests.bench.scenario import MEASURED, PODS, Size
 from tests.bench.scenarios import SCENARIOS
@@ -63,13 +63,14 @@ def test_schedulers_take_turns_and_so_does_who_begins():
     assert [entry.round for entry in entries] == [1, 1, 2, 2, 3, 3]
 
 
-def test_the_floor_is_measured_with_backlogs_of_a_few_shapes():
+def test_the_floor_is_measured_with_a_few_shapes():
     with_floor = {
         (case.scenario, case.mode)
         for case in plan.everything(3000)
         if any(entry.who == FLOOR for entry in plan.batch(case, 1).entries)
     }
-    assert with_floor == {(name, BACKLOG) for name in ("plain", "claim-template", "gpus")}
+    backlogs = ("plain", "claim-template", "gpus", "shared-claims", "extended-25")
+    assert with_floor == {("claims-empty", TURNOVER), *((name, BACKLOG) for name in backlogs)}
 
 
 def test_no_case_is_measured_twice():

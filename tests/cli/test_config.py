@@ -83,6 +83,22 @@ profiles:
     ]
 
 
+def test_an_argument_that_its_plugin_refuses_is_told_with_its_place(file):
+    file.write_text(
+        HEAD
+        + """\
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy:
+        type: LeastAlocated
+"""
+    )
+    outcome = run("validate", file)
+    assert outcome.stderr.startswith(f"{file}:8:9: initializing profiles: ")
+
+
 def test_several_files_are_each_said_to_be_good_or_not(file, tmp_path):
     bad = tmp_path / "bad.yaml"
     file.write_text(HEAD)

@@ -106,6 +106,15 @@ def test_nothing_is_written_over(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
+def test_what_to_do_next_begins_with_the_environment_if_it_is_not_active(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", "/venv")
+    activate = ". /venv/bin/activate      # where kscheduler is"
+    for number, (active, told) in enumerate((("/venv", False), ("/other", True))):
+        monkeypatch.setenv("VIRTUAL_ENV", active)
+        outcome = run("new", "Mine", "--folder", tmp_path / str(number))
+        assert (activate in outcome.output) is told
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     outcome = run("new", "Mine", "--folder", tmp_path / "file" / "below")

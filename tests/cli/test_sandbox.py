@@ -1,6 +1,7 @@
 """`kscheduler sandbox`: what it places, what it says, and how it ends."""
 
 import asyncio
+import base64
 import errno
 import gc
 import json
@@ -9,6 +10,7 @@ import pty
 import re
 import signal
 import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -26,9 +28,13 @@ from click.testing import CliRunner
 
 from kscheduler import logs
 from kscheduler.cli import sandbox_view
-from kscheduler.cli.sandbox import _running, sandbox
+from kscheduler.cli.sandbox import sandbox
+from kscheduler.cli.sandbox_cluster import _running
+from kscheduler.queue.queued_pod_info import QueuedPodInfo
+from kscheduler.queue.scheduling_queue import Pending
 from kscheduler.sandbox import ApiServer, Kubelets
 from tests.kit.devices import claim_manifest, class_manifest, request
+from tests.kit.objects import make_pod_info
 from tests.kit.polling import block_until
 
 pytestmark = [
@@ -119,7 +125,7 @@ class TestOnce:
         assert output.endswith("not finished after 0.1 seconds\n")
 
     def test_nothing_to_do(self, run):
-        code, output = run("--once", "--no-demo", "--nodes=1")
+        code, output = run("--once", "--scenario=none", "--nodes=1")
         assert code == 0
         assert output.endswith("0 pods placed, 0 waiting\n")
 
@@ -476,7 +482,7 @@ class TestCopies:
     def test_json_works_alike(self, run, tmp_path):
         path = tmp_path / "dump.json"
         path.write_text(json.dumps(self.dump()))
-        code, output = run("--once", "--no-demo", "--nodes-file", str(path))
+        code, output = run("--once", "--scenario=none", "--nodes-file", str(path))
         assert code == 0, output
         assert output.endswith("2 pods placed, 0 waiting\n")
 
@@ -589,18 +595,18 @@ class TestPlaces:
         assert outcome.output == f"Error: {tmp_path}/no/where: No such file or directory\n"
 
     def test_the_kubeconfig_is_written_for_its_owner_alone(self, run, tmp_path):
-        run("--once", "--no-demo", "--nodes=0")
+        run("--once", "--scenario=none", "--nodes=0")
         path = tmp_path / "kubeconfig"
         assert path.stat().st_mode & 0o777 == 0o600
         written = yaml.safe_load(path.read_text())
         assert written["current-context"]
-        assert written["clusters"][0]["cluster"]["server"].startswith("http://127.0.0.1:")
+        assert written["clusters"][0]["cluster"]["server"].startswith("https://127.0.0.1:")
 
     def test_a_kubeconfig_of_somebody_elses_is_left_alone(self, run, tmp_path, monkeypatch):
         path = tmp_path / "kubeconfig"
         path.symlink_to(tmp_path / "theirs")
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-        code, output = run("--once", "--no-demo", "--nodes=0")
+        code, output = run("--once", "--scenario=none", "--nodes=0")
         assert code == 1
         told = "belongs to another user; remove it or choose another name"
         assert output == f"Error: {path}: {told}\n"
@@ -693,6 +699,12 @@ def test_sandboxes_side_by_side_have_folders_of_their_own(tmp_path, monkeypatch)
     assert os.listdir(tmp_path) == []
 
 
+def trusting(config):
+    """A context that believes the server of a kubeconfig."""
+    authority = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"])
+    return ssl.create_default_context(cadata=authority.decode())
+
+
 @pytest.mark.usefixtures("hang_up_counts")
 def test_decisions_can_be_read_through_the_api_server(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -700,11 +712,15 @@ def test_decisions_can_be_read_through_the_api_server(tmp_path, monkeypatch):
         try:
             config = yaml.safe_load(Path(started(process)).read_text())
             server = config["clusters"][0]["cluster"]["server"]
+            url = f"{server}/apis/kscheduler.dev/v1alpha1/decisions"
+            token = config["users"][0]["user"]["token"]
+            context = trusting(config)
 
-            def outcomes():
-                url = f"{server}/apis/kscheduler.dev/v1alpha1/decisions"
+            def outcomes(token=token):
+                bearer = {"Authorization": f"Bearer {token}"} if token else {}
+                request = urllib.request.Request(url, headers=bearer)
                 try:
-                    with urllib.request.urlopen(url, timeout=10) as answer:
+                    with urllib.request.urlopen(request, timeout=10, context=context) as answer:
                         items = json.load(answer)["items"]
                 except urllib.error.HTTPError as error:
                     if error.code not in (404, 503):
@@ -714,20 +730,25 @@ def test_decisions_can_be_read_through_the_api_server(tmp_path, monkeypatch):
 
             block_until(lambda: "urgent" in outcomes(), "the last pod's decision can be read")
             assert set(outcomes().values()) == {"Scheduled"}
+            for wrong, code in (("made-up", 401), ("", 403)):
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    outcomes(wrong)
+                assert refused.value.code == code
+                refused.value.close()
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=120) == 0
         finally:
             process.kill()
 
 
-def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
+def test_on_a_terminal_there_is_a_board(tmp_path, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     ours, theirs = pty.openpty()
     with spawn("--nodes=2", stdout=theirs) as process:
         os.close(theirs)
         try:
-            shown = read_until(ours, "placed 20")
+            shown = read_until(ours, "20 pods placed")
             (folder,) = tmp_path.iterdir()
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
             assert {file.name for file in folder.iterdir()} == {
@@ -742,7 +763,7 @@ def test_on_a_terminal_there_is_a_picture(tmp_path, monkeypatch):
         finally:
             process.kill()
             os.close(ours)
-    for text in ("NODE", "node-1", "latest placements", "waiting", "log: "):
+    for text in ("NODES", "node-1", "DECISIONS", "WAITING", "log: ", "A workload"):
         assert text in shown
     assert os.listdir(tmp_path) == []
 
@@ -760,23 +781,39 @@ def read_until(terminal, text):
     return shown
 
 
-async def test_time_in_which_the_process_stood_still_is_not_quiet(monkeypatch):
-    monkeypatch.setattr(sandbox_view, "QUIET_SECONDS", 0.1)
-    nothing = SimpleNamespace(active=(), backoff=())
+def view_of(*unschedulable):
+    """A view of a scheduler with nothing to do, and these pods in its queue."""
+    pending = Pending((), (), unschedulable)
     scheduler = SimpleNamespace(
         informers=SimpleNamespace(pods=SimpleNamespace(add_handler=lambda handler: None)),
         in_sync=True,
         cache=SimpleNamespace(node_count=1, assumed_pod_count=0),
-        queue=SimpleNamespace(pending=lambda: nothing, in_flight=()),
+        queue=SimpleNamespace(pending=lambda: pending, in_flight=()),
     )
-    view = sandbox_view.View(scheduler)
-    settling = asyncio.create_task(view.settled(asyncio.Event()))
+    return sandbox_view.View(scheduler, prints_lines=False)
+
+
+async def test_time_in_which_the_process_stood_still_is_not_quiet(monkeypatch):
+    monkeypatch.setattr(sandbox_view, "QUIET_SECONDS", 0.1)
+    settling = asyncio.create_task(view_of().settled(asyncio.Event()))
     await asyncio.sleep(0)
     time.sleep(0.3)  # noqa: ASYNC251 - that is what it is about
     # News that came meanwhile are read a turn or two later.
     for _ in range(3):
         await asyncio.sleep(0)
     assert not settling.done()
+    await asyncio.wait_for(settling, 30)
+
+
+async def test_it_is_not_over_before_a_refused_pod_says_why(monkeypatch):
+    monkeypatch.setattr(sandbox_view, "QUIET_SECONDS", 0.0)
+    queued = QueuedPodInfo(make_pod_info("p"), timestamp=0.0, attempts=1)
+    settling = asyncio.create_task(view_of(queued).settled(asyncio.Event()))
+    for _ in range(10 * sandbox_view.QUIET_CHECKS):
+        await asyncio.sleep(0)
+    assert not settling.done()
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    queued.pod = make_pod_info("p", status={"conditions": [refused]})
     await asyncio.wait_for(settling, 30)
 
 

@@ -32,6 +32,11 @@ def test_binpacking_scores_by_fullness(gates):
     assert max(plugins.score_weights, key=plugins.score_weights.get) == "NodeResourcesFit"
 
 
+def test_the_headroom_profile_asks_its_plugin_where_pods_fit(gates):
+    plugins = completed("headroom.yaml", gates).plugins["kscheduler"]
+    assert plugins[Point.FILTER][-1] == "NodeHeadroom"
+
+
 def test_the_batch_profile_neither_preempts_nor_spreads(gates):
     plugins = completed("two-profiles.yaml", gates).plugins["kscheduler-batch"]
     assert plugins[Point.SCORE] == ("NodeResourcesFit",)

@@ -15,22 +15,27 @@ from tests.controlplane import build
 from tests.controlplane.binaries import ASSETS_VARIABLE
 from tests.controlplane.build import KUBERNETES, Module
 
-PROGRAMS = Module(
-    Path(__file__).parent,
+HERE = Path(__file__).parent
+INSTEAD = "Run `make conformance` where Go and a module registry can be reached."
+# What a cluster takes beside its control plane.
+CLUSTER_PROGRAMS = Module(
+    HERE,
     {
         "kube-controller-manager": f"{KUBERNETES}/cmd/kube-controller-manager",
         "kwok": "sigs.k8s.io/kwok/cmd/kwok",
-        "e2e.test": f"{KUBERNETES}/test/e2e",
     },
-    "Run `make conformance` where Go and a module registry can be reached.",
+    INSTEAD,
+)
+PROGRAMS = Module(
+    HERE, {**CLUSTER_PROGRAMS.packages, "e2e.test": f"{KUBERNETES}/test/e2e"}, INSTEAD
 )
 
 
-def build_all() -> Path:
-    """Builds whatever is missing; the folder of the programs that only this package needs."""
+def build_all(module: Module = PROGRAMS) -> Path:
+    """Builds whatever is missing; the folder of the programs that a control plane does not need."""
     if not os.environ.get(ASSETS_VARIABLE):
         build.build()
-    return build.build(PROGRAMS)
+    return build.build(module)
 
 
 def main() -> int:

@@ -41,15 +41,18 @@ class Cluster:
         self.kubeconfig = plane.folder / "kubeconfig"
 
     def start(self, scheduler: str) -> None:
-        self._plane.start()
-        self._run(CONTROLLERS, *self._controller_flags())
-        self._run("kwok", f"--kubeconfig={self.kubeconfig}", f"--config={STAGES}", *KWOK_FLAGS)
-        items = [*map(node, range(NODES)), *map(daemon_set, NODE_DAEMONS)]
-        given = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-        self._kubectl("create", "--filename=-", given=given)
+        self.start_nodes([*map(node, range(NODES)), *map(daemon_set, NODE_DAEMONS)])
         self._start_scheduler(scheduler)
         running = " ".join([str(NODES)] * len(NODE_DAEMONS))
         self._plane.wait(scheduler, lambda: self._daemons_running() == running)
+
+    def start_nodes(self, objects: list[Json]) -> None:
+        """The control plane, its controllers, and kwok for the nodes among these objects."""
+        self._plane.start()
+        self._run(CONTROLLERS, *self._controller_flags())
+        self._run("kwok", f"--kubeconfig={self.kubeconfig}", f"--config={STAGES}", *KWOK_FLAGS)
+        given = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        self._kubectl("create", "--filename=-", given=given)
 
     def check(self) -> None:
         """Raises if any of its programs has ended."""

@@ -37,7 +37,17 @@ PROFILE = "default-scheduler"
 NOW = 1_700_000_000.0
 
 
-def make_pod(name="p", *, version="1", deleting=False, profile=PROFILE, uid="", node="", **status):
+def make_pod(
+    name="p",
+    *,
+    version="1",
+    deleting=False,
+    profile=PROFILE,
+    uid="",
+    node="",
+    requests=None,
+    **status,
+):
     identity = {
         "namespace": "ns",
         "uid": uid or None,
@@ -45,7 +55,7 @@ def make_pod(name="p", *, version="1", deleting=False, profile=PROFILE, uid="", 
         "generation": int(version),
     }
     given = {"scheduler": profile, "node": node, "deleted": deleting, "priority": None}
-    return kit_pod(name, **identity, **given, status=PodStatus(**status))
+    return kit_pod(name, **identity, **given, requests=requests, status=PodStatus(**status))
 
 
 class Scripted:

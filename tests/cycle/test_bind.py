@@ -11,6 +11,9 @@ from kscheduler.cycle import bind
 from kscheduler.framework.cluster_event import ASSIGNED_POD, Action, ClusterEvent, EventWithHint
 from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import SKIP, Code, Status, failed, rejected, unschedulable
+from kscheduler.state.pod_info import PodInfo
+from tests.kit.objects import make_pod as make_kit_pod
+from tests.kit.objects import make_pod_info
 from tests.kit.polling import until
 
 PROFILE = "default-scheduler"
@@ -594,3 +597,148 @@ def test_a_rejection_is_told_as_of_one_node(code):
 def test_a_pending_rejection_names_its_plugin_twice():
     failure = bind.rejection(Status(Code.PENDING, ("soon",), "P"))
     assert (failure.unschedulable_plugins, failure.pending_plugins) == ({"P"}, {"P"})
+
+
+class TestForeignBinds:
+    """Others put pods on the node while a pod of ours is on its way there. A node has four CPUs."""
+
+    @staticmethod
+    def foreign(rig, name, *, cpu="3", node="n1", uid=""):
+        """A pod that another scheduler has placed, as event handlers put it into the cache."""
+        asked = {"cpu": cpu}
+        placed = make_pod_info(name, namespace="ns", uid=uid or name, node=node, requests=asked)
+        assert not rig.cache.add_pod(placed)
+        rig.cache.foreign_binds.add(node)
+
+    async def test_a_pod_whose_room_is_taken_while_it_waits_is_not_bound(self, make_rig, scripted):
+        rig = make_rig(scripted("R", reserve=None), holding(scripted))
+        pod = rig.add(requests={"cpu": "2"})
+        binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
+        await until(lambda: rig.api.patches)
+        self.foreign(rig, "other")
+        rig.waiting_pods.get(pod.metadata.uid).allow("Holds")
+        await asyncio.wait_for(binding, 30)
+        assert rig.told[-2:] == [
+            ("R", "unreserve"),
+            (
+                "event",
+                "FailedScheduling",
+                'node "n1" has too little left (cpu): another scheduler has placed pods there '
+                "since it was chosen",
+            ),
+        ]
+        assert ("Binds", "bind") not in rig.told
+        assert rig.where == {"backoff": ["p"]}
+        assert rig.counts("kscheduler_conflicts_total") == {("node-taken",): 1}
+        assert [known.name for known in rig.cache.pods] == ["other"]
+
+    async def test_nothing_is_prepared_for_it_either(self, make_rig, scripted):
+        rig = make_rig(scripted("W", pre_bind=None), holding(scripted))
+        pod = rig.add(requests={"cpu": "2"})
+        binding = asyncio.create_task(rig.binder.run_binding_cycle(rig.schedule()))
+        await until(lambda: rig.api.patches)
+        self.foreign(rig, "other")
+        rig.waiting_pods.get(pod.metadata.uid).allow("Holds")
+        await asyncio.wait_for(binding, 30)
+        assert ("W", "pre_bind") not in rig.told
+
+    async def test_a_pod_whose_room_is_taken_during_pre_bind_is_not_bound(self, make_rig, scripted):
+        rig = make_rig(scripted("W", pre_bind=lambda *_: self.foreign(rig, "other")))
+        rig.add(requests={"cpu": "2"})
+        await rig.bind(rig.schedule())
+        assert ("W", "pre_bind") in rig.told
+        assert ("Binds", "bind") not in rig.told
+        assert rig.where == {"backoff": ["p"]}
+
+    async def test_host_ports_can_be_taken_as_well(self, make_rig, scripted):
+        rig = make_rig()
+        pod = make_kit_pod("p", namespace="ns", host_port=80)
+        rig.pods[pod.key] = pod
+        rig.queue.add(PodInfo(pod), rig.now)
+        attempt = rig.schedule()
+        rig.cache.add_pod(make_pod_info("other", node="n1", host_port=80))
+        rig.cache.foreign_binds.add("n1")
+        await rig.bind(attempt)
+        assert 'node "n1" has too little left (host ports): ' in rig.told[-1][2]
+
+    async def test_a_pod_that_still_fits_is_bound(self, make_rig, scripted):
+        rig = make_rig(scripted("W", pre_bind=lambda *_: self.foreign(rig, "other", cpu="2")))
+        rig.add(requests={"cpu": "2"})
+        await rig.bind(rig.schedule())
+        assert BOUND in rig.told
+        assert rig.counts("kscheduler_conflicts_total") == {}
+
+    async def test_of_two_pods_one_gives_way(self, make_rig, scripted):
+        rig = make_rig()
+        rig.add("first", requests={"cpu": "2"})
+        rig.add("second", requests={"cpu": "2"})
+        first, second = rig.schedule(), rig.schedule()
+        self.foreign(rig, "other", cpu="2")
+        await rig.bind(first)
+        await rig.bind(second)
+        assert rig.where == {"backoff": ["first"]}
+        assert ("event", "Scheduled", "Successfully assigned ns/second to n1") in rig.told
+
+    async def test_a_node_that_was_too_full_before_the_decision_is_not_looked_at_again(
+        self, make_rig
+    ):
+        """Filter has judged it, by its own rules."""
+        rig = make_rig()
+        self.foreign(rig, "other", cpu="9")
+        rig.add(requests={"cpu": "2"})
+        await rig.bind(rig.schedule())
+        assert BOUND in rig.told
+
+    async def test_a_pod_that_another_has_placed_elsewhere_is_not_sent(self, make_rig, scripted):
+        rig = make_rig(nodes=("n1", "n2"))
+        pod = rig.add()
+        attempt = rig.schedule()
+        elsewhere = "n2" if attempt.node == "n1" else "n1"
+        self.foreign(rig, "p", node=elsewhere, uid=pod.metadata.uid)
+        rig.change(pod, spec={"node_name": elsewhere})
+        await rig.bind(attempt)
+        assert ("Binds", "bind") not in rig.told
+        note = f'another scheduler has assigned pod ns/p to node "{elsewhere}"'
+        assert rig.told[-1] == ("event", "FailedScheduling", note)
+        assert rig.counts("kscheduler_conflicts_total") == {("already-bound",): 1}
+        assert rig.where == {}
+        assert {known.name: known.node_name for known in rig.cache.pods} == {"p": elsewhere}
+
+    async def test_a_refused_binding_of_an_assigned_pod_is_counted(self, make_rig, scripted):
+        refusal = failed('pod p is already assigned to node "n2"')
+        rig = make_rig(scripted("B", bind=refusal))
+        await rig.placed()
+        assert rig.counts("kscheduler_conflicts_total") == {("already-bound",): 1}
+        assert rig.counts("kscheduler_foreign_binds_total") == {}
+
+    @pytest.mark.parametrize("is_told", [False, True])
+    async def test_a_pod_that_another_has_bound_to_the_same_node_is_bound(
+        self, make_rig, scripted, is_told
+    ):
+        """The watch cannot tell it from ours, and it keeps what was reserved for it."""
+
+        def refused(cycle, pod, node):
+            assert not is_told or rig.cache.add_pod(pod)
+            return failed('pod p is already assigned to node "n1"')
+
+        rig = make_rig(scripted("R", reserve=None), scripted("B", bind=refused))
+        await rig.placed()
+        assert rig.told == [("R", "reserve"), ("B", "bind"), BOUND]
+        assert rig.counts("kscheduler_conflicts_total") == {("already-bound",): 1}
+        assert rig.counts("kscheduler_foreign_binds_total") == {("own-pod",): 1}
+        assert (rig.cache.pod_count, rig.cache.assumed_pod_count) == (1, int(not is_told))
+
+    async def test_a_binding_that_may_have_taken_effect_is_not_given_up(
+        self, make_rig, scripted, monkeypatch
+    ):
+        def bind_twice(cycle, pod, node):
+            if rig.cache.foreign_binds.latest:
+                return None
+            self.foreign(rig, "other")
+            return unsettled()
+
+        monkeypatch.setattr(bind, "UNSETTLED_SECONDS", 0.0)
+        rig = make_rig(scripted("B", bind=bind_twice))
+        rig.add(requests={"cpu": "2"})
+        await rig.bind(rig.schedule())
+        assert BOUND in rig.told

@@ -14,7 +14,7 @@ from kscheduler.api.explanation import (
 from kscheduler.cycle.attempt import at_once
 from kscheduler.decisions import decision_log
 from kscheduler.decisions.decision_log import DecisionLog
-from kscheduler.decisions.explain import decision_of, in_notation
+from kscheduler.decisions.explain import decision_of
 from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import failed, rejected, unresolvable, unschedulable
 from kscheduler.runtime.out_of_tree.health import Fault, FaultReport
@@ -227,21 +227,6 @@ def test_without_a_log_nothing_is_kept(make_rig):
     assert attempt.record is None
     assert isinstance(rig.decisions, DecisionLog)
     assert rig.decisions.entries == 0
-
-
-@pytest.mark.parametrize(
-    ("resource", "amount", "text"),
-    [
-        ("cpu", 250, "250m"),
-        ("cpu", 2000, "2"),
-        ("memory", 3435973836, "3.2Gi"),
-        ("memory", 512, "512"),
-        ("ephemeral-storage", 1 << 20, "1Mi"),
-        ("example.com/gpu", 3, "3"),
-    ],
-)
-def test_amounts_are_written_as_people_write_them(resource, amount, text):
-    assert in_notation(resource, amount) == text
 
 
 def test_the_wait_is_told_by_queue_and_what_ended_it(make_rig, refusing, told):

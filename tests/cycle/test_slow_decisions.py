@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import signal
 import threading
 
 import pytest
@@ -316,7 +317,7 @@ class TestBounds:
 
 
 class TestWatch:
-    def test_it_looks_from_a_thread_of_its_own(self, make_rig, scripted, monkeypatch):
+    def test_a_decision_is_interrupted_to_look_at_it(self, make_rig, scripted, monkeypatch):
         monkeypatch.setattr(slow_decisions, "SAMPLE_SECONDS", 0.001)
 
         def work(cycle, pod, nodes):
@@ -331,6 +332,41 @@ class TestWatch:
             rig.schedule()
         assert "Works (Filter)" in slow_events(rig)[0]
         assert "decision-watch" not in {thread.name for thread in threading.enumerate()}
+        signal.raise_signal(slow_decisions.SAMPLE_SIGNAL)  # a late one harms nobody
+
+    def test_no_thread_looks_at_the_stack_of_another(self, make_rig, scripted, monkeypatch):
+        """It would end the process now and then: CPython 3.11 does not keep them apart."""
+        monkeypatch.setattr(slow_decisions, "SAMPLE_SECONDS", 0.001)
+        looking = set()
+
+        def plugin_in_stack(frame):
+            looking.add(threading.current_thread())
+            return PluginCall("Works", "Filter")
+
+        def work(cycle, pod, nodes):
+            while not rig.loop.slow.watch._samples:
+                sum(range(1000))
+            return []
+
+        monkeypatch.setattr(slow_decisions, "plugin_in_stack", plugin_in_stack)
+        rig = make_rig(scripted("Works", filter=work))
+        rig.add()
+        with rig.loop.slow.watch.at_work():
+            rig.schedule()
+        assert looking == {threading.main_thread()}
+
+    def test_elsewhere_than_in_the_main_thread_nothing_is_interrupted(self):
+        threads = []
+
+        def run():
+            with DecisionWatch().at_work():
+                threads.extend(thread.name for thread in threading.enumerate())
+
+        thread = threading.Thread(target=run, name="another")
+        thread.start()
+        thread.join()
+        assert "another" in threads
+        assert "decision-watch" not in threads
 
     def test_between_decisions_it_sees_nothing(self):
         watch = DecisionWatch(lambda: 100.0)

@@ -44,6 +44,7 @@ GROUPS = {
     "deviceclasses": "apis/resource.k8s.io/v1",
     "devicetaintrules": "apis/resource.k8s.io/v1",
     "resourceclaims": "apis/resource.k8s.io/v1",
+    "resourceclaimtemplates": "apis/resource.k8s.io/v1",
     "resourceslices": "apis/resource.k8s.io/v1",
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.controlplane.binaries import ASSETS_VARIABLE, MissingProgramError, program
 from tests.controlplane.fixtures import control_plane, locked, run_folder
 from tests.e2e.api import RefusedError, until
 from tests.e2e.cluster import Cluster, open_cluster
@@ -85,3 +86,16 @@ async def priorities(cluster) -> AsyncIterator[dict[str, dict[str, str]]]:
     yield fields
     for name in names.values():
         await cluster.api.delete("priorityclasses", name)
+
+
+def profile_named(scheduler: str) -> str:
+    """The part of a configuration file that gives a scheduler its name."""
+    return f"profiles: [{{schedulerName: {scheduler}}}]\n"
+
+
+def real_kube_scheduler() -> Path:
+    """The original; without it, the test is skipped."""
+    try:
+        return program("kube-scheduler")
+    except MissingProgramError as error:
+        pytest.skip(f"kube-scheduler, which {ASSETS_VARIABLE} lacks: {error}")

@@ -46,6 +46,7 @@ NEEDED_BY = (
     "test_devices.py::test_an_extended_resource_is_served_by_the_devices_of_a_class",
     NOT_SHOWN,  # pods/finalizers, for an admission plugin that test servers do not have
     "test_explanation.py::test_a_review_knows_the_priority_classes_of_the_cluster",
+    "test_explanation.py::test_a_review_makes_claims_from_templates",
     SERVES,  # tokenreviews
     SERVES,  # subjectaccessreviews
     LEADS,  # leases, created

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from tests.e2e.api import until
+from tests.e2e.devices import Devices
 from tests.e2e.explanation import (
     API_SERVICE,
     GROUP,
@@ -15,6 +16,7 @@ from tests.e2e.explanation import (
     granted,
     serving_flags,
 )
+from tests.kit.devices import class_manifest, slice_manifest, template_manifest, using
 from tests.kit.manifests import node_manifest, pod_manifest
 
 
@@ -57,19 +59,33 @@ async def test_decisions_are_listed_shown_and_watched(cluster, explained, kubect
     assert "NotFound" in error
 
 
+async def shown(lines, name):
+    """The next line of a watch about this object."""
+    while line := (await lines.readline()).decode():
+        if line.split()[0] == name:
+            return line
+    raise AssertionError(f"the watch ended before {name}")
+
+
 async def test_a_watch_shows_new_decisions(cluster, explained, kubectl):
-    async with kubectl.watching("decisions", "-n", cluster.namespace) as lines:
+    async with (
+        kubectl.watching("decisions", "-n", cluster.namespace) as lines,
+        asyncio.timeout(60),
+    ):
+        assert "Insufficient cpu" in await shown(lines, "big")
+        await cluster.create_pods(pod_manifest("later", cpu="1"))
+        assert "Scheduled" in await shown(lines, "later")
 
-        async def shown(name):
-            while line := (await lines.readline()).decode():
-                if line.split()[0] == name:
-                    return line
-            raise AssertionError(f"the watch ended before {name}")
 
-        async with asyncio.timeout(60):
-            assert "Insufficient cpu" in await shown("big")
-            await cluster.create_pods(pod_manifest("later", cpu="1"))
-            assert "Scheduled" in await shown("later")
+async def test_a_watch_shows_pods_that_begin_to_wait(cluster, explained, kubectl):
+    async with (
+        kubectl.watching("pendingpods", "-n", cluster.namespace) as lines,
+        asyncio.timeout(60),
+    ):
+        await shown(lines, "big")
+        await cluster.create_pods(pod_manifest("bigger", cpu="200"))
+        while "NodeResourcesFit" not in await shown(lines, "bigger"):
+            pass
 
 
 async def test_pending_pods_and_the_scheduler_itself(cluster, explained, kubectl):
@@ -107,6 +123,27 @@ async def test_a_review_knows_the_priority_classes_of_the_cluster(cluster, expla
         assert name not in yaml.safe_load(out)["status"].get("message", "")
     finally:
         await cluster.api.delete("priorityclasses", name)
+
+
+async def test_a_review_makes_claims_from_templates(cluster, explained, kubectl):
+    """Of three devices one is in use, so two of three pods get one, each by a claim of its own."""
+    devices = Devices(cluster)
+    try:
+        await cluster.api.create("deviceclasses", class_manifest())
+        await cluster.api.create("resourceslices", slice_manifest("n1", devices=3))
+        await devices.create_claim("used")
+        await cluster.create_pods(pod_manifest("user", **using("used")))
+        await cluster.node_of("user")
+        template = template_manifest("one-device")
+        await cluster.api.create("resourceclaimtemplates", template, cluster.namespace)
+        claims = [{"name": "device", "resourceClaimTemplateName": "one-device"}]
+        spec = {"pods": [pod_manifest("imagined", resourceClaims=claims)], "replicas": 3}
+        given = {**REVIEW, "spec": spec}
+        out = await kubectl("create", "-n", cluster.namespace, "-f", "-", "-o", "yaml", given=given)
+        status = yaml.safe_load(out)["status"]
+        assert [one.get("node", "") for one in status["placements"]] == ["n1", "n1", ""]
+    finally:
+        await devices.clear()
 
 
 async def test_explain_tells_of_the_fields(cluster, explained, kubectl):

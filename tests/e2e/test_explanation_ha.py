@@ -42,7 +42,7 @@ def address() -> str:
         except OSError:
             found = "127.0.0.1"
     if found.startswith("127."):
-        pytest.skip("this machine has no address but loopback")
+        pytest.skip("an address beside loopback")
     return found
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.controlplane.binaries import ASSETS_VARIABLE, MissingProgramError, program
-from tests.e2e.fixtures import REAL
+from tests.e2e.fixtures import REAL, profile_named, real_kube_scheduler
 from tests.kit.manifests import node_manifest, pod_manifest
 
 TWO_PROFILES = """
@@ -86,17 +85,6 @@ async def test_kube_scheduler_and_kscheduler_share_a_cluster(cluster, control_pl
         await cluster.becomes_refused(
             f"late-{scheduler}", "0/2 nodes are available: 2 Insufficient cpu."
         )
-
-
-def real_kube_scheduler():
-    try:
-        return program("kube-scheduler")
-    except MissingProgramError as error:
-        pytest.skip(f"NOT TESTED beside kube-scheduler, which {ASSETS_VARIABLE} lacks: {error}")
-
-
-def profile_named(scheduler):
-    return f"profiles: [{{schedulerName: {scheduler}}}]\n"
 
 
 async def test_one_daemon_counts_what_the_other_has_placed(cluster):

@@ -35,7 +35,7 @@ async def test_the_same_history_takes_the_same_requests(tmp_path, monkeypatch):
     try:
         theirs = program(THEIRS)
     except MissingProgramError as error:
-        pytest.skip(f"NOT COMPARED with kube-scheduler: {error}")
+        pytest.skip(f"kube-scheduler: {error}")
     asked = {OURS: await history(tmp_path / OURS)}
     monkeypatch.setenv(PROGRAM_VARIABLE, str(theirs))
     asked[THEIRS] = await history(tmp_path / THEIRS)

@@ -59,6 +59,9 @@ async def test_a_plugin_that_computes_for_longer_than_the_lease_does_not_cost_th
     await cluster.nodes_of("busy", "innocent")
 
     await still_in_office(cluster, leader, standby, before)
+    # The stack of the decision was looked at while it lasted.
+    where = 'extension_point="PreFilter",plugin="Busy"'
+    await leader.shows(f"kscheduler_slow_decision_duration_seconds_count{{{where}}}", 1)
 
 
 async def test_a_pod_of_600_spread_constraints_takes_less_than_a_second_of_the_leader(cluster):

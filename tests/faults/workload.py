@@ -115,6 +115,7 @@ class Workload:
         # For how many more there is room, of kinds that do not make room themselves.
         self._room: Counter[str] = Counter(MOST)
         self._victims = 0
+        self._turn = asyncio.Lock()
         self._alive: dict[str, deque[str]] = {"exact": deque(), "device": deque()}
         pods.listeners.append(self._pod_changed)
 
@@ -160,6 +161,19 @@ class Workload:
 
     async def one_more(self, kind: str = "") -> str:
         """A pod of this kind, or of any; its name."""
+        async with self._turn:
+            return await self._one_more(kind)
+
+    async def replace(self, name: str) -> str:
+        """A controller's part: another pod in the place of one that has ended."""
+        kind = self.arrived[name].kind
+        with suppress(KeyError, ValueError):
+            self._alive[kind].remove(name)
+        if kind in MOST:
+            self._room[kind] += 1
+        return await self.one_more(kind)
+
+    async def _one_more(self, kind: str) -> str:
         kinds, weights = zip(*SHARES.items(), strict=True)
         kind = kind or self._rng.choices(kinds, weights)[0]
         if kind in MOST:

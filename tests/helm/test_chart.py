@@ -14,7 +14,7 @@ import yaml
 
 from kscheduler.version import __version__
 from tests.controlplane.binaries import MissingProgramError, program
-from tests.helm.programs import INSTEAD, helm
+from tests.helm.programs import helm
 from tests.kit.polling import block_until
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def chart():
     """The program, asked with its own folder for what it keeps."""
     found = helm()
     if found is None:
-        pytest.skip(f"NOT TESTED: the chart, as there is no helm. {INSTEAD}")
+        pytest.skip("helm, which `make helm` builds")
     return found
 
 
@@ -57,7 +57,7 @@ def kubectl():
     except MissingProgramError:
         found = shutil.which("kubectl")
     if found is None:
-        pytest.skip("NOT TESTED: the chart beside kustomize, as there is no kubectl.")
+        pytest.skip("kubectl on PATH")
     return found
 
 

@@ -234,10 +234,15 @@ class TestPreempt:
         extender.answers["preempt"] = lambda question: {
             "nodenametometavictims": {"n2": victims(question)["n2"]}
         }
-        async with cluster.scheduler(extenders=[extender.config("preempt", "filter", **cache)]):
+        config = extender.config("preempt", "filter", **cache)
+        async with cluster.scheduler(extenders=[config]) as running:
             cluster.create(pod("vip", cpu="2", **HIGH))
             await until(lambda: cluster.place("vip"))
+            log = running.daemon.scheduler.decisions
+            kept = log.get("default", "vip").first.answers
         assert cluster.places() == {"on-n1": "n1", "vip": "n2"}
+        # Of two candidates it left one; no node passed the filters.
+        assert [(one.verb, one.asked, one.passed) for one in kept] == [("ProcessPreemption", 2, 1)]
         (question,) = extender.asked("preempt")
         assert victims(question).keys() == {"n1", "n2"}
         if not cache["nodeCacheCapable"]:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from tests.kit.polling import until
 
 EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-MISSING = "Chromium is missing: `apt-get install chromium` (as root) has these tests run."
+MISSING = "Chromium, which `apt-get install chromium` brings"
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

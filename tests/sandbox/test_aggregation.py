@@ -340,3 +340,15 @@ async def test_the_front_proxys_authority_is_published_without_tls_too(server, o
         data["requestheader-client-ca-file"] == server.aggregator.front_proxy.certificate.decode()
     )
     assert data["requestheader-allowed-names"] == '["front-proxy-client"]'
+
+
+def test_what_led_elsewhere_is_replaced(server):
+    service = {"metadata": {"name": "widgets"}, "spec": {"ports": [{"port": 443}]}}
+    server.objects.create({"apiVersion": "v1", "kind": "Service", **service})
+    for port in (1, 2):
+        server.aggregator.register(
+            GROUP, VERSION, namespace="default", service="widgets", port=port
+        )
+    assert server.objects.get("services", "widgets")["spec"]["externalName"] == "localhost"
+    found = server.objects.get("apiservices.apiregistration.k8s.io", NAME)
+    assert found["spec"]["service"]["port"] == 2

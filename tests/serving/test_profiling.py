@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import signal
+import threading
 import time
 
 import pytest
@@ -11,7 +12,14 @@ import pytest
 from kscheduler.serving.gate import Pages
 from kscheduler.serving.profiling import memory, pages
 from kscheduler.serving.profiling.formats import pprof, speedscope, summed
-from kscheduler.serving.profiling.sampler import BusyError, Place, Sampler, Samples, stack_of_task
+from kscheduler.serving.profiling.sampler import (
+    BusyError,
+    Place,
+    Sampler,
+    Samples,
+    stack_of_task,
+    stacks_of_threads,
+)
 from tests.serving.protobuf import fields
 
 INNER = Place("inner", "a.py", 1, 3)
@@ -112,6 +120,24 @@ async def test_tasks_are_told_with_what_they_await():
     names = [place.function.rpartition(".")[2] for place in stack_of_task(task)]
     task.cancel()
     assert names == ["wait", "inner", "outer"]
+
+
+def test_threads_are_told_with_where_they_stand():
+    ended = threading.Event()
+
+    def stands_here():
+        ended.wait()
+
+    thread = threading.Thread(target=stands_here)
+    thread.start()
+    try:
+        stacks = stacks_of_threads()
+    finally:
+        ended.set()
+        thread.join()
+    assert "stands_here" in [place.function for place in stacks[thread.ident]]
+    own = [place.function for place in stacks[threading.get_ident()]]
+    assert own[:2] == ["stacks_of_threads", "test_threads_are_told_with_where_they_stand"]
 
 
 async def test_memory_is_told_by_type_and_bounded(monkeypatch):

@@ -79,6 +79,13 @@ class House:
     @asynccontextmanager
     async def page_of(self, user=ADMIN, namespace="default"):
         """The page as this user opens it, served but not yet opened."""
+        target = Target(server=f"https://127.0.0.1:{self.port}", insecure=True)
+        async with self.page_by(target, user, namespace) as server:
+            yield server
+
+    @asynccontextmanager
+    async def page_by(self, target, user=ADMIN, namespace="default"):
+        """The page of the scheduler that `target` leads to."""
         api = self.cluster.api
         token = api.users.add(user if isinstance(user, User) else User(user))
         config = api.kubeconfig()
@@ -87,12 +94,13 @@ class House:
         path = self.folder / f"{token}.kubeconfig"
         path.write_text(json.dumps(config))
         client_config = load_client_config(Overrides(kubeconfig=str(path)))
-        target = Target(server=f"https://127.0.0.1:{self.port}", insecure=True)
         source = ReachedSource(
             lambda: reach(client_config, target, agent="test", timeout_seconds=20.0),
             namespace=namespace,
         )
         async with source, Server(source).serving() as server:
+            # As the command does it before it prints the address.
+            await source.reached()
             yield server
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
+from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
@@ -17,11 +18,22 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 ZONE = "topology.kubernetes.io/zone"
+PICKY = pod(
+    "picky",
+    nodeSelector={"zone": "moon"},
+    tolerations=[
+        {"key": "other", "operator": "Exists"},
+        {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"},
+    ],
+    initContainers=[{"name": "setup", "image": "x"}],
+    containers=[{"name": "main", "image": "x"}, {"name": "beside", "image": "x"}],
+)
+URGENT = pod("urgent", cpu="7500m", priorityClassName="system-node-critical")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shop(house):
-    """Four nodes, a pod on one of them, and three that wait for different reasons."""
+    """Four nodes, a pod on one of them, and some that wait for different reasons."""
     cluster = house.cluster
     cluster.create(
         node_manifest("large", cpu="8", labels={ZONE: "a"}),
@@ -29,7 +41,7 @@ async def shop(house):
         node_manifest("small-2", cpu="2", labels={ZONE: "b"}),
         node_manifest("closed", cpu="8", labels={ZONE: "b"}, unschedulable=True),
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
-        pod("web", cpu="1"),
+        pod("web", cpu="1", labels={"app": "web"}),
     )
     await until(lambda: cluster.place("web"))
     hostile = pod("hostile", cpu="100m", schedulingGates=[{"name": "example.com/a"}])
@@ -54,18 +66,30 @@ async def browser(shop):
 
 
 class Document(HTMLParser):
-    """Elements of a page, as far as tests ask for them."""
+    """Elements of a page, as far as tests ask for them; rows of all tables, as texts."""
 
     def __init__(self, text):
         super().__init__()
-        self.elements, self.text = [], []
+        self.elements, self.text, self.rows = [], [], []
+        self.is_in_cell = False
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         self.elements.append((tag, dict(attributes)))
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.is_in_cell = True
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            self.is_in_cell = False
 
     def handle_data(self, data):
         self.text.append(data)
+        if self.is_in_cell:
+            self.rows[-1][-1] += data
 
     def all(self, tag, name):
         return [
@@ -75,11 +99,16 @@ class Document(HTMLParser):
         ]
 
 
-async def document(browser, path):
-    answer = await browser.get(path)
+async def document(browser, path, fields=None):
+    """The page and its text; with fields, as the answer to a form."""
+    answer = await (browser.post(path, fields) if fields else browser.get(path))
     assert answer.status == 200, answer.body
     page = Document(answer.body)
     return page, re.sub(r"\s+", " ", "".join(page.text))
+
+
+async def _has(rows, text):
+    return any(text in cell for row in await rows() for cell in row)
 
 
 class TestOverview:
@@ -178,7 +207,8 @@ class TestPending:
         assert "held by its scheduling gates: example.com/a" in text
 
     async def test_the_change_that_would_free_most_comes_first(self, browser):
-        _, text = await document(browser, "/pending/help")
+        page, text = await document(browser, "/pending/help")
+        assert page.rows[1][:2] == ["2", "2 more nodes like large: 2 of 2 would fit"]
         assert text.index("with 7 instead of 7500m of cpu") < text.index(
             "without its node selector"
         )
@@ -204,13 +234,86 @@ class TestWhatIf:
         )
         assert "kind: PlacementReview" in answer.body
 
-    async def test_a_rule_can_be_left_out(self, browser):
-        _, text = await document(browser, "/what-if?pod=default/lunar&without=selector&ask=1")
+    @pytest.mark.parametrize("pointer", ["/nodeSelector", "/nodeSelector/zone"])
+    async def test_a_rule_can_be_left_out(self, browser, pointer):
+        _, text = await document(
+            browser, f"/what-if?pod=default/lunar&without={quote(pointer)}&ask=1"
+        )
         assert "It fits, on 1 node." in text
 
-    async def test_nodes_can_be_added_without_saying_like_which(self, browser):
-        _, text = await document(browser, "/what-if?pod=default/big&add=1&ask=1")
+    async def test_rules_and_containers_of_a_pod_are_listed_to_be_changed(self, browser):
+        page, text = await document(browser, "/what-if", {"manifest": json.dumps(PICKY)})
+        boxes = [
+            fields["value"]
+            for tag, fields in page.elements
+            if tag == "input" and fields.get("name") == "without"
+        ]
+        assert boxes == ["/nodeSelector/zone", "/tolerations/0", "/tolerations/1"]
+        assert "dedicated=gpu:NoSchedule" in text
+        names = page.all("input", "name")
+        assert {f"request:{name}:cpu" for name in ("setup", "main", "beside")} <= {*names}
+        assert ["setup init container", "", ""] in page.rows
+
+    async def test_rules_and_containers_are_changed_one_by_one(self, browser):
+        fields = {"manifest": json.dumps(PICKY), "without": "/nodeSelector/zone", "ask": "1"}
+        _, text = await document(browser, "/what-if", {**fields, "request:beside:cpu": "200m"})
+        assert "It fits, on 1 node." in text
+        assert "request%3Abeside%3Acpu=200m" in text
+        assert "kscheduler what-if -f review.yaml" in text
+        assert "key: dedicated" in text
+        _, text = await document(browser, "/what-if", {**fields, "request:setup:cpu": "9"})
+        assert "It does not fit: " in text
+        fields["without"] = "/tolerations/1"
+        _, text = await document(browser, "/what-if", fields)
+        assert "key: dedicated" not in text
+        assert "key: other" in text
+
+    async def test_added_nodes_are_on_the_map_and_told_as_added(self, browser):
+        _, text = await document(browser, "/what-if?pod=default/big&add=2&ask=1")
         assert "It fits" in text
+        assert "+ added" in text
+        assert re.search(r"\w+-new-\d added", text)
+        answer = await browser.get(f"/data/nodes?group={ZONE}&add=2&like=large&remove=small-1")
+        data = json.loads(answer.body)
+        assert [data["names"][i] for i in data["added"]] == ["large-new-0", "large-new-1"]
+        assert data["groups"][0] == {"name": "added", "nodes": data["added"]}
+        shown = {data["names"][i] for group in data["groups"] for i in group["nodes"]}
+        assert shown == {"large", "closed", "small-2", "large-new-0", "large-new-1"}
+        picture = await browser.get("/heatmap.svg?add=2&like=large")
+        assert "large-new-1" in picture.body
+
+    async def test_drained_nodes_are_crossed_out_on_the_map(self, browser):
+        data = json.loads((await browser.get("/data/nodes?drain=small-1&cordon=large")).body)
+        names = {data["names"][i] for i in data["cordoned"]}
+        assert names == {"small-1", "large", "closed"}
+
+    async def test_nodes_that_are_as_good_are_named(self, browser):
+        page, _ = await document(browser, "/what-if?pod=default/web&cordon=large&ask=1")
+        [row] = [row for row in page.rows if row[0].startswith("default/web")]
+        assert row[1] == "large"
+        assert row[2] in ("small-1", "small-2")
+        assert row[3:] == ["small-1, small-2", "one of 2 equal nodes"]
+
+    async def test_victims_where_they_go_next_and_budgets_left_are_told(self, shop, browser):
+        budget = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1},
+        }
+        shop.cluster.create(budget)
+        fields = {"manifest": json.dumps(URGENT), "preempt": "yes", "ask": "1"}
+
+        async def rows():
+            page, _ = await document(browser, "/what-if", {**fields, "replicas": "1"})
+            return page.rows
+
+        await until(lambda: _has(rows, "▲ exceeded by 1"), "the budget is known")
+        found = await rows()
+        victim = next(row for row in found if row[-1].startswith("web ▲"))
+        assert victim[:3] == ["default/web", "0", "default/urgent"]
+        assert victim[3] in ("small-1", "small-2")
+        assert ["default/web", "0", "-1", "▲ exceeded by 1"] in found
 
     async def test_a_pasted_pod_is_asked_about(self, browser):
         manifest = json.dumps(pod("pasted"))
@@ -310,6 +413,13 @@ class TestRights:
             _, text = await document(browser, "/")
             assert "You see counts: listing nodes is not allowed to you." in text
             assert "default/" not in text
+            fields = {"pod": "team/big", "request:c:cpu": "100m", "replicas": "2", "ask": "1"}
+            _, text = await document(browser, "/what-if", fields)
+            assert "Both fit" in text
+            assert "Names of nodes are left out" in text
+            for name in ("large", "small-1", "small-2", "closed", "Equally good small"):
+                assert name not in text
+            assert "default/web" not in text
 
     async def test_what_is_asked_is_asked_as_the_user(self, shop):
         user = User("reader", ("system:masters",))

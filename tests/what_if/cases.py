@@ -8,12 +8,14 @@ must be where the review has it, or nowhere if that is what it says, with the vi
 Where several nodes have the highest score the scheduler draws one of them: then the pod must be on
 one of those that the review names.
 
-The pods that are left are reviewed again if another node was drawn, and after a pod that fits
-nowhere, which is deleted: which of several waiting pods gets room that comes free depends on how
-long each of them backs off. A pod that the review has wait for a later one is left to wait for it.
+The pods that are left are reviewed again if another node was drawn, when devices were given up, and
+after a pod that fits nowhere, which is deleted: which of several waiting pods gets room that comes
+free depends on how long each of them backs off. A pod that the review has wait for a later one is
+left to wait for it.
 
-The server is the embedded one in this process, or with --api-server a real one of
-tests/controlplane. The daemon runs in this process.
+With --with volumes or --with devices, pods have claims of them, too (`random_claims`). The server
+is the embedded one in this process, or with --api-server a real one of tests/controlplane, beside
+which claims take the kube-controller-manager of tests/conformance. The daemon runs in this process.
 """
 
 import asyncio
@@ -21,114 +23,62 @@ import io
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TypeVar
 
 import click
 import msgspec
 from msgspec.structs import replace
 
 from kscheduler import logs
+from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from kscheduler.api.decode import decoder_for
 from kscheduler.api.explanation import (
     PlacementReview,
     PlacementReviewSpec,
     PlacementReviewStatus,
     ReviewedPlacement,
 )
-from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.meta import ApiObject, ObjectMeta
+from kscheduler.api.resource import (
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from kscheduler.api.scheduling import PriorityClass
 from kscheduler.api.small_groups import PodDisruptionBudget
+from kscheduler.api.storage import CSINode, StorageClass, VolumeAttachment
 from kscheduler.api.timestamps import steady_time
+from kscheduler.api.volume_claims import claim_name, is_fully_bound
 from kscheduler.app import explanation
 from kscheduler.app.daemon import Daemon
-from kscheduler.sandbox import ApiServer
 from kscheduler.what_if import LiveScheduler, Reviewer
-from tests.controlplane.plane import ControlPlane
-from tests.e2e.api import Api
-from tests.integration.cluster import SCHEDULER, Cluster, Running
 from tests.kit.manifests import Json
 from tests.kit.polling import until
-from tests.what_if.random_clusters import CLASSES, Case, random_case
+from tests.what_if.random_claims import EXTENDED, KINDS, NAMESPACE, random_case_with
+from tests.what_if.random_clusters import CLASSES, Case
+from tests.what_if.servers import BUDGETS, Server, embedded, real
 
-NAMESPACE = "default"
 # The words of a review for a pod that was tried again.
 WAITS = "once the others were placed"
-# Nothing has happened for so long: nothing will. Pods that wait are tried again after the other.
-STUCK_SECONDS = 1.0
+# Nothing has happened for so long: nothing will; the second where controllers are other processes.
+# Pods that wait are tried again after the third.
+STUCK_SECONDS, STUCK_BESIDE_CONTROLLERS_SECONDS = 1.0, 6.0
 TIMEOUT_SECONDS = 400.0
-BUDGETS = "poddisruptionbudgets"
-
-
-class Server(Protocol):
-    """An API server, as far as cases need one."""
-
-    async def create(self, resource: str, item: Json) -> str:
-        """The uid."""
-
-    async def delete(self, resource: str, name: str) -> None: ...
-    async def clear(self, resource: str) -> None: ...
-    async def pods(self) -> dict[str, Json]: ...
-
-
-class EmbeddedServer:
-    def __init__(self, api: ApiServer) -> None:
-        self._objects = api.objects
-
-    async def create(self, resource: str, item: Json) -> str:
-        uid = self._objects.create(item)["metadata"]["uid"]
-        if resource == BUDGETS:
-            name, status = item["metadata"]["name"], {"status": item["status"]}
-            self._objects.update(
-                f"{BUDGETS}.policy", name, lambda one: one.update(status), subresource="status"
-            )
-        return uid
-
-    async def delete(self, resource: str, name: str) -> None:
-        self._objects.delete(resource, name, NAMESPACE)
-
-    async def clear(self, resource: str) -> None:
-        resource = f"{BUDGETS}.policy" if resource == BUDGETS else resource
-        for item in self._objects.list(resource):
-            metadata = item["metadata"]
-            self._objects.delete(resource, metadata["name"], metadata.get("namespace", ""))
-
-    async def pods(self) -> dict[str, Json]:
-        return {one["metadata"]["name"]: one for one in self._objects.list("pods")}
-
-
-class RealServer:
-    def __init__(self, api: Api) -> None:
-        self._api = api
-
-    async def create(self, resource: str, item: Json) -> str:
-        namespace = item["metadata"].get("namespace", "")
-        uid = (await self._api.create(resource, item, namespace))["metadata"]["uid"]
-        if resource == BUDGETS:
-            name, status = item["metadata"]["name"], {"status": item["status"]}
-            await self._api.patch(resource, name, status, namespace, "status")
-        return uid
-
-    async def delete(self, resource: str, name: str) -> None:
-        await self._api.delete(resource, name, NAMESPACE)
-
-    async def clear(self, resource: str) -> None:
-        await self._api.delete_all(resource, "" if resource == "nodes" else NAMESPACE)
-
-    async def pods(self) -> dict[str, Json]:
-        return {one["metadata"]["name"]: one for one in await self._api.list("pods", NAMESPACE)}
-
-
-def live_scheduler(daemon: Daemon) -> LiveScheduler:
-    async def priority_classes() -> list[PriorityClass]:
-        return [
-            msgspec.convert({"metadata": ObjectMeta(name=name), **body}, PriorityClass)
-            for name, body in CLASSES.items()
-        ]
-
-    return replace(explanation.live_scheduler(daemon), priority_classes=priority_classes)
+# Kinds of which plugins read objects of a case.
+FOLLOWED: dict[str, type[ApiObject]] = {
+    "storageclasses": StorageClass,
+    "csinodes": CSINode,
+    "persistentvolumes": PersistentVolume,
+    "persistentvolumeclaims": PersistentVolumeClaim,
+    "deviceclasses": DeviceClass,
+    "resourceslices": ResourceSlice,
+    "resourceclaims": ResourceClaim,
+}
+decode_template = decoder_for(ResourceClaimTemplate)
+T = TypeVar("T", bound=ApiObject)
 
 
 @dataclass
@@ -142,6 +92,8 @@ class Tally:
     victims: int = 0
     # Drawn otherwise among nodes with equal scores.
     drawn_otherwise: int = 0
+    # Sharing a device claim with a victim, which may be freed in time or not.
+    undetermined: int = 0
     woken_by_timeout: int = 0
     differences: list[str] = field(default_factory=list)
 
@@ -149,7 +101,8 @@ class Tally:
         return (
             f"{self.cases} cases, {self.reviews} reviews: {self.placed} pods placed as reviewed, "
             f"{self.drawn_otherwise} more on another node of their tie, {self.refused} refused, "
-            f"{self.victims} victims, {self.woken_by_timeout} woken by the timeout; "
+            f"{self.victims} victims, {self.woken_by_timeout} woken by the timeout, "
+            f"{self.undetermined} undetermined; "
             f"{len(self.differences)} differences"
         )
 
@@ -157,18 +110,43 @@ class Tally:
 class Judge:
     """One daemon on one server, case after case."""
 
-    def __init__(self, server: Server, daemon: Daemon) -> None:
+    def __init__(
+        self, server: Server, daemon: Daemon, *, stuck_seconds: float = STUCK_SECONDS
+    ) -> None:
         self._server = server
+        self._stuck_seconds = stuck_seconds
         self._daemon = daemon
-        self._reviewer = Reviewer(live_scheduler(daemon))
+        self._templates: dict[str, ResourceClaimTemplate] = {}
+        self._reviewer = Reviewer(self._live_scheduler())
         # Of the pods asked about, by name.
         self._uids: dict[str, str] = {}
         self.tally = Tally()
+
+    def _live_scheduler(self) -> LiveScheduler:
+        """With what kube-scheduler's own role, which the daemon has here, does not let it read."""
+
+        async def priority_classes() -> list[PriorityClass]:
+            return [
+                msgspec.convert({"metadata": ObjectMeta(name=name), **body}, PriorityClass)
+                for name, body in CLASSES.items()
+            ]
+
+        async def claim_template(namespace: str, name: str) -> ResourceClaimTemplate | None:
+            return self._templates.get(name)
+
+        live = explanation.live_scheduler(self._daemon)
+        return replace(live, priority_classes=priority_classes, claim_template=claim_template)
 
     async def try_case(self, case: Case) -> None:
         scheduler = self._daemon.scheduler
         for budget in case.budgets:
             await self._server.create(BUDGETS, budget)
+        self._templates.clear()
+        for resource, item in case.objects:
+            made = await self._server.create(resource, item)
+            if resource == "resourceclaimtemplates":
+                template = decode_template(msgspec.json.encode(made))
+                self._templates[template.name] = template
         for node in case.nodes:
             await self._server.create("nodes", node)
         for pod in case.pods:
@@ -180,6 +158,7 @@ class Judge:
             one["metadata"]["name"]: one["status"]["disruptionsAllowed"] for one in case.budgets
         }
         await until(lambda: self._known_budgets() == allowed, "budgets are known")
+        await until(lambda: self._knows(case), "volumes, devices and claims are known")
         left = case.asked
         while left:
             try:
@@ -187,16 +166,80 @@ class Judge:
             except AssertionError as error:
                 raise AssertionError(f"seed {case.seed}: {error}; {self._state()}") from error
         self.tally.cases += 1
-        for resource in ("pods", BUDGETS, "nodes"):
+        await self._server.clear("pods")
+        await until(lambda: not cache.pod_count and self._claims_are_at_rest(), "pods are gone")
+        resources = dict.fromkeys(resource for resource, _ in case.objects)
+        for resource in (*resources, BUDGETS, "nodes"):
             await self._server.clear(resource)
+        if resources:
+            # Those that were provisioned.
+            await self._server.clear("persistentvolumes")
         await until(
             lambda: (
                 (cache.node_count, cache.pod_count) == (0, 0)
                 and not scheduler.queue.pending().pods
                 and not self._known_budgets()
+                and not any(self._listed(kind) for kind in FOLLOWED.values())
             ),
             "the cluster is empty again",
         )
+
+    def _listed(self, kind: type[T]) -> list[T]:
+        return list(self._daemon.scheduler.informers.lister(kind).items())
+
+    def _knows(self, case: Case) -> bool:
+        """Whether the scheduler has heard of all that is there; volumes are bound or available."""
+        for resource, kind in FOLLOWED.items():
+            wanted = {one["metadata"]["name"] for of, one in case.objects if of == resource}
+            if {one.name for one in self._listed(kind)} != wanted:
+                return False
+        settled = ("Available", "Bound")
+        if any(one.status.phase not in settled for one in self._listed(PersistentVolume)):
+            return False
+        claims = self._listed(PersistentVolumeClaim)
+        return all(is_fully_bound(one) for one in claims if one.spec.volume_name)
+
+    def _claims_are_at_rest(self) -> bool:
+        """Whether controllers have done with the claims of pods that are gone, and of those that
+        are there.
+        """
+        uids = {one.uid for one in self._listed(Pod)}
+        claims = self._listed(ResourceClaim)
+        users = {user.uid for claim in claims for user in claim.status.reserved_for}
+        owned = (*claims, *self._listed(PersistentVolumeClaim))
+        owners = {one.metadata.controller.uid for one in owned if one.metadata.controller}
+        attached, in_use = self._attached(), self._volumes_in_use()
+        # A volume for one node is not attached to a second one.
+        is_attached = attached <= in_use and {one for _, one in in_use} == {
+            one for _, one in attached
+        }
+        made = {one.key for one in self._listed(PersistentVolumeClaim)}
+        to_be_made = {
+            f"{pod.namespace}/{claim_name(pod.name, volume)}"
+            for pod in self._listed(Pod)
+            for volume in pod.spec.volumes
+            if volume.ephemeral is not None
+        }
+        return users | owners <= uids and to_be_made <= made and is_attached
+
+    def _attached(self) -> set[tuple[str, str | None]]:
+        return {
+            (one.spec.node_name, one.spec.source.persistent_volume_name)
+            for one in self._listed(VolumeAttachment)
+        }
+
+    def _volumes_in_use(self) -> set[tuple[str, str | None]]:
+        """Volumes of the driver, by the nodes where pods use them."""
+        claims = {one.key: one.spec.volume_name for one in self._listed(PersistentVolumeClaim)}
+        provided = {one.name for one in self._listed(PersistentVolume) if one.spec.csi}
+        return {
+            (pod.spec.node_name, claims.get(f"{pod.namespace}/{name}"))
+            for pod in self._listed(Pod)
+            if pod.spec.node_name
+            for volume in pod.spec.volumes
+            if (name := claim_name(pod.name, volume))
+            and claims.get(f"{pod.namespace}/{name}") in provided
+        }
 
     def _known_budgets(self) -> dict[str, int]:
         listed = self._daemon.scheduler.informers.lister(PodDisruptionBudget).items()
@@ -214,7 +257,8 @@ class Judge:
         for number, pod in enumerate(pods):
             name = pod["metadata"]["name"]
             wanted = predicted[name]
-            self._uids[name] = await self._server.create("pods", pod)
+            made = await self._server.create("pods", pod)
+            self._uids[name] = made["metadata"]["uid"]
             await self._settled(name)
             there = await self._server.pods()
             node = there[name]["spec"].get("nodeName", "") if name in there else "(gone)"
@@ -229,9 +273,12 @@ class Judge:
                 self.tally.refused += 1
             elif node == wanted.node:
                 self.tally.placed += 1
-                continue
+                if not self._claims_of_victims(case, wanted):
+                    continue
             elif node in wanted.ties:
                 self.tally.drawn_otherwise += 1
+            elif _claims(pod) & self._claims_of_victims(case, wanted):
+                self.tally.undetermined += 1
             else:
                 self._differs(case, f"{name} is on {node!r}", wanted)
             await self._drop_waiting(there)
@@ -246,6 +293,16 @@ class Judge:
             else:
                 self._differs(case, f"{wanted.name} is on {node!r} in the end", wanted)
         return []
+
+    @staticmethod
+    def _claims_of_victims(case: Case, wanted: ReviewedPlacement) -> set[str]:
+        """Device claims that victims had. Which devices the pod that comes is given depends on
+        whether a controller has freed theirs by then, so the rest is reviewed again; and its node
+        does, if it shares a claim with them.
+        """
+        victims = {one.name for one in wanted.victims}
+        gone = [pod for pod in case.asked if pod["metadata"]["name"] in victims]
+        return set().union(*map(_claims, gone))
 
     def _compare_victims(self, case: Case, wanted: ReviewedPlacement, gone: set[str]) -> None:
         # A pod that is to wait has evicted no pod yet.
@@ -270,7 +327,8 @@ class Judge:
         are let pass here.
         """
         try:
-            await until(lambda: self._is_at_rest(name), f"{name} is settled", seconds=STUCK_SECONDS)
+            seconds = self._stuck_seconds
+            await until(lambda: self._is_at_rest(name), f"{name} is settled", seconds=seconds)
         except AssertionError:
             self.tally.woken_by_timeout += 1
             self._daemon.scheduler.queue.flush_unschedulable_leftover(
@@ -284,7 +342,7 @@ class Judge:
         sizes = queue.sizes()
         if sizes["active"] or sizes["backoff"] or len(queue.in_flight):
             return False
-        if cache.assumed_pod_count or scheduler.writer.busy:
+        if cache.assumed_pod_count or scheduler.writer.busy or not self._claims_are_at_rest():
             return False
         for waiting in queue.pending().unschedulable:
             # Its victims are on their way out.
@@ -303,7 +361,8 @@ class Judge:
         ]
         return (
             f"{queue.sizes()}, {len(queue.in_flight)} in flight, "
-            f"{scheduler.cache.assumed_pod_count} assumed, waiting {waiting}"
+            f"{scheduler.cache.assumed_pod_count} assumed, waiting {waiting}, volumes in use "
+            f"{self._volumes_in_use()}, attached {self._attached()}"
         )
 
     async def _drop_waiting(self, there: dict[str, Json]) -> None:
@@ -322,49 +381,27 @@ class Judge:
         )
 
 
-@asynccontextmanager
-async def embedded(folder: Path) -> AsyncIterator[Judge]:
-    async with ApiServer(anonymous=SCHEDULER) as api:
-        cluster = Cluster(api, folder)
-        for name, body in CLASSES.items():
-            kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-            cluster.create({**kind, "metadata": {"name": name}, **body})
-        async with cluster.scheduler() as running:
-            yield Judge(EmbeddedServer(api), running.daemon)
+def _claims(pod: Json) -> set[str]:
+    """Claims of devices, by names that only say which are shared."""
+    spec = pod["spec"]
+    found = {
+        one.get("resourceClaimName") or f"{pod['metadata']['name']}/{one['name']}"
+        for one in spec.get("resourceClaims", ())
+    }
+    if EXTENDED in spec["containers"][0]["resources"]["requests"]:
+        found.add(f"{pod['metadata']['name']}/{EXTENDED}")
+    return found
 
 
-@asynccontextmanager
-async def real(folder: Path) -> AsyncIterator[Judge]:
-    plane = ControlPlane(folder / "plane")
-    await asyncio.to_thread(plane.start)
-    api = Api(plane.folder / "kubeconfig")
-    running = None
-    try:
-        for name, body in CLASSES.items():
-            await api.create("priorityclasses", {"metadata": {"name": name}, **body})
-        config = folder / "scheduler.yaml"
-        kubeconfig = plane.folder / "kube-scheduler.kubeconfig"
-        config.write_text(
-            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-            f"clientConnection: {{kubeconfig: {kubeconfig}, qps: -1}}\n"
-            "leaderElection: {leaderElect: false}\n"
-        )
-        running = Running(["--config", str(config), "--secure-port", "0"])
-        await until(lambda: running.synced)
-        yield Judge(RealServer(api), running.daemon)
-    finally:
-        if running is not None:
-            await running.kill()
-        await api.close()
-        await asyncio.to_thread(plane.stop)
-
-
-async def run(seeds: range, *, real_server: bool) -> Tally:
+async def run(seeds: range, kinds: tuple[str, ...], *, real_server: bool) -> Tally:
     with tempfile.TemporaryDirectory() as folder:
-        async with (real if real_server else embedded)(Path(folder)) as judge:
-            told = time.monotonic()
+        server = real if real_server else embedded
+        async with server(Path(folder), claims=bool(kinds)) as (api, daemon):
+            beside_controllers = bool(kinds) and real_server
+            seconds = STUCK_BESIDE_CONTROLLERS_SECONDS if beside_controllers else STUCK_SECONDS
+            judge, told = Judge(api, daemon, stuck_seconds=seconds), time.monotonic()
             for seed in seeds:
-                await judge.try_case(random_case(seed))
+                await judge.try_case(random_case_with(kinds, seed))
                 if time.monotonic() > told + 20:
                     told = time.monotonic()
                     print(judge.tally, file=sys.stderr, flush=True)
@@ -374,10 +411,11 @@ async def run(seeds: range, *, real_server: bool) -> Tally:
 @click.command(help=__doc__)
 @click.option("--cases", default=100, show_default=True)
 @click.option("--first", default=0, show_default=True, help="The first seed.")
+@click.option("--with", "kinds", type=click.Choice(KINDS), multiple=True, help="Claims of pods.")
 @click.option("--api-server", is_flag=True, help="A real etcd and kube-apiserver.")
-def main(cases: int, first: int, api_server: bool) -> None:
+def main(cases: int, first: int, kinds: tuple[str, ...], api_server: bool) -> None:
     logs.configure(logs.Logging(), stderr=io.BytesIO())
-    tally = asyncio.run(run(range(first, first + cases), real_server=api_server))
+    tally = asyncio.run(run(range(first, first + cases), kinds, real_server=api_server))
     print(tally)
     for line in tally.differences[:50]:
         print(f"  {line}")

@@ -4,7 +4,7 @@ Sizes are odd numbers of millicores, so that few nodes have equal scores. Pods n
 end: their grace period is zero.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -32,6 +32,8 @@ class Case:
     pods: list[Json]
     budgets: list[Json]
     asked: list[Json]
+    # Others that must be there, each with its resource.
+    objects: list[tuple[str, Json]] = field(default_factory=list)
 
 
 def random_case(seed: int) -> Case:

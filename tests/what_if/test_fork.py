@@ -19,8 +19,10 @@ from kscheduler.metrics import Metrics
 from kscheduler.plugins import catalog, factories
 from kscheduler.runtime.out_of_tree.registration import register_class
 from kscheduler.slices import Slices
+from kscheduler.state.pod_info import PodInfo
 from kscheduler.what_if import Reviewer, ReviewError
-from kscheduler.what_if.fork import Fork, ForkListers, ReadOnlyClient
+from kscheduler.what_if.fork import Fork, ReadOnlyClient
+from kscheduler.what_if.listers import ForkListers
 from tests.kit.manifests import pod_manifest
 from tests.kit.objects import make_node, make_pod
 from tests.what_if.conftest import CONFIG, nodes_of
@@ -134,3 +136,21 @@ async def test_a_copy_tries_nodes_in_the_order_of_the_original(world):
     assert [copy.name_of(row) for row in copy.order] == [
         original.name_of(row) for row in original.order
     ]
+
+
+async def test_a_copy_has_the_pods_of_a_node_in_the_order_of_the_original(world):
+    """Of equally important pods, preemption evicts the last: it must be the same one."""
+    pods = [make_pod(name, node="a", requests={"cpu": "1"}) for name in ("p", "q", "r")]
+    cluster = world([make_node("a")], pods)
+    # Any update of a pod, as in upstream's list, lets the last one take its place.
+    first = cluster.cache.get_pod(PodInfo(pods[0]))
+    cluster.cache.update_pod(first, first)
+    fork = Fork(cluster.live, cluster.completed, Metrics(), Random(0))
+    await fork.fill(cluster.cache.contents(), Slices())
+    for cache in (cluster.cache, fork.cache):
+        assert [pod.name for pod in cache.snapshot().pods(0)] == ["r", "q", "p"]
+
+
+async def test_a_copy_has_pods_of_nodes_that_are_not_there(world):
+    cluster = world([make_node("a")], [make_pod("p", node="gone")])
+    assert [pod.name for pod in cluster.cache.contents().pods] == ["p"]

@@ -1,7 +1,7 @@
 import pytest
 
+from kscheduler.api.amounts import at_least, rounded_down
 from kscheduler.api.quantity import milli_value, value
-from kscheduler.what_if.amounts import rounded_down, text_of
 from tests.kit.manifests import pod_manifest
 from tests.kit.objects import make_node, make_pod
 
@@ -99,7 +99,7 @@ async def test_the_summary_names_what_is_short_and_where(world):
     ],
 )
 def test_amounts_are_written_as_people_do(resource, amount, text):
-    assert text_of(resource, amount) == text
+    assert at_least(resource, amount) == text
 
 
 @pytest.mark.parametrize("amount", [1, 99, 1005, 1 << 20, (3300 << 20) + 7, (1 << 44) - 1])
@@ -108,4 +108,4 @@ def test_a_rounded_amount_fits_and_is_what_its_text_says(resource, amount):
     rounded = rounded_down(resource, amount)
     assert amount * 0.9 <= rounded <= amount
     read = milli_value if resource == "cpu" else value
-    assert read(text_of(resource, rounded)) == rounded
+    assert read(at_least(resource, rounded)) == rounded

@@ -6,7 +6,8 @@ a claim that a pod has under two names is one claim, where upstream allocates it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +25,10 @@ from kscheduler.api.resource import (
 from kscheduler.dra.claims import ClaimTracker
 from kscheduler.errors import KschedulerError
 from kscheduler.gotext.strconv import quote
+
+if TYPE_CHECKING:
+    from kscheduler.dra.verdicts import DeviceCounts
+    from kscheduler.plugins.dynamic_resources.state import Variant
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 # Points of the first alternative of a request; each later one has one less.
@@ -151,6 +156,33 @@ def score_of(claim: ResourceClaim, allocation: AllocationResult) -> int:
         for index, alternative in enumerate(request.first_available)
         if f"{request.name}/{alternative.name}" in chosen
     )
+
+
+def lacking_devices(variant: Variant, devices: Sequence[DeviceCounts]) -> Iterator[str]:
+    """Requests that a node has too few devices for, in words. `devices` are those of the node, by
+    number of the alternative.
+    """
+    lacks = False
+    for claim, shape in zip(variant.claims, variant.shape.claims, strict=True):
+        of = "extended resources" if claim is variant.special else f"resource claim {claim.key}"
+        for request in shape.requests:
+            best = max(request.alternatives, key=lambda one: devices[one.number].free)
+            matching, free = devices[best.number]
+            wanted = max(1, best.request.count)
+            if best.all_devices:
+                enough, number = matching > 0 and free == matching, "all devices"
+            else:
+                enough, number = free >= wanted, str(wanted)
+            if enough:
+                continue
+            lacks = True
+            what = f"{number} of class {best.request.device_class_name}"
+            if request.prioritized:
+                what = f"the first available of {len(request.alternatives)}, such as {what}"
+            there = f"{matching} match, {free} free" if matching else "none matches"
+            yield f"{of}, request {request.name}: {what}; {there}"
+    if not lacks:
+        yield "devices for every request, but not for all of them together"
 
 
 def skips_node_operations(allocation: AllocationResult) -> bool:

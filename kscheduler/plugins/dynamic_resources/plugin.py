@@ -57,6 +57,7 @@ from kscheduler.plugins.dynamic_resources.args import (
 )
 from kscheduler.plugins.dynamic_resources.claims import (
     claims_of,
+    lacking_devices,
     score_of,
     skips_node_operations,
 )
@@ -281,7 +282,10 @@ class DynamicResources:
     def describe_rejected(
         self, cycle: CycleState, pod: PodInfo, nodes: Nodes, reason: str
     ) -> Iterator[Detail]:
-        """The requests that were to be given devices together, or the claims out of reach."""
+        """The requests that lack devices, with the numbers there are, or the claims out of reach.
+
+        Nodes that look alike are one: of more looks than MAX_DETAILS, the most common are told.
+        """
         state = cycle.get(PodClaims)
         if state is None:
             return
@@ -292,18 +296,15 @@ class DynamicResources:
                     key = state.claims[index].key
                     yield Detail(f"devices of resource claim {key} are elsewhere", beyond)
         elif reason == CANNOT_ALLOCATE:
-            asked = [
-                (claim.key, request)
-                for claim in state.unallocated
-                for request in claim.spec.devices.requests
-            ]
-            for key, request in asked[:MAX_DETAILS]:
-                wanted = request.exactly
-                what = "the first available of several"
-                if wanted is not None:
-                    number = "all" if wanted.allocation_mode == "All" else str(wanted.count or 1)
-                    what = f"{number} of class {wanted.device_class_name}"
-                yield Detail(f"resource claim {key}, request {request.name}: {what}", len(nodes))
+            told: dict[str, int] = {}
+            for served, variant in self._variants(state, pod, nodes):
+                if variant is not None:
+                    some = nodes if served is None else nodes.take(served)
+                    found = self._devices.allocator.inventories(variant.shape, some, MAX_DETAILS)
+                    for count, devices in found:
+                        for text in lacking_devices(variant, devices):
+                            told[text] = told.get(text, 0) + count
+            yield from (Detail(*one) for one in islice(told.items(), MAX_DETAILS))
 
     def _variants(
         self, state: PodClaims, pod: PodInfo, nodes: Nodes

@@ -37,6 +37,8 @@ StrategyOfOne = Callable[[Amounts, Amounts, Weights], int | None]
 
 # Beyond, a float64 is no longer exact and a percentage may not fit into an int64.
 LARGEST = 1 << 53
+# Below, no sum over 64 resources with weights up to 100 wraps around.
+SUMS_FIT = 1 << 50
 
 
 def amounts_of_nodes(
@@ -105,7 +107,8 @@ def _weighted_percentage(part: Matrix, allocatable: Matrix, weights: Weights) ->
     part *= MAX_NODE_SCORE
     # Divided before weighting, as upstream does; otherwise scores differ by one.
     if all_exist(allocatable):
-        if part.min(initial=0) >= 0:
+        # Read as unsigned, a negative number is a huge one: one maximum finds both kinds.
+        if part.view(np.uint64).max(initial=0) < SUMS_FIT:
             part //= allocatable
             if len(weights) == 2 and weights[0] == weights[1]:
                 return (part[0] + part[1]) >> 1

@@ -79,7 +79,7 @@ class ExtenderAnswer(NamedTuple):
     extender: str
     verb: str
     asked: int
-    # Nodes that it let pass, or gave a score.
+    # Nodes that it let pass, gave a score, or left as candidates for preemption.
     passed: int = 0
     # Rows that it rejected with a reason.
     rejected: Rows = NO_ROWS
@@ -88,7 +88,7 @@ class ExtenderAnswer(NamedTuple):
     ignored: bool = False
 
 
-FILTER, PRIORITIZE, BIND = "Filter", "Prioritize", "Bind"
+FILTER, PRIORITIZE, PREEMPT, BIND = "Filter", "Prioritize", "ProcessPreemption", "Bind"
 
 
 class Extenders:
@@ -196,7 +196,11 @@ class Extenders:
         return any(one.preempts and one.is_interested(pod) for one in self._all)
 
     async def process_preemption(
-        self, pod: PodInfo, victims: Mapping[str, Victims], nodes: Nodes
+        self,
+        pod: PodInfo,
+        victims: Mapping[str, Victims],
+        nodes: Nodes,
+        answers: list[ExtenderAnswer],
     ) -> Mapping[str, Victims]:
         """Victims by node that all extenders leave.
 
@@ -208,11 +212,13 @@ class Extenders:
             try:
                 chosen = await extender.process_preemption(pod, victims, nodes)
             except KschedulerError as error:
+                answers.append(_failed(extender, PREEMPT, len(victims), error))
                 if not extender.is_ignorable:
                     raise
                 what = "Skipped extender as it returned error and has ignorable flag set"
                 preemption_log.v(2).info(what, extender=extender.name, err=str(error))
                 continue
+            answers.append(ExtenderAnswer(extender.name, PREEMPT, len(victims), len(chosen)))
             victims = {}
             for name, of_node in chosen.items():
                 if of_node.pods:

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from kscheduler.api.timestamps import TimestampError, parse_time_ns
+from kscheduler.runtime.extenders.extenders import ExtenderAnswer
 from kscheduler.state.pod_info import PodInfo
 
 DISRUPTION_TARGET = "DisruptionTarget"
@@ -55,6 +56,12 @@ class VictimBudgets(NamedTuple):
     """Names of disruption budgets, for each of the first MOST_VICTIMS_TOLD victims."""
 
     names: tuple[tuple[str, ...], ...]
+
+
+class PreemptionAnswers(NamedTuple):
+    """Answers of extenders that were asked about the candidates of an attempt."""
+
+    answers: Sequence[ExtenderAnswer]
 
 
 def pick_nodes_for_preemption(candidates: Sequence[Candidate], now_ns: int) -> list[Candidate]:

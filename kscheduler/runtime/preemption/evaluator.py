@@ -24,10 +24,12 @@ from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.errors import KschedulerError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Diagnosis, Rows, Status, failed, fit_error, rejected
+from kscheduler.runtime.extenders.extenders import ExtenderAnswer
 from kscheduler.runtime.extenders.messages import Victims
 from kscheduler.runtime.handle import RuntimeHandle
 from kscheduler.runtime.preemption.candidate import (
     Candidate,
+    PreemptionAnswers,
     is_terminating_by_preemption,
     pick_nodes_for_preemption,
 )
@@ -184,8 +186,14 @@ class Evaluator:
         """Names of the disruption budgets that select the pod, as they were at the last dry run."""
         return self._budgets.names_selecting(pod)
 
-    async def call_extenders(self, found: Candidates) -> Candidates | NoCandidate:
-        """Candidates that extenders leave, with the victims they leave on each."""
+    async def call_extenders(
+        self, cycle: CycleState, found: Candidates
+    ) -> Candidates | NoCandidate:
+        """Candidates that extenders leave, with the victims they leave on each; the cycle keeps
+        what each of them answered.
+        """
+        answers: list[ExtenderAnswer] = []
+        cycle.put(PreemptionAnswers(answers))
         victims = {
             one.node: Victims(one.victims, one.num_pdb_violations) for one in found.candidates
         }
@@ -193,7 +201,7 @@ class Evaluator:
         try:
             with handle.extenders.held():
                 chosen = await handle.extenders.process_preemption(
-                    found.pod, victims, handle.snapshot()
+                    found.pod, victims, handle.snapshot(), answers
                 )
         except KschedulerError as error:
             return NoCandidate(failed(error))

@@ -144,9 +144,16 @@ class Aggregator:
     ) -> KeyPair:
         """Create the objects that lead to a server on loopback; returns what it has to serve with.
 
-        The Service is of type ExternalName, which a real aggregator follows as well.
+        The Service is of type ExternalName, which a real aggregator follows as well. Objects of the
+        same names, which came with a copied cluster and lead elsewhere, are replaced.
         """
         authority = Authority("kscheduler-sandbox-serving-ca")
+        for resource, key in (
+            (SERVICES, (namespace, service)),
+            (API_SERVICES, ("", f"{version}.{group}")),
+        ):
+            if self._registry.collection(resource).get(key) is not None:
+                self._registry.collection(resource).remove(key)
         self._registry.create(
             SERVICES,
             namespace,

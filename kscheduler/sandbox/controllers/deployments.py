@@ -289,7 +289,8 @@ class DeploymentController(Controller):
             if unhealthy > 0:
                 budget -= unhealthy
                 self._scale_set(deployment, one, has - unhealthy)
-        budget = sum(map(_available, sets)) - least
+        # A status may still count pods that are to go, but the numbers that are wanted do not.
+        budget = min(budget, sum(map(_available, sets)) - least)
         for one in old:
             has = one["spec"].get("replicas", 1)
             if budget > 0 and has:

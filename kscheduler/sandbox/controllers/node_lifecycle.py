@@ -25,6 +25,7 @@ from kscheduler.sandbox.controllers.controller import Controller
 from kscheduler.sandbox.controllers.owned_pods import PodIndex, PodRecord
 from kscheduler.sandbox.deletion import DeleteOptions, delete
 from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.kubelets.nodes import STATUS_UNKNOWN
 from kscheduler.sandbox.metadata import find_condition, now, set_condition
 from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import LEASES, NODES, PODS
@@ -117,7 +118,7 @@ class NodeLifecycleController(Controller):
                 elif current["status"] == "Unknown":
                     continue
                 else:
-                    reason, text = "NodeStatusUnknown", _SILENT
+                    reason, text = STATUS_UNKNOWN, _SILENT
                 current |= {"status": "Unknown", "reason": reason, "message": text}
                 current["lastTransitionTime"] = now()
 

@@ -167,12 +167,15 @@ class _WorkloadStrategy(Strategy):
         errors += _negative_errors(
             spec, "replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"
         )
-        errors += template_errors(spec.get("template"))
+        errors += self.template_errors(spec.get("template"))
         policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy", "Always")
         if policy != "Always":
             path = "spec.template.spec.restartPolicy"
             errors.append(fields.not_supported(path, policy, ("Always",)))
         return errors
+
+    def template_errors(self, template: Object | None) -> list[FieldError]:
+        return template_errors(template)
 
     def validate_update(self, item: Object, old: Object) -> list[FieldError]:
         wanted, had = item["spec"].get("selector"), old["spec"].get("selector")
@@ -207,6 +210,15 @@ class _StatefulSetStrategy(_WorkloadStrategy):
         for template in spec.get("volumeClaimTemplates") or ():
             template |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
             default_claim(template)
+
+    def template_errors(self, template: Object | None) -> list[FieldError]:
+        """Errors of labels alone, as upstream: a template mounts volumes of claims that its pods
+        get when they are made, and only then are complete.
+        """
+        if template is None:
+            return [fields.required("spec.template")]
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        return label_errors(labels, "spec.template.labels")
 
 
 class _DaemonSetStrategy(_WorkloadStrategy):

@@ -23,6 +23,7 @@ from kscheduler.sandbox.kubelets.admission import NodeLoad, Refusal
 from kscheduler.sandbox.kubelets.dynamic_resources import PrepareError, check_claims
 from kscheduler.sandbox.kubelets.nodes import (
     RENEW_SECONDS,
+    STATUS_UNKNOWN,
     NodeLeases,
     NodeShape,
     node_manifest,
@@ -187,6 +188,10 @@ class Kubelets:
             if stopped and not before:
                 self.pause(node.name)
             elif before and not stopped:
+                self.resume(node.name)
+            elif node.name not in self._paused and _is_given_up(node, stored):
+                # The process stood still for too long: nobody spoke, but nobody is dead.
+                self._leases.renew(node.name)
                 self.resume(node.name)
             return
         addresses = stored.decode()["status"].get("addresses") or ()
@@ -354,6 +359,16 @@ def _number(pod: Object, annotation: str, otherwise: Any) -> Any:
         return type(otherwise)(text)
     except ValueError:
         return otherwise
+
+
+def _is_given_up(node: Node, stored: Stored) -> bool:
+    """Whether the node controller has taken the kubelet for dead."""
+    if all(one.type != "Ready" or one.status != "Unknown" for one in node.status.conditions):
+        return False
+    return any(
+        one["type"] == "Ready" and one.get("reason") == STATUS_UNKNOWN
+        for one in _conditions(stored)
+    )
 
 
 def _conditions(node: Stored) -> list[Object]:

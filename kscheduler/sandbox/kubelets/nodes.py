@@ -26,6 +26,8 @@ _CONDITIONS = (
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
 _KUBELET_PORT = 10250
+# The reason of conditions that no kubelet has confirmed for too long.
+STATUS_UNKNOWN = "NodeStatusUnknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,11 @@ class NodeLeases:
             if self._next.get(node) == moment:
                 self._schedule(node, now + self._renew_seconds)
                 self._write(node)
+
+    def renew(self, node: str) -> None:
+        """Renew the lease of a node before its turn."""
+        if node in self._next:
+            self._write(node)
 
     def _schedule(self, node: str, moment: float) -> None:
         self._next[node] = moment

@@ -7,8 +7,10 @@ attributes, and the parts of the running scheduler (`api.Sources`). Out: objects
     resources    the four resources: verbs, columns, fields to select by
     api          dispatch by verb; discovery and OpenAPI beside it
     rights       what the asker may see of an object that it may get
+    lists        what a query selects, pages and their pieces
     reads        one object, or a list in slices
-    watch        changes of decisions, as they happen
+    followed     versions of pods, nodes and the status, which are looked through while watched
+    watch        changes, as they happen; `subjects` says of what
     placement_reviews    what if: questions that are answered and not stored
     absence      why there is no decision, in a sentence
     responses    objects as JSON, tables or metadata, streamed

@@ -152,7 +152,7 @@ class ExplanationApi:
             def is_gone() -> bool:
                 return request.transport is None or request.transport.is_closing()
 
-            lines = self._watches.watch(asker, form, namespace, query, is_gone)
+            lines = self._watches.watch(served, asker, form, namespace, query, is_gone)
             return await stream(request, lines, at_once=True)
         if served is DECISION:
             listing = await reader.decisions(asker, form, namespace, query)
@@ -161,7 +161,7 @@ class ExplanationApi:
         elif served is NODE_INFO:
             listing = await reader.node_infos(asker, form, query)
         else:
-            listing = reader.scheduler_statuses(form, query)
+            listing = await reader.scheduler_statuses(form, query)
         return await stream(request, listing.pieces, warnings=listing.warnings)
 
 

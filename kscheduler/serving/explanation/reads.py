@@ -1,7 +1,4 @@
-"""Reading: one decision, pending pod or status, or a list of them.
-
-Lists are in the order of their keys, so that a page can be continued. A page that is continued
-shows the objects as they are then: nothing keeps the state of the moment of the first page.
+"""Reading: one decision, pending pod, node or status, or a list of them.
 
 Decisions in lists have no lists per node, unless `?detail=All` asks for them: 5,000 decisions at
 5,000 nodes would be a gigabyte. A single decision is always whole.
@@ -9,10 +6,8 @@ Decisions in lists have no lists per node, unless `?detail=All` asks for them: 5
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import (
-    AsyncGenerator,
     Awaitable,
     Callable,
     Collection,
@@ -21,20 +16,20 @@ from collections.abc import (
     Mapping,
 )
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
 from kscheduler.api.explanation import (
+    SCHEDULER_STATUSES,
     Decision,
     NodeInfo,
     PendingPod,
     PlacementReview,
     SchedulerStatus,
 )
-from kscheduler.api.fields import FieldRequirement
-from kscheduler.api.labels import EVERYTHING, Selector
 from kscheduler.api.meta import ApiObject
 from kscheduler.decisions.decision_log import DecisionLog, Entry
 from kscheduler.decisions.explain import View, decision_of, victim_namespaces
@@ -42,34 +37,33 @@ from kscheduler.queue.pending import explain_pod, pending_pod, place_of, queued_
 from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.rest import status
-from kscheduler.rest.lists import (
-    Key,
-    ListOptions,
-    continue_token,
-    list_metadata,
-    parse_list_options,
-    parse_selectors,
-    parse_token,
-)
 from kscheduler.rest.status import StatusError
 from kscheduler.serving.explanation.absence import absent_decision
+from kscheduler.serving.explanation.followed import Followed, FollowedObjects, Sighting
+from kscheduler.serving.explanation.lists import (
+    Listing,
+    Selection,
+    check_version,
+    matching,
+    page,
+    pieces,
+    read_query,
+    wants_all,
+    warnings,
+)
 from kscheduler.serving.explanation.resources import (
     DECISION,
     NODE_INFO,
     PENDING_POD,
     SCHEDULER_STATUS,
-    Served,
 )
-from kscheduler.serving.explanation.responses import CLOSING, Form
+from kscheduler.serving.explanation.responses import Form
 from kscheduler.serving.explanation.rights import Asker
-from kscheduler.slices import Slices
 from kscheduler.state.node_infos import node_info
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
-# Selectors are tried on every object.
-MAX_SELECTOR_CHARACTERS = 4096
-DETAILS = ("Summary", "All")
+T = TypeVar("T", bound=ApiObject)
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,56 +84,14 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     not_leading: Callable[[], str | None]
 
 
-class Selection(msgspec.Struct, frozen=True):
-    """The objects that a list or a watch is about; without a namespace, those of all."""
-
-    namespace: str = ""
-    labels: Selector = EVERYTHING
-    fields: tuple[FieldRequirement, ...] = ()
-
-    @property
-    def selects(self) -> bool:
-        return bool(self.fields) or self.labels is not EVERYTHING
-
-    def matches(self, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
-        if self.labels is not EVERYTHING and not self.labels.matches(labels):
-            return False
-        return all(one.matches(fields) for one in self.fields)
-
-    def matches_entry(self, entry: Entry) -> bool:
-        if self.namespace and entry.namespace != self.namespace:
-            return False
-        return not self.selects or self.matches(entry.labels, decision_fields(entry))
-
-
-def decision_fields(entry: Entry) -> Mapping[str, str]:
-    """Values that field selectors of decisions compare with."""
-    last = entry.last
-    return {
-        "metadata.name": entry.name,
-        "metadata.namespace": entry.namespace,
-        "outcome": last.outcome,
-        "node": decided_node(entry),
-        "schedulerName": entry.profile,
-    }
-
-
-def decided_node(entry: Entry) -> str:
-    return entry.last.node if entry.last.outcome == "Scheduled" else ""
-
-
-class Listing(msgspec.Struct, frozen=True):
-    """A list that is ready to be streamed."""
-
-    pieces: AsyncGenerator[bytes, None]
-    warnings: tuple[str, ...] = ()
-
-
 class Reader:
     """Objects of the explanation API, as far as an asker may see them."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
+        self.followed_pods = FollowedObjects(self._queued_pods)
+        self.followed_nodes = FollowedObjects(self._nodes)
+        self.followed_status = FollowedObjects(self._status)
 
     # Decisions.
 
@@ -190,13 +142,13 @@ class Reader:
             await asker.need_pods(DECISION, namespace)
         entries = log.all(namespace or None)
         seen = await self._namespaces(asker, namespace, (one.namespace for one in entries))
-        found = await _matching(entries, lambda one: _is_listed(one, selection, seen))
-        version = _check_version(options, log.version)
-        page, metadata = _page(found, lambda one: (one.namespace, one.name), options, version)
-        view = await self.view(asker, page, per_node=per_node)
-        items = (partial(decision_of, one, view) for one in page)
+        found = await matching(entries, lambda one: _is_listed(one, selection, seen))
+        version = check_version(options, log.version)
+        shown, metadata = page(found, lambda one: (one.namespace, one.name), options, version)
+        view = await self.view(asker, shown, per_node=per_node)
+        items = (partial(decision_of, one, view) for one in shown)
         left_out = {one.namespace for one in entries} - {*seen}
-        return Listing(_pieces(form, metadata, items), _warnings(DECISION, left_out))
+        return Listing(pieces(form, metadata, items), warnings(DECISION, left_out))
 
     async def view(self, asker: Asker, entries: Iterable[Entry], *, per_node: bool) -> View:
         """How much of these decisions the asker may see. A right to one pod by name is none to its
@@ -248,42 +200,65 @@ class Reader:
         options, selection = read_query(PENDING_POD, namespace, query)
         if namespace:
             await asker.need_pods(PENDING_POD, namespace)
-        queue, is_assumed, now = self._sources.queue(), self._sources.is_assumed, time.time()
-        queued = queued_pods(queue, namespace or None)
-        seen = await self._namespaces(asker, namespace, (one.pod.namespace for one in queued))
-
-        def is_listed(one: QueuedPodInfo) -> bool:
-            if one.pod.namespace not in seen:
-                return False
-            if not selection.selects:
-                return True
-            metadata = one.pod.pod.metadata
-            fields = {
-                "metadata.name": metadata.name,
-                "metadata.namespace": metadata.namespace,
-                "queue": place_of(queue, one, is_assumed) or "",
-                "schedulerName": one.profile,
-            }
-            return selection.matches(metadata.labels, fields)
-
-        def explained(one: QueuedPodInfo) -> PendingPod | None:
-            return explain_pod(queue, one, now, is_assumed)
-
-        found = await _matching(queued, is_listed)
-        # The queue has no history, so its versions are only good for telling later from earlier.
-        version = _check_version(options, time.time_ns() // 1000)
-        page, metadata = _page(
-            found, lambda one: (one.pod.namespace, one.pod.name), options, version
+        await self.followed_pods.look()
+        listed = self.followed_pods.all(namespace or None)
+        seen = await self._namespaces(asker, namespace, (one.namespace for one in listed))
+        found = await matching(
+            listed,
+            lambda one: one.namespace in seen and self.selects_pod(selection, one.item),
         )
-        left_out = {one.pod.namespace for one in queued} - {*seen}
-        pieces = _pieces(form, metadata, (partial(explained, one) for one in page))
-        return Listing(pieces, _warnings(PENDING_POD, left_out))
+        version = check_version(options, self.followed_pods.version)
+        shown, metadata = page(found, lambda one: (one.namespace, one.name), options, version)
+        left_out = {one.namespace for one in listed} - {*seen}
+        items = (partial(self.told_pod, one) for one in shown)
+        return Listing(pieces(form, metadata, items), warnings(PENDING_POD, left_out))
+
+    def selects_pod(self, selection: Selection, queued: QueuedPodInfo) -> bool:
+        metadata = queued.pod.pod.metadata
+        if selection.namespace not in ("", metadata.namespace):
+            return False
+        if not selection.selects:
+            return True
+        place = place_of(self._sources.queue(), queued, self._sources.is_assumed)
+        fields = {
+            "metadata.name": metadata.name,
+            "metadata.namespace": metadata.namespace,
+            "queue": place or "",
+            "schedulerName": queued.profile,
+        }
+        return selection.matches(metadata.labels, fields)
+
+    def told_pod(self, one: Followed) -> PendingPod | None:
+        """None if the pod has left the queue meanwhile."""
+        queue, is_assumed = self._sources.queue(), self._sources.is_assumed
+        found = explain_pod(queue, one.item, time.time(), is_assumed)
+        return None if found is None else _versioned(found, one)
+
+    def _queued_pods(self) -> Iterator[Sighting]:
+        queue, is_assumed = self._sources.queue(), self._sources.is_assumed
+        for one in queued_pods(queue):
+            place = place_of(queue, one, is_assumed)
+            if place is None:
+                continue
+            # All that a summary is made of; the version of the pod stands for its own fields.
+            fingerprint = (
+                place,
+                one.attempts,
+                one.timestamp,
+                one.backoff_since,
+                one.unschedulable_plugins,
+                one.pending_plugins,
+                one.gating_plugin,
+                queue.nominator.node_of(one.uid),
+                one.pod.pod.metadata.resource_version,
+            )
+            yield Sighting(one.pod.namespace, one.pod.name, one.uid, fingerprint, one)
 
     # Nodes.
 
     async def node_info(self, asker: Asker, name: str) -> NodeInfo:
         self.check_leading()
-        await self._need_nodes(asker, name)
+        await self.need_nodes(asker, name)
         nodes = self._sources.nodes()
         row = nodes.row_of(name)
         if row is None:
@@ -296,22 +271,44 @@ class Reader:
         """
         self.check_leading()
         options, selection = read_query(NODE_INFO, "", query)
-        await self._need_nodes(asker)
+        await self.need_nodes(asker)
+        await self.followed_nodes.look()
+        found = await matching(
+            self.followed_nodes.all(), lambda one: self.selects_node(selection, one.name)
+        )
+        version = check_version(options, self.followed_nodes.version)
+        shown, metadata = page(found, lambda one: ("", one.name), options, version)
+        return Listing(pieces(form, metadata, (partial(self.told_node, one) for one in shown)))
+
+    def selects_node(self, selection: Selection, name: str) -> bool:
         nodes = self._sources.nodes()
-        found = [(nodes.names[row], row) for row in nodes.order.tolist()]
-        if selection.selects:
-            found = await _matching(found, lambda one: _selects_node(selection, nodes, one[1]))
-        version = _check_version(options, nodes.generation)
-        page, metadata = _page(found, lambda one: ("", one[0]), options, version)
+        row = nodes.row_of(name)
+        if row is None or not selection.selects:
+            return row is not None
+        fields = {"metadata.name": name, "metadata.namespace": ""}
+        return selection.matches(nodes.node(row).metadata.labels, fields)
 
-        def told(name: str) -> NodeInfo | None:
+    def told_node(self, one: Followed) -> NodeInfo | None:
+        nodes = self._sources.nodes()
+        row = nodes.row_of(one.name)
+        return None if row is None else _versioned(node_info(nodes, row), one)
+
+    def _nodes(self) -> Iterator[Sighting]:
+        order = self._sources.nodes().order.tolist()
+        for row in order:
+            # Asked anew for every node, as others may come and go between two slices.
             nodes = self._sources.nodes()
-            row = nodes.row_of(name)
-            return None if row is None else node_info(nodes, row)
+            if row >= len(nodes) or not nodes.valid[row]:
+                continue
+            node = nodes.node(row)
+            fingerprint = (
+                node.metadata.resource_version,
+                int(nodes.pod_count[row]),
+                nodes.requested[row].tobytes(),
+            )
+            yield Sighting("", node.name, node.uid, fingerprint, None)
 
-        return Listing(_pieces(form, metadata, (partial(told, name) for name, _ in page)))
-
-    async def _need_nodes(self, asker: Asker, name: str = "") -> None:
+    async def need_nodes(self, asker: Asker, name: str = "") -> None:
         if not await asker.sees_nodes():
             raise asker.lacks(NODE_INFO, name, '"list" on "nodes" at the cluster scope', "nodes")
 
@@ -325,14 +322,26 @@ class Reader:
             raise StatusError(404, missing.reason, f"{missing}: {why}", missing.details)
         return found
 
-    def scheduler_statuses(self, form: Form, query: Mapping[str, str]) -> Listing:
+    async def scheduler_statuses(self, form: Form, query: Mapping[str, str]) -> Listing:
         options, selection = read_query(SCHEDULER_STATUS, "", query)
+        await self.followed_status.look()
+        fields = {"metadata.namespace": ""}
+        found = [
+            one
+            for one in self.followed_status.all()
+            if selection.matches({}, {**fields, "metadata.name": one.name})
+        ]
+        version = check_version(options, self.followed_status.version)
+        shown, metadata = page(found, lambda one: ("", one.name), options, version)
+        return Listing(pieces(form, metadata, (partial(self.told_status, one) for one in shown)))
+
+    def told_status(self, one: Followed) -> SchedulerStatus:
+        found: SchedulerStatus = one.item
+        return _versioned(found, one)
+
+    def _status(self) -> Iterator[Sighting]:
         found = self._sources.status()
-        fields = {"metadata.name": found.name, "metadata.namespace": ""}
-        items = [found] if selection.matches(found.metadata.labels, fields) else []
-        version = _check_version(options, time.time_ns() // 1000)
-        page, metadata = _page(items, lambda one: ("", one.name), options, version)
-        return Listing(_pieces(form, metadata, (partial(_itself, one) for one in page)))
+        yield Sighting("", found.name, "", SCHEDULER_STATUSES.encode(found), found)
 
     async def _namespaces(
         self, asker: Asker, namespace: str, namespaces: Iterable[str]
@@ -341,97 +350,10 @@ class Reader:
         return {namespace} if namespace else await asker.namespaces_seen(namespaces)
 
 
-def _selects_node(selection: Selection, nodes: Nodes, row: int) -> bool:
-    node = nodes.node(row)
-    fields = {"metadata.name": node.name, "metadata.namespace": ""}
-    return selection.matches(node.metadata.labels, fields)
-
-
-def _itself(item: ApiObject) -> ApiObject:
-    return item
+def _versioned(item: T, one: Followed) -> T:
+    metadata = replace(item.metadata, resource_version=str(one.version))
+    return replace(item, metadata=metadata)
 
 
 def _is_listed(entry: Entry, selection: Selection, namespaces: Collection[str]) -> bool:
     return entry.namespace in namespaces and selection.matches_entry(entry)
-
-
-def read_query(
-    served: Served, namespace: str, query: Mapping[str, str]
-) -> tuple[ListOptions, Selection]:
-    """400 or 422 for a query that cannot be understood."""
-    for name in ("labelSelector", "fieldSelector"):
-        if len(query.get(name, "")) > MAX_SELECTOR_CHARACTERS:
-            raise status.bad_request(
-                f"{name} is too long: {MAX_SELECTOR_CHARACTERS} characters are read"
-            )
-    options = parse_list_options(query, streaming=False)
-    if options.limit < 0:
-        raise status.bad_request("limit must not be negative")
-    return options, Selection(namespace, *parse_selectors(served, query))
-
-
-def wants_all(query: Mapping[str, str]) -> bool:
-    """Whether lists per node are wanted in lists of decisions."""
-    detail = query.get("detail", DETAILS[0])
-    if detail not in DETAILS:
-        known = " or ".join(DETAILS)
-        raise status.bad_request(f'detail "{detail}" is not known: it is {known}')
-    return detail == "All"
-
-
-def _check_version(options: ListOptions, current: int) -> int:
-    if options.version > current:
-        raise status.too_large_resource_version(options.version, current)
-    if options.match == "Exact" and options.version != current:
-        raise status.expired(
-            "The resourceVersion for the provided list is too old: only the present state is kept."
-        )
-    return current
-
-
-async def _matching(items: Iterable[Any], matches: Callable[[Any], bool]) -> list[Any]:
-    slices, found = Slices(), []
-    for one in items:
-        if matches(one):
-            found.append(one)
-        if slices.due():
-            await slices.rest()
-    return found
-
-
-def _page(
-    items: list[Any], key: Callable[[Any], Key], options: ListOptions, version: int
-) -> tuple[list[Any], dict[str, Any]]:
-    """The items in order, or as many as were asked for, with the metadata of the list."""
-    if options.token:
-        start, _ = parse_token(options.token)
-        items = [one for one in items if key(one) > start]
-    if not options.limit or options.limit >= len(items):
-        return sorted(items, key=key), list_metadata(version)
-    page = heapq.nsmallest(options.limit, items, key=key)
-    token = continue_token(key(page[-1]), version)
-    return page, list_metadata(version, token, len(items) - len(page))
-
-
-async def _pieces(
-    form: Form, metadata: dict[str, Any], items: Iterator[Callable[[], ApiObject | None]]
-) -> AsyncGenerator[bytes, None]:
-    """A list, item by item, each made when the client has taken those before it."""
-    yield form.opening(metadata)
-    slices, between = Slices(), b""
-    for make in items:
-        item = make()
-        if item is None:
-            continue
-        yield between + form.item(item)
-        between = b","
-        if slices.due():
-            await slices.rest()
-    yield CLOSING
-
-
-def _warnings(served: Served, left_out: Collection[str]) -> tuple[str, ...]:
-    if not left_out:
-        return ()
-    where = "1 namespace is" if len(left_out) == 1 else f"{len(left_out)} namespaces are"
-    return (f'{served.plural} of {where} left out: the right "get" on "pods" is needed there',)

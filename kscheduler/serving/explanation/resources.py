@@ -21,7 +21,7 @@ from kscheduler.api.resources import Resource
 from kscheduler.rest.tables import AGE, NAME, NONE, Column, Json, age, at
 
 ROOT = f"/apis/{GROUP}/{VERSION}"
-READ = ("get", "list")
+READ = ("get", "list", "watch")
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ def _share(resource: str) -> Callable[[Json], str]:
 
 DECISION = Served(
     DECISIONS,
-    verbs=(*READ, "watch"),
+    verbs=READ,
     short_names=("dec",),
     columns=(
         NAME,

@@ -1,12 +1,9 @@
-"""Watching decisions: every change of the log becomes a line for each client that watches it.
+"""Watching: every change of an object becomes a line for each client that watches it.
 
-A watch keeps the changes that its client has not taken yet, one per pod: a decision that changes
-twice meanwhile is sent once, as it is then. It refers to no entry that the log has dropped, so a
-slow client costs no memory beyond the log's own. One that falls too far behind is cut off, and has
-to list again.
-
-What the asker may see is looked up again for every batch, so that a right that was taken away ends
-what depends on it.
+A watch keeps the changes that its client has not taken yet, one per object: one that changes twice
+meanwhile is sent once, as it is then. It refers to no entry that its source has dropped, so a slow
+client costs no memory beyond the source's own. One that falls too far behind is cut off, and has to
+list again.
 """
 
 from __future__ import annotations
@@ -15,27 +12,27 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping
 
-from kscheduler.api.explanation import Decision
-from kscheduler.api.meta import ApiObject, ObjectMeta
-from kscheduler.decisions.decision_log import DecisionLog, Dropped, Entry
-from kscheduler.decisions.explain import decision_of
+from kscheduler.decisions.decision_log import Dropped, Entry
 from kscheduler.rest import status
 from kscheduler.rest.lists import ListOptions
 from kscheduler.rest.status import StatusError
+from kscheduler.serving.explanation.followed import Followed
 from kscheduler.serving.explanation.limits import Limit
-from kscheduler.serving.explanation.reads import Reader, Selection, read_query, wants_all
-from kscheduler.serving.explanation.resources import DECISION
+from kscheduler.serving.explanation.lists import Selection, read_query, wants_all
+from kscheduler.serving.explanation.reads import Reader
+from kscheduler.serving.explanation.resources import Served
 from kscheduler.serving.explanation.responses import Form, encode
 from kscheduler.serving.explanation.rights import Asker
+from kscheduler.serving.explanation.subjects import Subject, subject_for
 from kscheduler.slices import Slices
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 
 MAX_WATCHES = 32
 MAX_WATCHES_PER_ASKER = 8
-# Changes that a client may fall behind, besides the decisions that a watch begins with.
+# Changes that a client may fall behind, besides the objects that a watch begins with.
 MAX_BEHIND = 20_000
-# Decisions that are looked up rights for, and sent, together.
+# Objects that are looked up rights for, and sent, together.
 BATCH = 100
 BOOKMARK_SECONDS = 60.0
 # How often a client that is sent nothing is looked after: it may have gone.
@@ -43,21 +40,22 @@ LOOK_SECONDS = 5.0
 # As upstream's --min-request-timeout, doubled at random so that clients do not come back together.
 TIMEOUT_SECONDS = 1800.0
 
-Change = tuple[str, Entry | Dropped]
+Change = tuple[str, Entry | Followed | Dropped]
 
 
 class Changes:
-    """Changes of a selection of decisions that are still to be sent, in order."""
+    """Changes of a selection of objects that are still to be sent, in order."""
 
-    def __init__(self, log: DecisionLog, selection: Selection) -> None:
-        self._log = log
+    def __init__(self, subject: Subject, selection: Selection) -> None:
+        self._subject = subject
+        self._source = subject.source
         self._selection = selection
         self._waiting: dict[tuple[str, str, str], Change] = {}
-        # Uids of the decisions that the client has, where a selector lets them come and go.
+        # Uids of the objects that the client has, where a selector lets them come and go.
         self._known: set[str] | None = set() if selection.selects else None
         self._wake = asyncio.Event()
-        self._stop = log.watch(self._changed)
-        self._most = MAX_BEHIND + log.entries
+        self._stop = self._source.watch(self._changed)
+        self._most = MAX_BEHIND + self._source.entries
         self.is_over = False
 
     def begin(self, options: ListOptions) -> StatusError | None:
@@ -65,19 +63,19 @@ class Changes:
         too long ago.
         """
         if not options.version:
-            for entry in self._log.all(self._selection.namespace or None):
+            for entry in self._source.all(self._selection.namespace or None):
                 self._changed(ADDED, entry)
             return None
-        found = self._log.changes_since(options.version)
-        if found is None or options.version > self._log.version:
+        found = self._source.changes_since(options.version)
+        if found is None or options.version > self._source.version:
             return status.expired(
-                f"too old resource version: {options.version} ({self._log.version})"
+                f"too old resource version: {options.version} ({self._source.version})"
             )
         dropped, changed = found
         if self._known is not None:
-            # Of decisions that no longer match, it is not known whether they did; to be told of
+            # Of objects that no longer match, it is not known whether they did; to be told of
             # the end of an object that it does not have does no harm to a client.
-            self._known = {one.uid for one in self._log.all()}
+            self._known = {one.uid for one in self._source.all()}
             self._known |= {one.uid for one in dropped}
         for one in dropped:
             if self._selection.namespace in ("", one.namespace):
@@ -110,12 +108,12 @@ class Changes:
             self._stop()
             self._wake.set()
 
-    def _changed(self, kind: str, entry: Entry) -> None:
-        """Called by the log, in the middle of a decision: as little as possible."""
+    def _changed(self, kind: str, entry: Entry | Followed) -> None:
+        """Called by the source, perhaps in the middle of a decision: as little as possible."""
         if self._selection.namespace not in ("", entry.namespace):
             return
         if self._known is not None:
-            matches = kind != DELETED and self._selection.matches_entry(entry)
+            matches = kind != DELETED and self._subject.matches(entry, self._selection)
             was_known = entry.uid in self._known
             if matches:
                 kind = MODIFIED if was_known else ADDED
@@ -155,6 +153,7 @@ class Watches:
 
     async def watch(
         self,
+        served: Served,
         asker: Asker,
         form: Form,
         namespace: str,
@@ -165,22 +164,20 @@ class Watches:
 
         `is_gone` says whether the client has left.
         """
-        log = self._reader.decision_log()
-        options, selection = read_query(DECISION, namespace, query)
+        options, selection = read_query(served, namespace, query)
         per_node = wants_all(query) and form.needs_whole
-        if namespace:
-            await asker.need_pods(DECISION, namespace)
+        subject = subject_for(served, self._reader, asker, per_node=per_node)
+        await subject.need_rights(namespace)
         with self._limit.taken_by(asker.user):
-            changes = Changes(log, selection)
+            await subject.refresh()
+            changes = Changes(subject, selection)
             self._open.add(changes)
             try:
                 if error := changes.begin(options):
                     yield _line(ERROR, encode(error.body))
                     return
                 yield b""
-                async for line in self._lines(
-                    changes, log, asker, form, options, is_gone, per_node=per_node
-                ):
+                async for line in self._lines(changes, subject, form, options, is_gone):
                     yield line
             finally:
                 changes.end()
@@ -189,13 +186,10 @@ class Watches:
     async def _lines(
         self,
         changes: Changes,
-        log: DecisionLog,
-        asker: Asker,
+        subject: Subject,
         form: Form,
         options: ListOptions,
         is_gone: Callable[[], bool],
-        *,
-        per_node: bool,
     ) -> AsyncGenerator[bytes, None]:
         now = asyncio.get_running_loop().time
         ends = now() + (options.timeout_seconds or TIMEOUT_SECONDS * (1 + random.random()))
@@ -203,56 +197,42 @@ class Watches:
         slices = Slices()
         while True:
             while batch := changes.batch():
-                async for line in self._batch(batch, asker, form, slices, per_node=per_node):
+                async for line in _batch(batch, subject, form, slices):
                     yield line
             if options.bookmarks and (now() >= min(next_bookmark, ends) or changes.is_over):
                 next_bookmark = now() + BOOKMARK_SECONDS
-                yield _bookmark(log.version)
+                yield _bookmark(subject.served, subject.source.version)
             if changes.is_over or now() >= ends or is_gone():
                 return
-            await changes.wait(min(LOOK_SECONDS, max(0.0, min(next_bookmark, ends) - now())))
+            pause = min(LOOK_SECONDS, subject.look_seconds or LOOK_SECONDS)
+            await changes.wait(min(pause, max(0.0, min(next_bookmark, ends) - now())))
+            await subject.refresh()
 
-    async def _batch(
-        self,
-        batch: list[Change],
-        asker: Asker,
-        form: Form,
-        slices: Slices,
-        *,
-        per_node: bool,
-    ) -> AsyncGenerator[bytes, None]:
-        seen = await asker.namespaces_seen(one.namespace for _, one in batch)
-        entries = [one for _, one in batch if isinstance(one, Entry)]
-        view = await self._reader.view(asker, entries, per_node=per_node)
-        for kind, one in batch:
-            if one.namespace not in seen:
-                continue
-            item = decision_of(one, view) if isinstance(one, Entry) else _gone(one)
+
+async def _batch(
+    batch: list[Change], subject: Subject, form: Form, slices: Slices
+) -> AsyncGenerator[bytes, None]:
+    seen = await subject.namespaces({one.namespace for _, one in batch})
+    make = await subject.maker([one for _, one in batch if not isinstance(one, Dropped)])
+    for kind, one in batch:
+        if one.namespace not in seen:
+            continue
+        item = subject.gone(one) if isinstance(one, Dropped) else make(one)
+        # One that has gone meanwhile is told of at the next look.
+        if item is not None:
             yield _line(kind, form.one(item))
-            if slices.due():
-                await slices.rest()
+        if slices.due():
+            await slices.rest()
 
 
-def _gone(one: Dropped) -> ApiObject:
-    """A decision that is no longer there, as far as it is still known."""
-    return Decision(
-        metadata=ObjectMeta(
-            name=one.name,
-            namespace=one.namespace,
-            uid=one.uid,
-            resource_version=str(one.version),
-        )
-    )
-
-
-def _bookmark(version: int) -> bytes:
+def _bookmark(served: Served, version: int) -> bytes:
     """An otherwise empty object: the client has seen everything up to this version."""
     return _line(
         BOOKMARK,
         encode(
             {
-                "kind": DECISION.kind,
-                "apiVersion": DECISION.group_version,
+                "kind": served.kind,
+                "apiVersion": served.group_version,
                 "metadata": {"resourceVersion": str(version)},
             }
         ),

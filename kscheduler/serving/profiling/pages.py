@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -22,8 +21,8 @@ from kscheduler.serving.profiling.sampler import (
     Place,
     Sampler,
     Stack,
-    stack_of,
     stack_of_task,
+    stacks_of_threads,
 )
 
 ROOT = "/debug/pprof/"
@@ -84,8 +83,8 @@ class Profiler:
             case "threadcreate":
                 names = {thread.ident: thread.name for thread in threading.enumerate()}
                 threads = Counter(
-                    (*stack_of(frame), Place(f"thread {names.get(number, number)}", "", 0, 0))
-                    for number, frame in sys._current_frames().items()
+                    (*stack, Place(f"thread {names.get(number, number)}", "", 0, 0))
+                    for number, stack in stacks_of_threads().items()
                 )
                 return _stacks(name, threads, text=text)
             case "block" | "mutex":

@@ -8,8 +8,12 @@ only waits uses no time and is not seen.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
+import os
+import re
 import signal
 import time
+from tempfile import TemporaryFile
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -64,6 +68,9 @@ class Sampler:
         return samples
 
 
+# Lines of faulthandler.
+_THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+)")
+_PLACE = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 # Deeper stacks lose their outer end.
 MAX_DEPTH = 128
 
@@ -94,6 +101,28 @@ def stack_of(frame: FrameType | None) -> Stack:
         places.append(place(frame.f_code, frame.f_lineno))
         frame = frame.f_back
     return tuple(places)
+
+
+def stacks_of_threads() -> dict[int, Stack]:
+    """The stack of each thread, by its identity; without the functions' first lines.
+
+    The interpreter writes them down itself, in one go. Reading frames of threads that run meanwhile
+    can end the process (python/cpython #99110).
+    """
+    # In memory where that can be: a container's disk may be read-only.
+    in_memory = hasattr(os, "memfd_create")
+    with open(os.memfd_create("stacks"), "w+b") if in_memory else TemporaryFile() as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        text = file.read().decode(errors="replace")
+    stacks: dict[int, list[Place]] = {}
+    places: list[Place] = []
+    for line in text.splitlines():
+        if thread := _THREAD.match(line):
+            places = stacks[int(thread[1], 16)] = []
+        elif found := _PLACE.match(line):
+            places.append(Place(found[3], found[1], 0, int(found[2])))
+    return {number: tuple(places) for number, places in stacks.items()}
 
 
 def stack_of_task(task: asyncio.Task[Any]) -> Stack:

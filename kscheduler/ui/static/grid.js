@@ -10,10 +10,16 @@ export function grids(scope) {
   for (const place of scope.querySelectorAll("[data-grid]")) start(place);
 }
 
-async function start(place) {
+async function fetchRows(place) {
   const answer = await fetch(place.dataset.grid).catch(() => null);
-  if (!answer || !answer.ok || !place.isConnected) return;
-  const data = await answer.json();
+  return answer && answer.ok ? answer.json() : null;
+}
+
+async function start(place) {
+  // One that was kept when its surroundings were drawn anew.
+  if (place.classList.contains("drawn")) return;
+  let data = await fetchRows(place);
+  if (!data || !place.isConnected) return;
   const root = document.documentElement.dataset.root;
   const table = place.querySelector("table"), body = table.tBodies[0], view = place.querySelector(".scroll");
   const input = place.querySelector("input[type=search]"), count = place.querySelector(".count");
@@ -101,6 +107,12 @@ async function start(place) {
   }
 
   place.classList.add("drawn");
+  place.addEventListener("reload", async () => {
+    const fresh = await fetchRows(place);
+    if (!fresh) return;
+    data = fresh;
+    arrange();
+  });
   [...table.tHead.rows[0].cells].forEach((head, i) => {
     const column = data.columns[i];
     const button = element("button", { type: "button", title: column.hint || null }, column.title);

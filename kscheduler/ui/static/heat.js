@@ -29,10 +29,12 @@ class HeatMap {
     const redraw = () => { if (this.canvas.isConnected && this.data) this.layOut(); };
     new ResizeObserver(redraw).observe(this.place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-    document.addEventListener("nodes", (event) => {
-      if (!this.canvas.isConnected || !this.data) return;
-      if (event.detail.reset) { this.load(); return; }
-      this.change(event.detail);
+    document.addEventListener("nodes", ({ detail }) => {
+      if (!this.canvas.isConnected || !this.data || detail.serial <= this.data.serial) return;
+      // Only the next change can be applied; after any other, all nodes are read.
+      if (this.loading) this.missed = Number.isFinite(detail.serial) ? detail.serial : 0;
+      else if (detail.requested && detail.serial === this.data.serial + 1) this.change(detail);
+      else this.load();
     });
     this.canvas.addEventListener("pointermove", (event) => this.read(this.find(event)));
     this.canvas.addEventListener("pointerleave", () => this.read(-1));
@@ -42,17 +44,27 @@ class HeatMap {
   }
 
   async load() {
-    const answer = await fetch(this.place.dataset.heat);
-    if (!answer.ok) return;
-    this.data = await answer.json();
-    this.layOut();
+    if (this.loading) return;
+    this.loading = true;
+    this.missed = 0;
+    const answer = await fetch(this.place.dataset.heat).catch(() => null);
+    if (answer && answer.ok) {
+      this.data = await answer.json();
+      this.added = new Set(this.data.added);
+      this.layOut();
+      this.tell();
+    }
+    this.loading = false;
+    if (this.data && this.missed > this.data.serial) this.load();
   }
 
-  change({ resources, requested }) {
+  change({ serial, resources, requested }) {
+    this.data.serial = serial;
     resources.forEach((name, column) => {
       const values = this.data.requested[name];
       if (values) for (const [node, row] of Object.entries(requested)) values[node] = row[column];
     });
+    this.tell();
     this.redraw();
   }
 
@@ -133,21 +145,30 @@ class HeatMap {
       for (let i = 0; i < flat.length; i += 3) pen.fillRect(flat[i], flat[i + 1], size, flat[i + 2]);
     });
     if (size >= 8) {
-      pen.strokeStyle = colour("--ink");
-      pen.lineWidth = 1;
-      pen.beginPath();
-      for (const node of this.data.cordoned) {
-        const cell = this.cells[this.order.get(node)];
-        if (!cell) continue;
-        pen.moveTo(cell.x + 3, cell.y + 3);
-        pen.lineTo(cell.x + size - 3, cell.y + size - 3);
-        pen.moveTo(cell.x + size - 3, cell.y + 3);
-        pen.lineTo(cell.x + 3, cell.y + size - 3);
-      }
-      pen.stroke();
+      const half = size / 2, far = size - 3;
+      this.sign(pen, colour, this.data.cordoned, [[3, 3, far, far], [far, 3, 3, far]]);
+      this.sign(pen, colour, this.added, [[half, 3, half, far], [3, half, far, half]]);
     }
     if (this.marks.size) this.drawMarks(pen, colour);
     if (this.at >= 0) this.frame(pen, this.at, colour("--ink"));
+  }
+
+  // Two strokes on each of these nodes, with an edge, so that they are seen on any ground.
+  sign(pen, colour, nodes, strokes) {
+    pen.beginPath();
+    for (const node of nodes) {
+      const cell = this.cells[this.order.get(node)];
+      if (!cell) continue;
+      for (const [x1, y1, x2, y2] of strokes) {
+        pen.moveTo(cell.x + x1, cell.y + y1);
+        pen.lineTo(cell.x + x2, cell.y + y2);
+      }
+    }
+    for (const [name, width] of [["--sheet", 3], ["--ink", 1.2]]) {
+      pen.strokeStyle = colour(name);
+      pen.lineWidth = width;
+      pen.stroke();
+    }
   }
 
   // Where pods of a review would go: a frame, and how many where there is room for a number.
@@ -188,15 +209,21 @@ class HeatMap {
     this.at = node;
     this.canvas.style.cursor = node < 0 ? "" : "pointer";
     this.redraw();
+    this.tell();
+  }
+
+  tell() {
+    const node = this.at;
     if (node < 0) { this.reading.textContent = ""; return; }
     const said = this.data.resources.map((name) => {
       const of = this.data.allocatable[name][node];
       return of ? `${name} ${Math.round(100 * this.data.requested[name][node] / of)} %` : "";
     }).filter(Boolean).join(", ");
     const cordoned = this.data.cordoned.includes(node) ? ", cordoned" : "";
+    const added = this.added.has(node) ? ", added" : "";
     const count = this.marks.get(this.data.names[node]);
     const come = count ? `, ${count} would come here` : "";
-    this.reading.textContent = `${this.data.names[node]}: ${said}${cordoned}${come}`;
+    this.reading.textContent = `${this.data.names[node]}: ${said}${added}${cordoned}${come}`;
   }
 
   key(event) {
@@ -219,6 +246,6 @@ class HeatMap {
   }
 
   go(node) {
-    if (node >= 0) location.href = address(root, "nodes", this.data.names[node]);
+    if (node >= 0 && !this.added.has(node)) location.href = address(root, "nodes", this.data.names[node]);
   }
 }

@@ -4,7 +4,7 @@
 
 const FIRST_MS = 500;
 const LONGEST_MS = 30000;
-const KINDS = ["status", "decisions", "nodes", "trouble", "recovered"];
+const KINDS = ["status", "decisions", "gap", "nodes", "trouble", "recovered"];
 
 export function follow(root, start, on) {
   let { epoch, id } = start;
@@ -34,15 +34,16 @@ export function follow(root, start, on) {
       id = hello.id;
       pause = FIRST_MS;
       if (hello.trouble) on.trouble(hello.trouble); else on.live();
+      return hello;
     };
-    source.addEventListener("hello", greet);
+    source.addEventListener("hello", (event) => on.hello(greet(event)));
     source.addEventListener("reset", (event) => { greet(event); on.reset(); });
     for (const kind of KINDS) {
       source.addEventListener(kind, (event) => {
         const data = take(event);
         if (data === null) return;
         if (kind === "recovered") on.trouble(null);
-        on[kind](data);
+        on[kind](data, id);
       });
     }
     source.onerror = () => {

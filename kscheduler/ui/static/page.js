@@ -4,7 +4,7 @@
 import { follow } from "./live.js";
 import { heatMaps } from "./heat.js";
 import { grids } from "./grid.js";
-import { line } from "./stream.js";
+import { gap, line } from "./stream.js";
 
 const root = document.documentElement.dataset.root;
 // A part is drawn anew at most this often, and not while somebody types in it.
@@ -24,6 +24,9 @@ function enhance(scope) {
     });
   }
   for (const later of scope.querySelectorAll("[data-later]")) fetchLater(later);
+  for (const input of scope.querySelectorAll("[data-lists]")) {
+    input.addEventListener("change", () => listParts(input));
+  }
   // A choice takes effect at once; the button is for those without scripts.
   for (const form of scope.querySelectorAll("form.controls")) {
     const button = form.querySelector("button");
@@ -48,7 +51,19 @@ function replace(old, fresh) {
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
   const key = focused && (focused.id || focused.getAttribute("href"));
   const scrolled = [...old.querySelectorAll(".scroll")].map((one) => one.scrollTop);
+  const open = new Set([...old.querySelectorAll("details[open] > summary")].map((one) => one.textContent));
   const taken = document.importNode(fresh, true);
+  for (const one of taken.querySelectorAll("details > summary")) {
+    if (open.has(one.textContent)) one.parentElement.open = true;
+  }
+  // Long tables stay as they are sorted, filtered and scrolled, and read their rows again.
+  const kept = new Map([...old.querySelectorAll(".grid.drawn")].map((one) => [one.dataset.grid, one]));
+  for (const place of taken.querySelectorAll("[data-grid]")) {
+    const drawn = kept.get(place.dataset.grid), heads = (one) => one.querySelector("thead").textContent;
+    if (!drawn || heads(drawn) !== heads(place)) continue;
+    place.replaceWith(drawn);
+    drawn.dispatchEvent(new Event("reload"));
+  }
   old.replaceWith(taken);
   enhance(taken);
   [...taken.querySelectorAll(".scroll")].forEach((one, i) => { one.scrollTop = scrolled[i] || 0; });
@@ -69,6 +84,13 @@ async function fetchLater(place) {
   if (fresh && place.isConnected) replace(place, fresh);
 }
 
+// A pod was named: its rules and containers are listed, for changes.
+async function listParts(input) {
+  const loaded = await load(`${root}what-if?pod=${encodeURIComponent(input.value.trim())}`).catch(() => null);
+  const place = document.getElementById(input.dataset.lists), fresh = loaded && loaded.getElementById(input.dataset.lists);
+  if (place && fresh) replace(place, fresh);
+}
+
 let wanted = new Set();
 let timer = 0;
 let last = 0;
@@ -84,22 +106,32 @@ async function draw() {
   busy = true;
   const kinds = wanted;
   wanted = new Set();
+  const isTyping = (place) =>
+    place.contains(document.activeElement) && document.activeElement.matches("input, select, textarea");
   const places = [...document.querySelectorAll("[data-live]")].filter((place) =>
-    place.id && place.dataset.live.split(" ").some((kind) => kinds.has(kind)) &&
-    !(place.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")));
+    place.id && place.dataset.live.split(" ").some((kind) => kinds.has(kind)) && !isTyping(place));
   if (places.length) {
     const fresh = await load(location.href).catch(() => null);
-    for (const place of places) {
-      const now = fresh && fresh.getElementById(place.id);
-      if (now && !place.isEqualNode(now)) replace(place, now);
-      // A view that could not be shown at all is whole again.
-      else if (fresh && !now && place.id === "trouble") replace(place.closest("main"), fresh.querySelector("main"));
+    const whole = document.querySelector("[data-whole]"), now = fresh && fresh.querySelector("[data-whole]");
+    if (whole && now && parts(whole) !== parts(now) && !isTyping(whole)) {
+      // Other parts than before: a pod that waited has its place.
+      replace(whole, now);
+    } else if (fresh) {
+      for (const place of places) {
+        const part = fresh.getElementById(place.id);
+        if (part && !place.isEqualNode(part)) replace(place, part);
+        // A view that could not be shown at all is whole again.
+        else if (!part && place.id === "trouble") replace(place.closest("main"), fresh.querySelector("main"));
+      }
     }
   }
+  if (told !== opened || gaps) count();
   last = performance.now();
   busy = false;
   if (wanted.size) refresh();
 }
+
+const parts = (scope) => [...scope.querySelectorAll("[data-live]")].map((one) => one.id).join(" ");
 
 const connection = document.getElementById("connection");
 function say(state, text, why = "") {
@@ -110,29 +142,68 @@ function say(state, text, why = "") {
 
 enhance(document);
 
-const stream = document.querySelector("[data-stream]");
-const [epoch, id, seen] = stream ? stream.dataset.feed.split(" ") : ["", "0", "0"];
+// The stream may be drawn anew, and begins with what the server said of it.
+const stream = () => document.querySelector("[data-stream]");
+const [epoch = "", id = "0", seen = "0"] = stream() ? stream().dataset.feed.split(" ") : [];
+// Attempts that were told here, and those that the server had told when the page was opened.
+let told = Number(seen), gaps = 0;
+const opened = told;
 
-follow(root, { epoch, id: Number(id), seen: Number(seen) }, {
+function count() {
+  const place = document.getElementById("counted");
+  if (!place || told === null) return;
+  const many = (told - opened).toLocaleString("en");
+  const missed = gaps ? `${gaps} ${gaps === 1 ? "gap" : "gaps"}` : "none missed";
+  place.textContent = `${many} since this page was opened, ${missed}`;
+  place.dataset.told = told;
+  place.dataset.gaps = gaps;
+}
+
+// Lines of a frame, unless the stream was drawn after it.
+function prepend(frame, ...lines) {
+  const place = stream();
+  if (!place || frame <= Number(place.dataset.feed.split(" ")[1])) return;
+  const most = Number(place.dataset.stream);
+  place.prepend(...lines);
+  while (place.childElementCount > most) place.lastElementChild.remove();
+  const empty = place.parentElement.querySelector(".state");
+  if (empty) empty.remove();
+}
+
+const nodesChanged = (detail) => document.dispatchEvent(new CustomEvent("nodes", { detail }));
+
+// Everything is read anew: what was told meanwhile is not known.
+function reset() {
+  told = null;
+  gaps += 1;
+  nodesChanged({ serial: Infinity });
+  refresh("reset", "status", "decisions", "nodes", "recovered");
+}
+
+follow(root, { epoch, id: Number(id) }, {
   live: () => say("live", "live"),
   lost: (seconds) => say("lost", `connection lost, next try in ${seconds} s`),
   trouble: (what) => (what ? say("lost", "scheduler away", what.text) : say("live", "live")),
-  reset: () => refresh("status", "decisions", "nodes", "recovered"),
+  hello: (hello) => nodesChanged({ serial: hello.nodes }),
+  reset,
   recovered: () => refresh("recovered", "status", "decisions"),
   status: () => refresh("status"),
+  gap: (data, frame) => {
+    gaps += 1;
+    prepend(frame, gap(data));
+    count();
+    refresh("status", "decisions", "nodes", "recovered");
+  },
   nodes: (data) => {
-    document.dispatchEvent(new CustomEvent("nodes", { detail: data }));
+    nodesChanged(data);
     refresh("nodes");
   },
-  decisions: (data) => {
-    if (stream) {
-      const most = Number(stream.dataset.stream);
-      stream.prepend(...data.items.slice(-most).reverse().map((one) => line(root, one)));
-      while (stream.childElementCount > most) stream.lastElementChild.remove();
-      stream.dataset.seen = data.seen;
-      const empty = stream.parentElement.querySelector(".state");
-      if (empty) empty.remove();
-    }
+  decisions: (data, frame) => {
+    // Counted here and there: they have to agree.
+    if (told !== null && stream() && told + data.count !== data.seen) { reset(); return; }
+    told = data.seen;
+    prepend(frame, ...data.items.slice(-100).reverse().map((one) => line(root, one)));
+    count();
     const here = document.querySelector("[data-pod]");
     if (!here || data.items.some((one) => one.pod === here.dataset.pod)) refresh("decisions");
   },

@@ -24,3 +24,11 @@ export function line(root, one) {
       element("span", { "aria-hidden": "true" }, sign), ` ${one.outcome}`),
     element("span", { class: "said" }, one.summary));
 }
+
+// A time of which decisions may be missing.
+export function gap({ since, until }) {
+  return element("li", { class: "gap" },
+    element("time", { datetime: since, title: since }, since.slice(11, 19)),
+    element("span", { class: "said" },
+      `▲ Until ${until.slice(11, 19)} decisions may be missing: the scheduler could not be asked, or another instance leads since.`));
+}

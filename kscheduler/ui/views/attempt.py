@@ -42,6 +42,8 @@ def node_grid(decision: Decision, attempt: AttemptRecord, show: str) -> Grid:
                 continue
             if one.node == attempt.node:
                 marks[len(rows)] = "chosen"
+            elif len(rows) < scores.ties:
+                marks[len(rows)] = "equally good"
             elif one.node == scores.runner_up:
                 marks[len(rows)] = "runner-up"
             values = one.raw if show == "raw" else one.normalized

@@ -292,32 +292,20 @@ async def _rejections(cluster: Cluster, name: str) -> list[tuple[Decision, str, 
 
 
 def _decided(page: Page, name: str, chosen: Any, rejected: Any) -> Html:
+    """Decisions about the node, the latest first."""
     content: list[Child] = []
-    rows: list[list[Child]] = []
+    found: list[tuple[Decision, str, str]] = []
     if isinstance(chosen, Trouble):
         content.append(parts.trouble(chosen))
     else:
-        for one in chosen:
-            last = one.last
-            rows.append(
-                [
-                    parts.moment(last.time if last else None),
-                    page.pod(one.key),
-                    "● chose it",
-                    one.summary,
-                ]
-            )
+        found += [(one, "● chose it", one.summary) for one in chosen]
     if not isinstance(rejected, Trouble):
-        for one, plugin, reason in rejected:
-            last = one.last
-            rows.append(
-                [
-                    parts.moment(last.time if last else None),
-                    page.pod(one.key),
-                    "○ rejected it",
-                    f"{plugin}: {reason}",
-                ]
-            )
+        found += [(one, "○ rejected it", f"{plugin}: {why}") for one, plugin, why in rejected]
+    found.sort(key=lambda item: item[0].last.time if item[0].last else "", reverse=True)
+    rows: list[list[Child]] = [
+        [parts.moment(one.last.time if one.last else None), page.pod(one.key), decision, why]
+        for one, decision, why in found
+    ]
     if rows:
         content.append(
             parts.table("Decisions about this node", ("When", "Pod", "Decision", "Why"), rows)

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from kscheduler.api.explanation import PendingPod, SchedulerStatus
 from kscheduler.ui import parts
 from kscheduler.ui.cluster import Brief, Cluster, NodeColumns
-from kscheduler.ui.feed import Feed
+from kscheduler.ui.feed import Feed, Gap
 from kscheduler.ui.html import DASH, Child, Html, e
 from kscheduler.ui.page import Page
+from kscheduler.ui.question import Question, node_fields
 from kscheduler.ui.source import Trouble
 
 T = TypeVar("T")
@@ -136,35 +137,24 @@ def _pulse(leader: SchedulerStatus | Trouble | None, feed: Feed) -> Html:
     )
 
 
-def room(
-    page: Page,
-    nodes: NodeColumns | Trouble | None,
-    *,
-    marks: Mapping[str, int] | None = None,
-    title: str = "Room",
-) -> Html:
-    """The heat map, and the same by group in a table; `marks` counts pods that would come."""
+def room(page: Page, nodes: NodeColumns | Trouble | None) -> Html:
+    """The heat map, and the same by group in a table."""
     if isinstance(nodes, Trouble):
         counts = parts.partial("You see counts: listing nodes is not allowed to you.")
-        return parts.section(title, counts, parts.trouble(nodes), name="room")
+        return parts.section("Room", counts, parts.trouble(nodes))
     if nodes is None:
         waiting = e("p.state.loading", "Reading the nodes…", role="status")
-        return parts.section(title, waiting, name="room", later=page.here())
+        return parts.section("Room", waiting, later=page.here())
     if not nodes.names:
-        return parts.section(
-            title, parts.empty("The cluster has no nodes."), name="room", live="nodes"
-        )
-    keys = nodes.label_keys()
-    key = page.query.get("group", GROUP_KEY if GROUP_KEY in keys else "")
-    by = page.query.get("by", nodes.resources[0])
-    by = by if by in nodes.resources else nodes.resources[0]
+        return parts.section("Room", parts.empty("The cluster has no nodes."), live="nodes")
+    key, by = _shown(page, nodes)
     controls = e(
         "form.controls",
         e("label", "Group by", for_="group"),
         e(
             "select#group",
             e("option", "nothing", value="", selected=not key),
-            [e("option", one, value=one, selected=one == key) for one in keys],
+            [e("option", one, value=one, selected=one == key) for one in nodes.label_keys()],
             name="group",
         ),
         e("label", "Show", for_="by"),
@@ -177,22 +167,43 @@ def room(
         e("a", "All nodes as a table", href=page.to("nodes")),
         method="get",
     )
-    picture = e(
+    return parts.section("Room", controls, heat_map(page, nodes), by_group(page, nodes, key, by))
+
+
+def _shown(page: Page, nodes: NodeColumns) -> tuple[str, str]:
+    """The label that nodes are grouped by, and the resource that is shown."""
+    key = page.query.get("group", GROUP_KEY if GROUP_KEY in nodes.label_keys() else "")
+    by = page.query.get("by", nodes.resources[0])
+    return key, by if by in nodes.resources else nodes.resources[0]
+
+
+def heat_map(
+    page: Page,
+    nodes: NodeColumns,
+    *,
+    marks: Mapping[str, int] | None = None,
+    question: Question | None = None,
+) -> Html:
+    """A cell per node; `marks` counts pods that would come, `question` changes the nodes."""
+    key, by = _shown(page, nodes)
+    changes = {} if question is None else node_fields(question)
+    return e(
         "div.heat",
         e(
             "noscript",
-            e("img", src=page.to("heatmap.svg", group=key, by=by), alt=f"{by} in use by node"),
+            e(
+                "img",
+                src=page.to("heatmap.svg", group=key, by=by, **changes),
+                alt=f"{by} in use by node",
+            ),
         ),
-        e("canvas", tabindex=0, role="application", aria_label=_spoken(nodes, by)),
+        e("canvas", tabindex=0, role="application", aria_label=_spoken(nodes, by, marks)),
         e("output.reading", "", aria_live="polite"),
-        _legend(),
-        data_heat=page.to("data/nodes", group=key),
+        _legend(is_question=marks is not None, has_added="add" in changes),
+        data_heat=page.to("data/nodes", group=key, **changes),
         data_by=by,
         data_marks=_marks(marks),
     )
-    # With marks it is the answer to a question, which the controls would lose.
-    shown = controls if marks is None else None
-    return parts.section(title, shown, picture, by_group(page, nodes, key, by), name="room")
 
 
 def _marks(marks: Mapping[str, int] | None) -> str | None:
@@ -201,21 +212,29 @@ def _marks(marks: Mapping[str, int] | None) -> str | None:
     return "\n".join(f"{node}\t{count}" for node, count in marks.items())
 
 
-def _spoken(nodes: NodeColumns, by: str) -> str:
+def _spoken(nodes: NodeColumns, by: str, marks: Mapping[str, int] | None) -> str:
+    table = "The table below has the same numbers by group."
+    if marks is not None:
+        table = f"{parts.counted(len(marks), 'node')} would get pods; a table below names them."
     return (
         f"{by} in use on {parts.counted(len(nodes.names), 'node')}: arrow keys move between nodes, "
-        "Enter opens one. The table below has the same numbers by group."
+        f"Enter opens one. {table}"
     )
 
 
-def _legend() -> Html:
+def _legend(*, is_question: bool, has_added: bool) -> Html:
     steps = [e(f"span.step.s{i}", aria_hidden="true") for i in range(6)]
     return e(
         "p.legend",
-        e("span", "0 %"),
-        steps,
-        e("span", "100 % of allocatable requested"),
-        e("span.cordoned", "✕ cordoned"),
+        e(
+            "span.scale",
+            e("span", "0 %"),
+            steps,
+            e("span", "100 % of allocatable requested" + (" now" if is_question else "")),
+        ),
+        e("span", "✕ cordoned"),
+        e("span", "+ added") if has_added else None,
+        e("span", "framed: pods would come, the number says how many") if is_question else None,
     )
 
 
@@ -280,10 +299,10 @@ def _queue(
 
 
 def stream(page: Page, feed: Feed) -> Html:
-    briefs = feed.recent(LINES)
-    if feed.trouble is not None and not briefs:
+    recent = feed.recent(LINES)
+    if feed.trouble is not None and not recent:
         content: Child = parts.trouble(feed.trouble)
-    elif not briefs:
+    elif not recent:
         content = parts.empty(
             "Nothing has been decided yet. The first pod without a node appears here."
         )
@@ -291,11 +310,23 @@ def stream(page: Page, feed: Feed) -> Html:
         content = None
     lines = e(
         "ol.stream",
-        [line(page, brief) for brief in briefs],
+        [gap(one) if isinstance(one, Gap) else line(page, one) for one in recent],
         data_stream=LINES,
-        data_feed=f"{feed.epoch} {feed.last_id} {feed.seen}",
+        data_feed=f"{feed.epoch} {feed.last_id} {feed.told}",
     )
-    return parts.section("Decisions", content, lines, name="decisions")
+    counted = e("p.note#counted", f"The last {LINES}, as they are made.")
+    return parts.section(
+        "Decisions", counted, content, lines, name="decisions", live="reset recovered"
+    )
+
+
+def gap(one: Gap) -> Html:
+    text = (
+        f"▲ Until {one.until[11:19]} decisions may be missing: the scheduler could not be asked, "
+        "or another instance leads since."
+    )
+    moment = e("time", one.since[11:19], datetime=one.since, title=one.since)
+    return e("li.gap", moment, e("span.said", text))
 
 
 def line(page: Page, brief: Brief) -> Html:

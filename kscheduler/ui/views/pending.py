@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscheduler.api.explanation import PendingPod
-from kscheduler.api.pod_questions import fresh
+from kscheduler.api.explanation import NodesToAdd, PendingPod
+from kscheduler.api.pod_questions import Manifest, fresh
 from kscheduler.ui import parts
 from kscheduler.ui.cluster import Cluster, Pending
 from kscheduler.ui.grid import Cell, Column, Grid
 from kscheduler.ui.html import Child, Html, e
 from kscheduler.ui.page import Page
 from kscheduler.ui.pods import by_reason, reason_of, review_of
-from kscheduler.ui.source import Trouble
+from kscheduler.ui.source import Refused, Trouble
 
 # Reasons that are shown, and of how many a change is looked for: each takes a review.
 MAX_REASONS = 30
 MAX_REVIEWS = 3
+# Pods of one reason that are placed on added nodes, how many nodes are tried, and steps towards
+# the least number that does: eight reviews at most, of 30 a minute that the scheduler answers.
+MAX_FREED = 200
+MAX_ADDED = 16
+MAX_STEPS = 3
 
 
 async def pending(cluster: Cluster, page: Page) -> Html:
@@ -71,37 +76,72 @@ def _help(page: Page) -> Html:
 
 
 async def freeing(cluster: Cluster, page: Page) -> Html:
-    """For the largest groups, the change after which the oldest of them would fit."""
+    """For the largest groups, the change after which the oldest of them would fit; for the largest
+    one, how many nodes would take all of it.
+    """
     found = await cluster.pending()
     rows: list[list[Child]] = []
     troubles: list[Child] = []
-    for reason, pods in by_reason(found.pods).items():
-        if len(rows) == MAX_REVIEWS:
-            break
-        if pods[0].queue == "Gated" or not pods[0].unschedulable_plugins:
-            continue
-        oldest = pods[0].metadata
-        try:
+    groups = {
+        reason: pods
+        for reason, pods in by_reason(found.pods).items()
+        if pods[0].queue != "Gated" and pods[0].unschedulable_plugins
+    }
+    try:
+        for reason, pods in list(groups.items())[:MAX_REVIEWS]:
+            oldest = pods[0].metadata
             manifest = fresh(await cluster.pod(oldest.namespace, oldest.name))
+            if not rows and (change := await _nodes_for(cluster, manifest, len(pods))):
+                rows.append([f"{len(pods):,}", change, page.pod(pods[0].key), reason])
             status = await cluster.review(review_of(manifest), oldest.namespace)
-        except Trouble as trouble:
-            troubles.append(parts.trouble(trouble))
-            break
-        best = status.remedies[0] if status.remedies else None
-        if status.fits:
-            change: Child = "nothing: asked now, one fits"
-        elif best is None:
-            change = "no single change"
-        else:
-            change = [
-                best.change,
-                ": ",
-                e("span.better", f"+{parts.counted(best.more_nodes, 'node')}"),
-            ]
-        rows.append([f"{len(pods):,}", change, page.pod(pods[0].key), reason])
+            best = status.remedies[0] if status.remedies else None
+            told: Child = "no single change"
+            if status.fits:
+                told = "nothing: asked now, one fits"
+            elif best is not None:
+                more = parts.counted(best.more_nodes, "node")
+                told = [best.change, ": ", e("span.better", f"{more} could take it")]
+            rows.append([f"{len(pods):,}", told, page.pod(pods[0].key), reason])
+    except Trouble as trouble:
+        troubles.append(parts.trouble(trouble))
     heads = ("Pods", "Change", "Asked for the oldest", "They wait for")
     table = parts.table("Changes that would free pods", heads, rows, (0,)) if rows else None
     return e("div", e("h1", "What would free most of them"), e("div#freeing", table, troubles))
+
+
+async def _nodes_for(cluster: Cluster, pod: Manifest, count: int) -> Child:
+    """How many more nodes of the usual kind would take so many pods like this one; None if nodes
+    would not help, or are not to be seen.
+    """
+    try:
+        like = (await cluster.nodes()).usual_node()
+    except Refused:
+        return None
+    wanted = min(count, MAX_FREED)
+
+    async def placed(nodes: int) -> int:
+        added = (NodesToAdd(count=nodes, like=like),)
+        review = review_of(pod, replicas=wanted, add_nodes=added)
+        return (await cluster.review(review, pod["metadata"]["namespace"])).placed
+
+    too_few, enough = 0, 1
+    best = await placed(1) if like else 0
+    if not best:
+        return None
+    while best < wanted and enough < MAX_ADDED:
+        too_few, enough = enough, enough * 2
+        best = await placed(enough)
+    # Between the two numbers, in a few steps.
+    for _ in range(MAX_STEPS):
+        middle = (too_few + enough) // 2
+        if best < wanted or middle == too_few:
+            break
+        if await placed(middle) < wanted:
+            too_few = middle
+        else:
+            enough = middle
+    nodes = parts.counted(enough, "more node")
+    return [f"{nodes} like {like}: ", e("span.better", f"{best:,} of {wanted:,} would fit")]
 
 
 def _reasons(page: Page, groups: dict[str, list[PendingPod]]) -> Html:

@@ -66,11 +66,11 @@ async def pod(cluster: Cluster, page: Page, namespace: str, name: str) -> Html:
         content.append(_reasons(page, attempt))
         content.append(_victims(page, attempt))
         content.append(_nodes(page, decision, attempt, namespace, name))
-        content.append(_steps(attempt))
+        content += [_steps(attempt), _extenders(attempt), _faults(attempt)]
     if isinstance(waiting, PendingPod):
         content.append(await _rivals(cluster, page, waiting))
     content.append(_take_along(cluster, namespace, name))
-    return e("div", head, content, data_pod=key)
+    return e("div", head, content, data_pod=key, data_whole=True)
 
 
 def _head(
@@ -90,11 +90,10 @@ def _head(
             ("Profile", decision.scheduler_name),
             ("Attempts", f"{decision.attempts:,}"),
             ("Last attempt", parts.moment(last.time)),
-            ("Waited before it", parts.duration(last.waited_seconds)),
+            ("Waited before it", _waited(last)),
             ("Took", parts.duration(last.duration_seconds)),
             ("Nodes looked at", f"{last.nodes.evaluated:,} of {last.nodes.total:,}"),
             ("Feasible", f"{last.nodes.feasible:,}"),
-            ("Snapshot", f"{last.snapshot_generation:,}"),
         ]
     return e(
         "div#answer",
@@ -103,6 +102,15 @@ def _head(
         parts.facts(lines) if lines else None,
         data_live="decisions",
     )
+
+
+def _waited(attempt: AttemptRecord) -> str:
+    """How long the pod waited for the attempt, in which queues, and the event that ended it."""
+    text = parts.duration(attempt.waited_seconds)
+    if len(attempt.waits) > 1:
+        each = (f"{one.queue} {parts.duration(one.seconds)}" for one in attempt.waits)
+        text += f" ({', '.join(each)})"
+    return f"{text}, until {attempt.woken_by}" if attempt.woken_by else text
 
 
 def _waits(waiting: PendingPod) -> Html:
@@ -178,7 +186,12 @@ def remedy_list(page: Page, status: PlacementReviewStatus, key: str = "") -> Htm
     if not status.remedies:
         return e("div", e("p", "No single change would make it fit. ", status.message), try_it)
     items = [
-        e("li", one.change, ": ", e("span.better", f"+{parts.counted(one.more_nodes, 'node')}"))
+        e(
+            "li",
+            one.change,
+            ": ",
+            e("span.better", f"{parts.counted(one.more_nodes, 'node')} could take it"),
+        )
         for one in status.remedies
     ]
     return e("div", e("ol.remedies", items), try_it)
@@ -253,26 +266,30 @@ def _reasons(page: Page, attempt: AttemptRecord) -> Html | None:
     if not attempt.rejections:
         return None
     rows: list[list[Child]] = []
+    has_amounts = any(one.shortage for one in attempt.rejections)
     for one in attempt.rejections:
-        short = one.shortage
-        most = ""
-        if short is not None:
+        amounts: list[Child] = ["", "", ""] if has_amounts else []
+        if short := one.shortage:
             most = f"{short.most_free} on {short.node}" if short.node else short.most_free
+            amounts = [short.asked, most, short.least_short_by]
+        details = [
+            e("li", f"{detail.text} ", e("small", parts.counted(detail.count, "node")))
+            for detail in one.details
+        ]
         rows.append(
             [
                 f"{one.count:,}",
                 one.plugin,
-                one.reason,
-                short.asked if short else "",
-                most,
-                short.least_short_by if short else "",
+                [one.reason, e("ul.plain.details", details) if details else None],
+                *amounts,
                 "might help" if one.preemption_might_help else "no",
             ]
         )
-    heads = ("Nodes", "Plugin", "Reason", "Asked", "Most left", "Short by", "Preemption")
+    amount_heads = ("Asked", "Most left", "Short by") if has_amounts else ()
+    heads = ("Nodes", "Plugin", "Reason", *amount_heads, "Preemption")
     return parts.section(
         "Why nodes were rejected",
-        parts.table("Rejected nodes by reason", heads, rows, (0, 3, 5)),
+        parts.table("Rejected nodes by reason", heads, rows, (0, 3, 5) if has_amounts else (0,)),
         name="reasons",
         live="decisions",
     )
@@ -285,7 +302,10 @@ def _victims(page: Page, attempt: AttemptRecord) -> Html | None:
         [
             page.pod(f"{one.namespace}/{one.name}"),
             f"{one.priority:,}",
-            "violated" if one.violates_budget else "kept",
+            [
+                ", ".join(one.budgets) or "none",
+                e("strong", " ▲ violated") if one.violates_budget else None,
+            ],
         ]
         for one in attempt.victims
     ]
@@ -299,7 +319,7 @@ def _victims(page: Page, attempt: AttemptRecord) -> Html | None:
     return parts.section(
         "Victims",
         e("p", f"{where} to make room."),
-        parts.table("Victims", ("Pod", "Priority", "Disruption budget"), rows, (1,)),
+        parts.table("Victims", ("Pod", "Priority", "Disruption budgets"), rows, (1,)),
         note=note,
         live="decisions",
     )
@@ -373,6 +393,41 @@ def _steps(attempt: AttemptRecord) -> Html | None:
     )
 
 
+def _extenders(attempt: AttemptRecord) -> Html | None:
+    if not attempt.extenders:
+        return None
+    rows: list[list[Child]] = [
+        [
+            one.extender,
+            one.verb,
+            f"{one.asked:,}",
+            f"{one.passed:,}",
+            [one.error, " (went on without it)" if one.ignored else None],
+        ]
+        for one in attempt.extenders
+    ]
+    heads = ("Extender", "Asked to", "Nodes asked", "Nodes answered", "Error")
+    return parts.section(
+        "Extenders",
+        parts.table("Answers of extenders", heads, rows, (2, 3)),
+        live="decisions",
+    )
+
+
+def _faults(attempt: AttemptRecord) -> Html | None:
+    if not attempt.faults:
+        return None
+    rows: list[list[Child]] = [
+        [one.plugin, one.point, one.kind, one.message] for one in attempt.faults
+    ]
+    return parts.section(
+        "Plugins that failed",
+        parts.table("Plugins that failed", ("Plugin", "Point", "Kind", "Message"), rows),
+        name="faults",
+        live="decisions",
+    )
+
+
 async def _rivals(cluster: Cluster, page: Page, waiting: PendingPod) -> Html | None:
     """Others who wait for the same reason, the most important first."""
     try:
@@ -390,7 +445,8 @@ async def _rivals(cluster: Cluster, page: Page, waiting: PendingPod) -> Html | N
         for one in alike[:MAX_RIVALS]
     ]
     count = parts.counted(len(alike), "other pod")
-    note = f"{count} wait for the same reason, {ahead:,} with a higher priority."
+    wait = "waits" if len(alike) == 1 else "wait"
+    note = f"{count} {wait} for the same reason, {ahead or 'none'} with a higher priority."
     return parts.section(
         "Who else wants the same room",
         parts.table("Pods that wait alike", ("Pod", "Priority", "Queue", "Since"), rows, (1,)),

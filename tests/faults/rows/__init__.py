@@ -12,6 +12,7 @@ from tests.faults.rows import (
     outputs,
     plugins,
     restarts,
+    rivals,
     watches,
 )
 
@@ -27,10 +28,11 @@ MODULES = (
     crowds,
     outputs,
     memory,
+    rivals,
 )
 ROWS: dict[int, Row] = {
     row.number: row
     for row in sorted((row for one in MODULES for row in one.ROWS), key=lambda row: row.number)
 }
 # What `make test` runs, on the embedded API server.
-SELECTION = (1, 4, 6, 7, 8, 9, 10, 15, 20)
+SELECTION = (1, 4, 6, 7, 8, 9, 10, 13, 14, 15, 20)

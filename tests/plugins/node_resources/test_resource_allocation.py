@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.plugins.node_resources.balanced_allocation import balance_gain
@@ -290,6 +290,8 @@ def enormous_clusters(draw):
 
 
 @settings(deadline=None, max_examples=300)
+@example(([[-1_844_674_407_370_955, 0]], [0, 0], [[1, 1]], [50, 1]))
+@example(([[0, 0]], [0, 0], [[2**60, 2**60]], [77, 77]))
 @given(enormous_clusters())
 def test_scores_wrap_around_and_truncate_as_go_does(cluster):
     requested, asked, allocatable, weights = cluster

@@ -8,9 +8,7 @@ import pytest
 import yaml
 
 KUBECTL = shutil.which("kubectl")
-needs_kubectl = pytest.mark.skipif(
-    KUBECTL is None, reason="KUBECTL IS NOT ON PATH: nothing is known about kubectl and the sandbox"
-)
+needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="kubectl on PATH")
 
 
 class Kubectl:

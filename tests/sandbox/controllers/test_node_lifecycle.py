@@ -1,6 +1,7 @@
 """Nodes whose kubelet went silent are tainted, and their pods evicted."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -111,3 +112,15 @@ async def test_pods_of_a_node_that_is_gone_go(cluster):
     await until(lambda: objects.get("pods", "p")["status"]["phase"] == "Running")
     objects.delete("nodes", "node-0")
     await until(lambda: objects.find("pods", "p") is None)
+
+
+async def test_nodes_are_alive_again_after_the_process_stood_still(cluster):
+    objects = cluster.objects
+    await until(lambda: objects.count("leases.coordination.k8s.io", "kube-node-lease") == 2)
+    # As after Ctrl-Z and fg: longer than the grace period, for kubelets and controllers alike.
+    time.sleep(2.5)  # noqa: ASYNC251 - that is what it is about
+    # Long enough for the controller to look at them.
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+    await until(lambda: ready(objects) == ready(objects, "node-1") == "True")
+    await until(lambda: not taints(objects) and not taints(objects, "node-1"))

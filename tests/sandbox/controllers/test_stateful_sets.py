@@ -39,6 +39,18 @@ async def test_pods_come_in_order_with_names_and_claims(cluster):
     assert claims == ["data-web-0", "data-web-1", "data-web-2"]
 
 
+async def test_a_template_mounts_the_volumes_of_its_claims(cluster):
+    container = {"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}
+    cluster.objects.create(
+        workload(
+            "StatefulSet",
+            pods=template() | {"spec": {"containers": [container]}},
+            volumeClaimTemplates=[CLAIM],
+        )
+    )
+    await until(lambda: cluster.status(SETS).get("readyReplicas") == 1)
+
+
 async def test_parallel_sets_do_not_wait(cluster):
     cluster.places_pods = False
     cluster.objects.create(workload("StatefulSet", replicas=3, podManagementPolicy="Parallel"))

@@ -105,10 +105,10 @@ class Explained:
         return self.ask(path, user, method="POST", body=body, **how)
 
     @asynccontextmanager
-    async def watching(self, query="", user=ROOT_USER):
-        """Events of a watch of decisions, as `(type, object)`."""
+    async def watching(self, query="", user=ROOT_USER, *, of="decisions"):
+        """Events of a watch, as `(type, object)`."""
         headers = {"Authorization": f"Bearer {user}-token"}
-        url = f"{self.url}{ROOT}/decisions?watch=true{query}"
+        url = f"{self.url}{ROOT}/{of}?watch=true{query}"
         async with self.session.get(url, headers=headers) as answer:
             assert answer.status == 200, await answer.text()
             yield Events(answer)

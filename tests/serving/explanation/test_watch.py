@@ -4,6 +4,7 @@ import asyncio
 
 from kscheduler.decisions import decision_log
 from kscheduler.serving.explanation import limits, watch
+from kscheduler.serving.explanation.subjects import Decisions
 from tests.kit.polling import until
 from tests.serving.explanation.asking import ALL, NODES, TABLE, TENANT
 
@@ -145,8 +146,8 @@ async def test_watches_are_bounded(explained, monkeypatch):
 async def test_a_client_that_falls_behind_is_cut_off(explained, monkeypatch):
     monkeypatch.setattr(watch, "MAX_BEHIND", 3)
     async with explained() as asked:
-        log = asked.daemon.scheduler.decisions
-        changes = watch.Changes(log, watch.Selection())
+        subject = Decisions(asked.daemon.explanations._reader, None, per_node=False)
+        changes = watch.Changes(subject, watch.Selection())
         await asked.place(*"abcd")
         await asyncio.sleep(0)
         assert changes.is_over

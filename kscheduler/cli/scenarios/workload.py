@@ -1,7 +1,4 @@
-"""A small mixed workload for a first try: services, batch, cache, an agent on every node.
-
-With example GPUs on the nodes, also some pods with claims for them.
-"""
+"""Workloads of scenarios: services, batch, cache, an agent on every node, pods with GPUs."""
 
 from __future__ import annotations
 
@@ -20,12 +17,24 @@ from kscheduler.sandbox.kubelets.devices import (
 
 Manifest = dict[str, Any]
 
-IMAGE = "registry.k8s.io/pause:3.10"
+IMAGE, OTHER_IMAGE = "registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10.1"
+BURST = "burst"
+# Pods whose owners replace them leave a node that has failed after so long, not after 5 minutes.
+TOLERATED_SECONDS = 5
+_TOLERATIONS = [
+    {
+        "key": f"node.kubernetes.io/{taint}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": TOLERATED_SECONDS,
+    }
+    for taint in ("not-ready", "unreachable")
+]
 
 
 def workload(nodes: int) -> Iterator[Manifest]:
     """Workloads whose pods fit on any handful of the sandbox's nodes."""
-    yield _workload("DaemonSet", "agent", cpu="50m", memory="64Mi")
+    yield workload_manifest("DaemonSet", "agent", cpu="50m", memory="64Mi")
 
     # Replicas of a service, evenly over zones.
     spread = {
@@ -34,14 +43,11 @@ def workload(nodes: int) -> Iterator[Manifest]:
         "whenUnsatisfiable": "DoNotSchedule" if nodes >= 3 else "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}},
     }
-    yield _workload(
-        "Deployment",
-        "web",
-        6,
-        cpu="250m",
-        memory="256Mi",
-        topologySpreadConstraints=[spread],
-    )
+    web = deployment("web", 6, cpu="250m", memory="256Mi", topologySpreadConstraints=[spread])
+    # A rollout takes some steps, slowly enough to be watched.
+    web["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}
+    web["spec"]["minReadySeconds"] = 1
+    yield web
 
     # Replicas that prefer not to share a node with each other.
     apart = {
@@ -52,10 +58,23 @@ def workload(nodes: int) -> Iterator[Manifest]:
         },
     }
     affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [apart]}}
-    yield _workload("StatefulSet", "cache", 3, cpu="200m", memory="2Gi", affinity=affinity)
+    yield workload_manifest("StatefulSet", "cache", 3, cpu="200m", memory="2Gi", affinity=affinity)
 
-    yield _workload("Deployment", "batch", 8, cpu="500m", memory="1Gi")
-    yield _pod("urgent", "urgent", cpu="1", memory="2Gi", priority="system-cluster-critical")
+    yield deployment("batch", 8, cpu="500m", memory="1Gi")
+    yield pod_manifest(
+        "urgent", "urgent", cpu="1", memory="2Gi", priority="system-cluster-critical"
+    )
+
+
+def burst_deployment() -> Manifest:
+    """Small pods that come and go in numbers; made without any."""
+    return deployment(BURST, 0, cpu="50m", memory="32Mi")
+
+
+def deployment(app: str, replicas: int, *, cpu: str, memory: str, **spec: Any) -> Manifest:
+    """Replicas that leave a node soon after it has failed."""
+    tolerant = {"tolerations": _TOLERATIONS, **spec}
+    return workload_manifest("Deployment", app, replicas, cpu=cpu, memory=memory, **tolerant)
 
 
 def scheduler_name(config: str) -> str:
@@ -108,19 +127,19 @@ def gpu_workload() -> Iterator[Manifest]:
     ):
         for i in range(count):
             claims = [{"name": "gpu", **source}]
-            pod = _pod(f"{app}-{i}", app, cpu="250m", memory="1Gi", resourceClaims=claims)
+            pod = pod_manifest(f"{app}-{i}", app, cpu="50m", memory="64Mi", resourceClaims=claims)
             pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
             yield pod
-    render = _pod("render", "render", cpu="250m", memory="1Gi")
+    render = pod_manifest("render", "render", cpu="50m", memory="64Mi")
     resources = render["spec"]["containers"][0]["resources"]
     resources["limits"] = {EXTENDED_RESOURCE: "1"}
     yield render
 
 
-def _workload(
+def workload_manifest(
     kind: str, app: str, replicas: int | None = None, *, cpu: str, memory: str, **spec: Any
 ) -> Manifest:
-    pod = _pod(app, app, cpu=cpu, memory=memory, **spec)
+    pod = pod_manifest(app, app, cpu=cpu, memory=memory, **spec)
     labels = pod["metadata"]["labels"]
     template = {"metadata": {"labels": labels}, "spec": pod["spec"]}
     about = {"name": app, "namespace": "default"}
@@ -135,7 +154,7 @@ def _claims(kind: str, name: str, spec: Manifest) -> Manifest:
     return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": about, "spec": spec}
 
 
-def _pod(
+def pod_manifest(
     name: str, app: str, *, cpu: str, memory: str, priority: str = "", **spec: Any
 ) -> Manifest:
     requests = {"cpu": cpu, "memory": memory}

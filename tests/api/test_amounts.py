@@ -1,0 +1,41 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.api.amounts import at_least, at_most, rounded_down
+from kscheduler.api.quantity import nano_value
+
+GI, MI = 1 << 30, 1 << 20
+NANO = 10**9
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "up", "down"),
+    [
+        ("cpu", 250, "250m", "250m"),
+        ("cpu", 2000, "2", "2"),
+        ("cpu", 1337, "1337m", "1337m"),
+        ("memory", 8 * GI, "8Gi", "8Gi"),
+        ("memory", int(29.69 * GI), "29.7Gi", "29.6Gi"),
+        ("memory", GI - 1, "1024Mi", "1023.9Mi"),
+        ("memory", 0, "0", "0"),
+        ("memory", 100, "100", "100"),
+        ("memory", -int(1.25 * GI), "", "-1.3Gi"),
+        ("ephemeral-storage", 3 << 50, "3Pi", "3Pi"),
+        ("hugepages-2Mi", 4 * MI, "4Mi", "4Mi"),
+        ("example.com/gpu", 3, "3", "3"),
+        ("pods", 110, "110", "110"),
+    ],
+)
+def test_amounts_are_written_as_people_do(resource, amount, up, down):
+    if amount >= 0:
+        assert at_least(resource, amount) == up
+    assert at_most(resource, amount) == down
+
+
+@given(st.integers(1, 1 << 53))
+def test_what_is_told_is_true(amount):
+    """Asking for what is said to be left fits, and what is said to be asked for is enough."""
+    assert nano_value(at_most("memory", amount)) <= amount * NANO
+    assert nano_value(at_least("memory", amount)) >= amount * NANO
+    assert 0 < rounded_down("memory", amount) <= amount
