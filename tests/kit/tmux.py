@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tests.kit.polling import block_until
 
 EXECUTABLE = shutil.which("tmux")
-MISSING = "tmux is missing: `apt-get install tmux` (as root) has these tests run."
+MISSING = "tmux, which `apt-get install tmux` brings"
 
 
 class Terminal:
