@@ -1,5 +1,6 @@
 """The page in Chromium: drawn, live, by keyboard, spoken, and deaf to hostile names."""
 
+import asyncio
 import json
 import re
 from urllib.parse import quote
@@ -97,6 +98,25 @@ async def test_decisions_appear_as_they_are_made(shop, tab):
     # And what is drawn by the server follows.
     count = shop.daemon.scheduler.cache.pod_count
     await tab.page.wait_for_selector(f"#who >> text=/{count} pods on/")
+
+
+async def test_nodes_that_take_long_to_read_are_waited_for(shop, browser):
+    async with shop.page_of() as server:
+        read, may_read = server.cluster.source.list, asyncio.Event()
+
+        async def slow_list(resource, *others):
+            if resource.plural == "nodeinfos":
+                await may_read.wait()
+            return await read(resource, *others)
+
+        server.cluster.source.list = slow_list
+        async with tab_on(browser, server) as tab:
+            assert "Reading the nodes" in await tab.page.inner_text("#room")
+            asked = []
+            tab.page.on("request", lambda request: asked.append(request.url.partition("?")[0]))
+            await until(lambda: asked.count(f"{tab.root}/") >= 3, "it is asked for several times")
+            may_read.set()
+            await tab.heat_map()
 
 
 async def test_the_heat_map_follows_the_cluster(shop, tab):

@@ -23,6 +23,8 @@ function enhance(scope) {
       setTimeout(() => { button.textContent = "Copy"; }, 1500);
     });
   }
+  // The part itself may be one: what takes long is asked for again.
+  if (scope.dataset && scope.dataset.later) fetchLater(scope);
   for (const later of scope.querySelectorAll("[data-later]")) fetchLater(later);
   for (const input of scope.querySelectorAll("[data-lists]")) {
     input.addEventListener("change", () => listParts(input));
