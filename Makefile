@@ -5,7 +5,7 @@ BIN := .venv/bin
 RUNNABLE := .venv/.runnable
 INSTALLED := .venv/.installed
 
-.PHONY: run test parity parity-devices adversary faults controlplane e2e helm conformance manifests lint format docs pictures bench bench-sync bench-core bench-plugins bench-decisions bench-what-if bench-stalls what-if-cases clean help
+.PHONY: run test parity parity-devices adversary faults soak controlplane e2e helm conformance manifests lint format docs pictures bench bench-sync bench-core bench-plugins bench-decisions bench-what-if bench-stalls what-if-cases clean help
 
 help: ## what can be made
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -60,6 +60,9 @@ adversary: $(INSTALLED) ## hostile objects, beside kube-scheduler on a real API 
 
 faults: $(INSTALLED) ## the same faults for kube-scheduler and ours, on a real API server (ARGS=--rows, --small, --seed, …)
 	$(BIN)/python -m tests.faults.matrix $(ARGS)
+
+soak: $(INSTALLED) ## pods that come and go at full rate, 200,000 of them: memory, files, tasks and latency stay flat (ARGS=--pods, …)
+	$(BIN)/python -m tests.faults.soak $(ARGS)
 
 lint: $(INSTALLED) ## ruff, format check, mypy strict, import contracts
 	$(BIN)/ruff check .

@@ -4,8 +4,8 @@ Decision, PendingPod, NodeInfo and SchedulerStatus are read-only; a PlacementRev
 that is answered in its status and not stored. Lists of scores run parallel to a list of plugin
 names, so that 500 nodes and eight plugins stay readable and small.
 
-Whoever may not list nodes gets counts instead of node names; whoever may not get pods in a
-namespace does not get names of pods there. `partial` is then set.
+Whoever may not list nodes gets counts instead of names and amounts of nodes; whoever may not get
+pods in a namespace does not get names of pods there. `partial` is then set.
 
 Docstrings and comments here are what `kubectl explain` shows (`serving.explanation.schemas`): every
 field has a comment above it.
@@ -41,7 +41,9 @@ CONFIGURATION_GENERATION = 1
 
 
 class Shortage(ApiStruct):
-    """Numbers of a reason that has them, in the resource's own notation: `250m`, `3Gi`."""
+    """Numbers of a reason that has them, in the resource's own notation: `250m`, `3Gi`. Askers that
+    may not list nodes are told only what was asked.
+    """
 
     # The resource that is short: cpu, memory, pods, or an extended one.
     resource: str = ""

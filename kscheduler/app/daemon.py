@@ -118,6 +118,10 @@ class Daemon:
         warn_of_missing_plugins(self.cc)
         memory.set_aside()
         self.cc.clients.reachability.begin()
+        running = asyncio.get_running_loop()
+        self.cc.metrics.kscheduler_tasks.labels().read_from(
+            lambda: float(len(asyncio.all_tasks(running)))
+        )
         async with asyncio.TaskGroup() as tasks:
             around = [
                 tasks.create_task(logs.flush_regularly(), name="logs"),

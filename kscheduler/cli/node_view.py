@@ -149,7 +149,7 @@ def _reasons(rejections: Sequence[RejectedNodes], node: str) -> str:
     for one in rejections:
         short = one.shortage
         numbers = ""
-        if short is not None and (one.count == 1 or short.node == node):
+        if short is not None and short.most_free and (one.count == 1 or short.node == node):
             numbers = (
                 f" (asked {short.asked}, {short.most_free} left, short by {short.least_short_by})"
             )

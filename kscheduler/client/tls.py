@@ -54,11 +54,12 @@ class TlsConfig(msgspec.Struct, frozen=True):
 
 
 class TlsContexts:
-    """The context new connections use; a new one as soon as a file behind it has changed.
+    """The context new connections use; a new one when a file behind it has changed.
 
-    Connections that are open keep theirs. A file that is broken half-way through its replacement
-    leaves the last good context in use. `reloaded` is called with result and reason of every check
-    of the authority's file.
+    Files are looked at once a minute, and sooner when a handshake has failed: they may just have
+    been replaced. Connections that are open keep theirs. A file that is broken half-way through its
+    replacement leaves the last good context in use. `reloaded` is called with result and reason of
+    every check of the authority's file.
     """
 
     def __init__(
@@ -74,14 +75,14 @@ class TlsContexts:
         self._files = tuple(path for path in (config.cert_file, config.key_file) if path)
         self._stamp = _stamps(self._files)
         self._context = make_context(config)
-        self._check_at = float("-inf")
+        self._check_at = self._checked_at = float("-inf")
         self._certificate: tuple[bytes, bytes] | None = None
 
     def context(self, now: float, certificate: tuple[bytes, bytes] | None = None) -> ssl.SSLContext:
         """`certificate` is one that a credential plugin made: certificate and key as PEM."""
         config, stamp = self._config, self._stamp
         if now >= self._check_at:
-            self._check_at = now + CHECK_SECONDS
+            self._check_at, self._checked_at = now + CHECK_SECONDS, now
             stamp = _stamps(self._files)
             if self._authority is not None:
                 config = replace(config, ca_data=self._authority.current(now))
@@ -94,6 +95,10 @@ class TlsContexts:
             else:
                 self._config, self._stamp, self._certificate = config, stamp, certificate
         return self._context
+
+    def failed(self) -> None:
+        """A handshake has failed: the next one is made with what is in the files then."""
+        self._check_at = min(self._check_at, self._checked_at + RETRY_SECONDS)
 
 
 class AuthorityFile:

@@ -25,6 +25,7 @@ from kscheduler.client.errors import (
     ConnectionReset,
     CredentialsError,
     DeadlineExceeded,
+    TlsError,
     TransportError,
     Withheld,
     failure,
@@ -316,7 +317,10 @@ class Transport:
                 idle_seconds=idle_seconds,
             )
         except BROKEN as error:
-            raise failure(call.request, error) from error
+            broken = failure(call.request, error)
+            if self._tls is not None and isinstance(broken, TlsError):
+                self._tls.failed()
+            raise broken from error
         if connection.response.status == 401:
             self._credentials.rejected(header)
         return connection

@@ -48,8 +48,9 @@ class View(msgspec.Struct, frozen=True):
     """How much of a decision is shown.
 
     Without `per_node`, lists that grow with the nodes have at most the node that was chosen.
-    Without `node_names`, no node is named but the pod's own and the one nominated for it, which the
-    pod itself tells, and answers of extenders and faults of plugins are left out. `names_pods_of`
+    Without `node_names`, nodes are counted, as in the scheduler's events: none is named but the
+    pod's own and the one nominated for it, which the pod itself tells, and how much is left on
+    them, answers of extenders and faults of plugins are left out. `names_pods_of`
     says of a namespace whether victims there are named.
     """
 
@@ -224,11 +225,13 @@ def _reason(rejected: RejectedNodes) -> str:
     """The reason with its numbers."""
     shortage, more = rejected.shortage, []
     if shortage is not None and shortage.resource != PODS:
-        where = f" on {shortage.node}" if shortage.node else ""
-        more.append(
-            f"asked {shortage.asked}; most is left{where}, {shortage.most_free}, "
-            f"short by {shortage.least_short_by}"
-        )
+        text = f"asked {shortage.asked}"
+        if shortage.node:
+            text += (
+                f"; most is left on {shortage.node}, {shortage.most_free}, "
+                f"short by {shortage.least_short_by}"
+            )
+        more.append(text)
     for detail in rejected.details[:MAX_REASONS]:
         on = "" if detail.count == rejected.count else f" on {detail.count}"
         more.append(f"{detail.text}{on}")
@@ -274,7 +277,9 @@ def _joined(rejections: tuple[RejectedNodes, ...]) -> list[RejectedNodes]:
         found[key] = replace(
             other,
             count=other.count + one.count,
-            shortage=min(lacks, key=lambda each: nano_value(each.least_short_by), default=None),
+            shortage=min(
+                lacks, key=lambda each: nano_value(each.least_short_by or 0), default=None
+            ),
             details=tuple(RejectionDetail(*item) for item in details.items()),
         )
     return sorted(found.values(), key=lambda one: -one.count)
@@ -301,12 +306,14 @@ def _shortage(record: Record, rejected: RejectedRows, view: View) -> Shortage | 
     if rejected.shortage is None:
         return None
     resource, asked, most_free, row = rejected.shortage
+    if not view.node_names:
+        return Shortage(resource=resource, asked=at_least(resource, asked))
     return Shortage(
         resource=resource,
         asked=at_least(resource, asked),
         most_free=at_most(resource, most_free),
         least_short_by=at_least(resource, asked - most_free),
-        node=record.names.names[row] if view.node_names else "",
+        node=record.names.names[row],
     )
 
 

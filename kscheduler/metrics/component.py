@@ -57,6 +57,11 @@ class ComponentMetrics(Registry):
             "Always 1; the labels tell which version is run, emulated and still compatible.",
             ("component", "binary", "emulation", "min_compat"),
         )
+        self.kscheduler_tasks = self.gauges(
+            "kscheduler_tasks",
+            ALPHA,
+            "Tasks of the main event loop, those that wait included.",
+        )
         self.kscheduler_events_dropped_total = self.counters(
             "kscheduler_events_dropped_total",
             ALPHA,

@@ -7,7 +7,7 @@ answers all of them: a cordoned node has a taint as well, and volumes concern se
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -40,10 +40,13 @@ class _Found(NamedTuple):
     change: str
 
 
-def remedies_for(attempt: Attempt, *, numeric_operators: bool) -> tuple[Remedy, ...]:
+def remedies_for(
+    attempt: Attempt, *, numeric_operators: bool, tells_nodes: bool = True
+) -> tuple[Remedy, ...]:
     """At most MAX_REMEDIES; none if PreFilter rejected the pod, or every node needs two changes.
 
-    Nominated pods are left out of account. Costs one Filter of all nodes per plugin.
+    Without `tells_nodes`, neither how much is left on nodes is told nor their taints. Nominated
+    pods are left out of account. Costs one Filter of all nodes per plugin.
     """
     pod, nodes = attempt.pod, attempt.nodes
     verdicts = _Verdicts(attempt)
@@ -53,9 +56,10 @@ def remedies_for(attempt: Attempt, *, numeric_operators: bool) -> tuple[Remedy, 
         if not len(rows):
             continue
         if FIT in plugins:
-            found += _smaller_requests(pod, nodes, rows)
+            found += _smaller_requests(pod, nodes, rows, tells_nodes=tells_nodes)
         elif TAINTS in plugins:
-            found += _tolerations(pod, nodes, rows, numeric_operators=numeric_operators)
+            tolerations = _tolerations(pod, nodes, rows, numeric_operators=numeric_operators)
+            found += tolerations if tells_nodes else _unnamed(tolerations)
         else:
             (name, *_) = sorted(plugins)
             found.append(_Found(_DROPPED, 0.0, -len(rows), _without(name, pod)))
@@ -129,7 +133,9 @@ class _Verdicts:
         return np.flatnonzero(gained & ~rejected & self._valid)
 
 
-def _smaller_requests(pod: PodInfo, nodes: Nodes, rows: Rows) -> Iterator[_Found]:
+def _smaller_requests(
+    pod: PodInfo, nodes: Nodes, rows: Rows, *, tells_nodes: bool
+) -> Iterator[_Found]:
     """For each resource that alone is short on some nodes: the largest request that would fit on
     one of them, and the one that would fit on half of them.
     """
@@ -146,6 +152,10 @@ def _smaller_requests(pod: PodInfo, nodes: Nodes, rows: Rows) -> Iterator[_Found
         others = [free[other] >= amount for other, amount in requests.items() if other != name]
         short_only = np.logical_and.reduce([place, free[name] < asked, *others])
         left = np.sort(free[name][short_only & (free[name] > 0)])[::-1]
+        if not tells_nodes:
+            if len(left):
+                yield _Found(_SMALLER, 0.0, -len(left), f"with less {name}")
+            continue
         told = set()
         for amount in left[[0, len(left) // 2]].tolist() if len(left) else ():
             fitting = rounded_down(name, amount)
@@ -155,6 +165,18 @@ def _smaller_requests(pod: PodInfo, nodes: Nodes, rows: Rows) -> Iterator[_Found
                 smaller, before = at_least(name, fitting), at_least(name, asked)
                 change = f"with {smaller} instead of {before} of {name}"
                 yield _Found(_SMALLER, 1 - fitting / asked, -count, change)
+
+
+def _unnamed(tolerations: Iterable[_Found]) -> Iterator[_Found]:
+    """The tolerations in one, without the taints."""
+    fewer = 0
+    for one in tolerations:
+        if one.kind == _TOLERATION:
+            fewer += one.fewer
+        else:
+            yield one
+    if fewer:
+        yield _Found(_TOLERATION, 0.0, fewer, "with another toleration")
 
 
 def _tolerations(

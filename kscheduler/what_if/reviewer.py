@@ -109,7 +109,8 @@ class Reviewer:
 
     async def review(self, review: PlacementReview, *, node_names: bool = True) -> PlacementReview:
         """The review with its status; ReviewError if its spec cannot be answered. Without
-        `node_names` no node is named in it.
+        `node_names` nodes are counted in it, as in the scheduler's events: no node is named, and
+        nothing is told of how much is left on one.
         """
         async with self._turn:
             status = await self._answer(review.spec, node_names=node_names)
@@ -300,7 +301,11 @@ class _Run:
         self._first_refusal = f"{wanted.pod.key}: {why.rstrip('.')}."
         self.tally.obstacle = obstacle.rstrip(".")
         if isinstance(outcome, Unschedulable):
-            self._remedies = remedies_for(attempt, numeric_operators=self._numeric_operators)
+            self._remedies = remedies_for(
+                attempt,
+                numeric_operators=self._numeric_operators,
+                tells_nodes=self._view.node_names,
+            )
 
     def status(
         self, notes: list[str], generation: int, duration_seconds: float

@@ -104,7 +104,7 @@ def _part(
     if said.startswith(INSUFFICIENT):
         resource = said.removeprefix(INSUFFICIENT)
         text = f"{noun} {'lacks' if count == 1 else 'lack'} {resource}"
-        return text + _least_short(resource, rows, pod, nodes, node_names=node_names)
+        return text + _least_short(resource, rows, pod, nodes) if node_names else text
     if said not in _SAID:
         return f"{count:,} {said}"
     one, many = _SAID[said]
@@ -115,15 +115,15 @@ def _part(
     return f"{noun} {one if count == 1 else many}"
 
 
-def _least_short(resource: str, rows: Rows, pod: PodInfo, nodes: Nodes, *, node_names: bool) -> str:
+def _least_short(resource: str, rows: Rows, pod: PodInfo, nodes: Nodes) -> str:
     column = nodes.resources.get(resource)
     asked = pod.spec_requests.get(resource, 0)
     if column is None or not asked:
         return ""
     short = asked - (nodes.allocatable[rows, column] - nodes.requested[rows, column])
     least = int(short.argmin())
-    where = f" on {nodes.names[int(rows[least])]}" if node_names else ""
-    return f" (least short by {at_least(resource, int(short[least]))}{where})"
+    where = nodes.names[int(rows[least])]
+    return f" (least short by {at_least(resource, int(short[least]))} on {where})"
 
 
 def _pods(count: int) -> str:

@@ -12,6 +12,7 @@ from kscheduler.client.observation import RestClientMetrics
 from kscheduler.client.tls import (
     CHECK_SECONDS,
     RELOAD_SECONDS,
+    RETRY_SECONDS,
     TlsConfig,
     TlsContexts,
     check_authority,
@@ -249,6 +250,26 @@ def test_authority_replaced_by_nothing_good_stays(
     bundle(Authority("other").pem)
     assert contexts.context(2 * CHECK_SECONDS) is not first
     assert heard == [("failure", reason), ("success", "updated")]
+
+
+def test_replaced_authority_is_picked_up_when_a_handshake_has_failed(authority, bundle):
+    contexts = TlsContexts(bundle(authority.pem))
+    first = contexts.context(0.0)
+    bundle(Authority("other").pem)
+    assert contexts.context(RETRY_SECONDS) is first
+    contexts.failed()
+    assert contexts.context(RETRY_SECONDS) is not first
+
+
+def test_files_are_looked_at_once_a_second_however_many_handshakes_fail(authority, bundle):
+    heard = []
+    contexts = TlsContexts(bundle(authority.pem), lambda *told: heard.append(told))
+    contexts.context(0.0)
+    for tenth in range(30):
+        bundle(Authority("other").pem)
+        contexts.failed()
+        contexts.context(tenth / 10)
+    assert len(heard) == 2
 
 
 def test_only_an_authority_in_a_file_is_looked_at(authority):

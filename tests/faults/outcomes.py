@@ -97,8 +97,9 @@ def section(outcomes: Outcomes, rows: Iterable[Row]) -> str:
         "leaked",
         "recovered after, s",
         "exits",
+        "besides",
     ]
-    rules = ["---:", "---", *["---:"] * (len(head) - 2)]
+    rules = ["---:", "---", *["---:"] * (len(head) - 3), "---"]
     lines = [head, rules, *(_cells(row, outcomes) for row in rows if outcomes.of(row.number, OURS))]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     told = f"Seeds: {', '.join(map(str, outcomes.seeds))}."
@@ -115,12 +116,24 @@ def _cells(row: Row, outcomes: Outcomes) -> list[str]:
         )
         for name in ("pods", "lost", "twice"):
             figures[name].append(_sum(some, name))
-        figures["over"].append(_total([one.overcommitted + len(one.broken) for one in some]))
+        figures["over"].append(_total([one.overcommitted + len(one.violations) for one in some]))
         figures["leaked"].append(_total([len(one.leaks) for one in some]))
         figures["exits"].append(_total([len(one.exits) for one in some]))
     rounds = "/".join(str(len(some)) for some in both.values())
     columns = ("pods", "lost", "twice", "over", "leaked", "recovered", "exits")
-    return [str(row.number), row.title, rounds, *(" / ".join(figures[name]) for name in columns)]
+    told = [" / ".join(figures[name]) for name in columns]
+    return [str(row.number), row.title, rounds, *told, _besides(both)]
+
+
+def _besides(both: dict[str, list[Outcome]]) -> str:
+    """Figures of this row alone, the medians of all rounds."""
+    names = dict.fromkeys(name for some in both.values() for one in some for name in one.notes)
+    parts = []
+    for name in names:
+        pair = [[one.notes[name] for one in some if name in one.notes] for some in both.values()]
+        told = " / ".join(f"{median(values):g}" if values else NOTHING for values in pair)
+        parts.append(f"{name}: {told}")
+    return "; ".join(parts)
 
 
 def _sum(outcomes: Sequence[Outcome], name: str) -> str:

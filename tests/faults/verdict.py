@@ -31,10 +31,14 @@ class Outcome(msgspec.Struct, tag="outcome", tag_field="kind"):
     # Pods that came, and those of them that were never bound although there was room.
     pods: int = 0
     lost: int = 0
+    # The first few of those.
+    unbound: list[str] = []
     # Pods whose binding was carried out more than once, or that were seen on two nodes.
     twice: int = 0
-    # Pods that a kubelet had no room for, and rules that the final state breaks.
+    # Pods that a kubelet had no room for.
     overcommitted: int = 0
+    # Rules that the final state breaks, and what else single rows do not allow.
+    violations: list[str] = []
     broken: list[str] = []
     # Assumed pods, claims and volumes that are left over.
     leaks: list[str] = []
@@ -56,7 +60,7 @@ class Outcome(msgspec.Struct, tag="outcome", tag_field="kind"):
     def problems(self) -> list[str]:
         """All that must not be."""
         counted = {
-            "lost": self.lost,
+            f"lost: {', '.join(self.unbound)}": self.lost,
             "bound twice": self.twice,
             "refused by kubelets": self.overcommitted,
         }
@@ -64,7 +68,8 @@ class Outcome(msgspec.Struct, tag="outcome", tag_field="kind"):
         if not self.exits_expected:
             told += [f"ended with code {code}" for code in self.exits]
         told += [] if self.faults else ["no fault happened"]
-        return [*([self.failed] if self.failed else []), *told, *self.broken, *self.leaks]
+        found = (*told, *self.violations, *self.broken, *self.leaks)
+        return [*([self.failed] if self.failed else []), *found]
 
     def told(self) -> str:
         took = "never" if self.recovery is None else f"{self.recovery:.1f} s"
@@ -77,9 +82,8 @@ async def judge(rig: Rig, outcome: Outcome, fault_ended: float) -> None:
     load = rig.workload
     outcome.pods = len(load.arrived)
     outcome.lost = len(load.waiting)
-    if lost := load.waiting:
-        outcome.broken.append(f"not bound: {', '.join(lost[:MOST_SENTENCES])}")
-    else:
+    outcome.unbound = load.waiting[:MOST_SENTENCES]
+    if not outcome.lost:
         before = [name for name, one in load.arrived.items() if one.at <= fault_ended]
         last = max((load.bound_at.get(name, 0.0) for name in before), default=0.0)
         outcome.recovery = round(max(0.0, last - fault_ended), 3)
@@ -91,7 +95,7 @@ async def judge(rig: Rig, outcome: Outcome, fault_ended: float) -> None:
     outcome.overcommitted = rig.kubelets.overcommitted.total()
     outcome.leaks = await rested(rig)
     pods = [pod for pod in rig.mirrors["pods"].items.values() if is_ours(rig, pod)]
-    outcome.broken += violations(rig.mirrors["nodes"].items.values(), pods)
+    outcome.violations = violations(rig.mirrors["nodes"].items.values(), pods)
     outcome.exits = [code for scheduler in rig.schedulers for code in scheduler.exits]
     outcome.faults = dict(rig.proxy.counts)
     outcome.notes = dict(rig.notes)

@@ -1,14 +1,21 @@
 """Numbers as people read them, reasons that pods share, and the page's files."""
 
 import re
+import subprocess
+import sys
+import zlib
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
-from kscheduler.api.explanation import PendingPod
+import kscheduler.ui
+from kscheduler.api.explanation import Decision, OutcomeCount, PendingPod
+from kscheduler.api.timestamps import parse_time
 from kscheduler.ui import parts
 from kscheduler.ui.cluster import natural
 from kscheduler.ui.pods import reason_of
+from kscheduler.ui.views.pod import timeline
 
 FILES = {
     file.name: file.read_bytes()
@@ -73,7 +80,44 @@ def test_reasons_leave_out_what_differs_between_alike_pods(pod, reason):
     assert reason_of(pod) == reason
 
 
+def test_attempts_are_bars_on_a_line_from_the_first_to_now():
+    start = "2026-01-02T03:04:00Z"
+    decision = Decision(
+        attempts=4,
+        outcomes=(
+            OutcomeCount("Unschedulable", "no", 3, start, "2026-01-02T03:04:30Z"),
+            OutcomeCount("Scheduled", "", 1, "2026-01-02T03:05:00Z", "2026-01-02T03:05:00Z"),
+        ),
+    )
+    drawn = timeline(decision, now=parse_time(start) + 60)
+    bars = re.findall(r'<rect class="(\w+)" x="([\d.]+)" y="\d+" width="([\d.]+)"', drawn)
+    assert bars == [("span", "2.0", "446.0"), ("placed", "894.0", "5.0")]
+    for text in (
+        "<title>3 attempts: Unschedulable</title>",
+        "<title>1 attempt: Scheduled</title>",
+        "<title>4 attempts over 60 s</title>",
+        "60 s ago",
+    ):
+        assert text in drawn
+
+
 class TestFiles:
+    def test_the_wheel_grows_by_less_than_150_kilobytes(self):
+        """A wheel is compressed file by file."""
+        files = Path(kscheduler.ui.__file__).parent.rglob("*")
+        kept = [one for one in files if one.suffix in (".py", ".js", ".css", ".svg")]
+        assert len(kept) > 20
+        assert sum(len(zlib.compress(one.read_bytes())) + 200 for one in kept) < 150_000
+
+    def test_the_daemon_loads_none_of_it(self):
+        script = (
+            "import sys, kscheduler.cli.daemon, kscheduler.app.daemon, kscheduler.app.startup; "
+            "import kscheduler.serving.explanation.api; "
+            "print([name for name in sys.modules if name.startswith('kscheduler.ui')])"
+        )
+        told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert (told.stdout, told.stderr) == ("[]\n", "")
+
     def test_scripts_are_few_and_small(self):
         assert sum(len(text) for name, text in FILES.items() if name.endswith(".js")) < 60_000
         assert sum(map(len, FILES.values())) < 100_000

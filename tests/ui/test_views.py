@@ -413,6 +413,13 @@ class TestRights:
             _, text = await document(browser, "/")
             assert "You see counts: listing nodes is not allowed to you." in text
             assert "default/" not in text
+            fields = {"pod": "team/big", "request:c:cpu": "100m", "replicas": "2", "ask": "1"}
+            _, text = await document(browser, "/what-if", fields)
+            assert "Both fit" in text
+            assert "Names of nodes are left out" in text
+            for name in ("large", "small-1", "small-2", "closed", "Equally good small"):
+                assert name not in text
+            assert "default/web" not in text
 
     async def test_what_is_asked_is_asked_as_the_user(self, shop):
         user = User("reader", ("system:masters",))

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import io
 import os
+import select
 import signal
 import sys
 import termios
@@ -28,6 +29,8 @@ from kscheduler.cli.board.keys import KeyDecoder
 # How long after an Escape the rest of a sequence may take to arrive.
 ESCAPE_SECONDS = 0.05
 READ_BYTES = 4096
+# How long a terminal may take nothing before a picture is given up.
+WRITE_SECONDS = 1.0
 # Of a terminal that does not tell its size.
 FALLBACK = os.terminal_size((80, 24))
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"  # other screen, no cursor, no wrapping, empty
@@ -123,8 +126,11 @@ class Terminal:
             changed.append(f"\x1b[{len(lines) + 1};1H\x1b[J")
         self._shown = list(lines)
         if len(changed) > 1:
-            with contextlib.suppress(OSError):
+            try:
                 self._write("".join([*changed, _COMMIT]))
+            except OSError:
+                # Who knows what has arrived: the next picture is drawn as a whole.
+                self._shown = ()
 
     def _rendered(self, line: Text) -> str:
         with self._renderer.capture() as captured:
@@ -137,7 +143,12 @@ class Terminal:
         except UnicodeEncodeError:
             data = text.translate(_PLAIN).encode(self._encoding, "replace")
         while data:
-            data = data[os.write(self._output, data) :]
+            try:
+                data = data[os.write(self._output, data) :]
+            except BlockingIOError:
+                # Somebody who shares the terminal has made it non-blocking.
+                if not select.select([], [self._output], [], WRITE_SECONDS)[1]:
+                    raise
 
     def _measured(self) -> os.terminal_size:
         try:
@@ -205,14 +216,15 @@ class Terminal:
 
 @contextlib.contextmanager
 def keyboard(output: int = 1) -> Iterator[int | None]:
-    """The descriptor to read keys from: standard input, or if manifests come by that, the terminal
-    that shows the board; None if that cannot be read.
+    """A descriptor to read keys from: of the terminal that is standard input, or if manifests come
+    by that, of the one that shows the board; None if it cannot be read.
+
+    It is opened anew, for the loop makes it non-blocking, and others share the one we were given:
+    the shell, and our own output, which would lose what the terminal does not take at once.
     """
-    if sys.stdin is not None and sys.stdin.isatty():
-        yield sys.stdin.fileno()
-        return
+    shown_by = 0 if sys.stdin is not None and sys.stdin.isatty() else output
     try:
-        descriptor = os.open(os.ttyname(output), os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+        descriptor = os.open(os.ttyname(shown_by), os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError:
         yield None
         return

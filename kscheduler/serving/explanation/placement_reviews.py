@@ -1,10 +1,12 @@
 """Placement reviews: a question is read, answered on a copy of the cluster, and not stored.
 
 Whoever may create reviews in a namespace may ask about pods of that namespace; pods in the spec
-that name none get it, and pods of others need the right there, too. Questions that change or name
-nodes, or bring another configuration, need `list nodes`, as their answers tell of nodes whatever is
-left out of them. Pods of others that would have to move are named to those that may get them, and
-otherwise counted.
+that name none get it, and pods of others need the right there, too. Questions that change nodes, or
+bring another configuration, need `list nodes`, as their answers tell of nodes whatever is left out
+of them. Others get answers without it, but only what the scheduler's events would tell: counts. A
+pod that asks for a node by its name would tell by a count how much is left on that very node, so it
+takes `create pods` then: whoever may create the pod can find out by doing so. Pods of others that
+would have to move are named to those that may get them, and otherwise counted.
 
 A question is bounded in bytes and in time. One asker has one at a time and a few per minute; all of
 them together have two.
@@ -21,9 +23,11 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
+from kscheduler.api.core import Pod
 from kscheduler.api.decode import UNREADABLE, DecodeError, decoder_for, members_of
 from kscheduler.api.explanation import PLACEMENT_REVIEWS, PlacementReview, ReviewedPlacement
 from kscheduler.api.field_errors import FieldError
+from kscheduler.api.resources import PODS
 from kscheduler.gotext.strconv import quote
 from kscheduler.metrics import Metrics
 from kscheduler.rest import status
@@ -32,6 +36,7 @@ from kscheduler.serving.answers import JSON
 from kscheduler.serving.explanation.limits import RETRY_SECONDS, Limit, Rate
 from kscheduler.serving.explanation.resources import PLACEMENT_REVIEW
 from kscheduler.serving.explanation.rights import Asker
+from kscheduler.slices import Slices
 from kscheduler.what_if import ReviewError, ReviewLimitError
 
 # As API servers bound a request.
@@ -48,11 +53,14 @@ MAX_UNKNOWN_TOLD = 10
 # Each is a question to the API server about the asker's rights there.
 MAX_OTHER_NAMESPACES = 20
 
+HOSTNAME = "kubernetes.io/hostname"
+
 STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
 
 Review = Callable[..., Awaitable[PlacementReview]]
 
 _decode = decoder_for(PlacementReview)
+_decode_pod = decoder_for(Pod)
 _REASONS = {
     "Required value": "FieldValueRequired",
     "Unsupported value": "FieldValueNotSupported",
@@ -106,6 +114,7 @@ class PlacementReviews:
         node_names = await asker.sees_nodes()
         if not node_names:
             _check_no_nodes(asker, review)
+            await _check_no_named_node(asker, review)
         try:
             async with asyncio.timeout(REVIEW_SECONDS):
                 answered = await self._review(review, node_names=node_names)
@@ -283,11 +292,12 @@ class _Manifest(msgspec.Struct):
 
 
 def _namespaces(review: PlacementReview) -> Iterable[str]:
+    """Of each pod of the spec, in order; one that cannot be read has the default one."""
     for pod in review.spec.pods:
         try:
             manifest = msgspec.json.decode(pod, type=_Manifest)
         except UNREADABLE:
-            continue
+            manifest = _Manifest()
         if manifest.metadata is not None:
             # As the API server's default is, where the request names none either.
             yield manifest.metadata.namespace or "default"
@@ -311,6 +321,44 @@ def _check_no_nodes(asker: Asker, review: PlacementReview) -> None:
                 'the right "list" on "nodes" is needed for that'
             )
             raise status.forbidden(PLACEMENT_REVIEW, review.name, why)
+
+
+async def _check_no_named_node(asker: Asker, review: PlacementReview) -> None:
+    slices, may_create = Slices(), set[str]()
+    for number, (manifest, namespace) in enumerate(
+        zip(review.spec.pods, _namespaces(review), strict=True)
+    ):
+        if slices.due():
+            await slices.rest()
+        if namespace in may_create or not _names_node(manifest):
+            continue
+        if await asker.may("create", PODS, namespace):
+            may_create.add(namespace)
+            continue
+        why = (
+            f"User {quote(asker.user.username)} may not ask about a node by its name, as "
+            f'spec.pods[{number}] does: the right "list" on "nodes" is needed for that, or '
+            f'"create" on "pods" in the namespace {quote(namespace)}'
+        )
+        raise status.forbidden(PLACEMENT_REVIEW, review.name, why)
+
+
+def _names_node(manifest: msgspec.Raw) -> bool:
+    """Whether the pod requires a node by its name, or by its host name."""
+    try:
+        spec = _decode_pod(manifest).spec
+    except DecodeError:
+        # What is wrong with it is told later.
+        return False
+    if HOSTNAME in (spec.node_selector or ()):
+        return True
+    affinity = None if spec.affinity is None else spec.affinity.node_affinity
+    required = None if affinity is None else affinity.required
+    terms = () if required is None else required.node_selector_terms
+    return any(
+        term.match_fields or any(one.key == HOSTNAME for one in term.match_expressions)
+        for term in terms
+    )
 
 
 def invalid(review: PlacementReview, errors: Iterable[FieldError]) -> StatusError:

@@ -273,7 +273,7 @@ async def _answer(cluster: Cluster, page: Page, node: str, key: str) -> Html:
 
 def _reason(rejected: RejectedNodes) -> str:
     short = rejected.shortage
-    if short is None:
+    if short is None or not short.most_free:
         return f"{rejected.plugin}: {rejected.reason}"
     numbers = f"asked {short.asked}, {short.most_free} left, short by {short.least_short_by}"
     return f"{rejected.plugin}: {rejected.reason} ({numbers})"

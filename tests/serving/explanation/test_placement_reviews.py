@@ -14,6 +14,7 @@ from tests.kit.polling import until
 from tests.serving.explanation.asking import (
     ALL,
     API,
+    GET_PODS,
     NOBODY,
     NODES,
     ROOT,
@@ -122,6 +123,58 @@ async def test_who_may_ask_in_a_namespace_asks_about_its_pods_and_sees_counts(ex
         everything = await asked.review(spec, ALL)
         assert "node-" in everything.body["status"]["summary"]
         assert everything.body["status"]["placements"][0]["node"].startswith("node-")
+
+
+async def test_amounts_of_nodes_are_told_to_whom_may_list_them(explained):
+    """Others get what an event would tell: counts."""
+    async with explained() as asked:
+        spec = {"pods": [pod("big", HUGE)], "detail": "All"}
+        told = (await asked.review(spec, TENANT)).body["status"]
+        assert told["summary"] == "It does not fit: 3 nodes lack cpu."
+        assert told["remedies"] == [{"change": "with less cpu", "moreNodes": 3}]
+        (rejection,) = told["placements"][0]["explanation"]["rejections"]
+        assert rejection["shortage"] == {"resource": "cpu", "asked": HUGE}
+        whole = (await asked.review(spec, ALL)).body["status"]
+        assert "least short by" in whole["summary"]
+        assert "with 8 instead of 1000 of cpu" in whole["remedies"][0]["change"]
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+BY_NAME = {"key": "metadata.name", "operator": "In", "values": ["node-0"]}
+BY_HOST_NAME = {**BY_NAME, "key": "kubernetes.io/hostname"}
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"nodeSelector": {"kubernetes.io/hostname": "node-0"}},
+        {"node_affinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [BY_NAME]}]}}},
+        {
+            "node_affinity": {
+                REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [BY_HOST_NAME]}]}
+            }
+        },
+    ],
+    ids=["selector", "name", "host name"],
+)
+async def test_a_node_by_its_name_takes_a_right(explained, wish):
+    """Who may neither list nodes nor create the pod could measure the node by such questions."""
+    async with explained() as asked:
+        spec = {"pods": [pod(), pod_manifest("named", **wish)]}
+        code, _, told = (await asked.review(spec, TENANT)).refusal
+        assert code == 403
+        assert "as spec.pods[1] does" in told
+        assert '"list" on "nodes" is needed for that, or "create" on "pods" in' in told
+        assert (await asked.review(spec, NODES)).status == 201
+
+
+async def test_who_may_create_a_pod_may_ask_about_it_whatever_node_it_names(explained):
+    async with explained() as asked:
+        grant(asked.api, TENANT, {**GET_PODS, "verbs": ["create"]}, namespace="default")
+        named = pod_manifest("named", nodeSelector={"kubernetes.io/hostname": "node-0"})
+        told = await asked.review({"pods": [named]}, TENANT)
+        assert (told.status, told.body["status"]["fits"]) == (201, True)
+        assert "node-0" not in json.dumps(told.body["status"])
 
 
 async def test_pods_of_another_namespace_need_the_right_there(explained):
