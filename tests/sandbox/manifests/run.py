@@ -1,7 +1,7 @@
 """The same manifests on four clusters: pods per node group, beside each other.
 
 \b
-    make manifests                                        all, on all four: 25 minutes
+    make manifests                                        all, on all four: half an hour
     make manifests ARGS="--case sandbox/kscheduler"       one of the four
     make manifests ARGS="--only 07 --only 20"             some of the manifests
 
