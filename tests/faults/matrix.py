@@ -25,9 +25,9 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import uvloop
@@ -75,7 +75,7 @@ def control_plane() -> Iterator[ControlPlane]:
 
 
 class Runner:
-    """Runs what is missing, row by row, on one server after the other."""
+    """Runs what is missing, row by row, on one server; those that wait at once, on their own."""
 
     def __init__(self, outcomes: Outcomes, evidence: Path, scale: float) -> None:
         self._outcomes = outcomes
@@ -91,16 +91,17 @@ class Runner:
             with control_plane() as plane:
                 for task in apart:
                     uvloop.run(self._run(task, plane))
-        for number in sorted({task.row.number for task in together}):
-            some = [task for task in together if task.row.number == number]
-            with control_plane() as one, control_plane() as other:
-                uvloop.run(self._run_at_once(some, (one, other)))
+        if together:
+            # Most of their time is waiting.
+            with ExitStack() as planes:
+                pairs = [(task, planes.enter_context(control_plane())) for task in together]
+                uvloop.run(self._run_at_once(pairs))
 
-    async def _run_at_once(self, tasks: Sequence[Task], planes: Sequence[ControlPlane]) -> None:
-        pairs = zip(tasks, planes, strict=False)
+    async def _run_at_once(self, pairs: Sequence[tuple[Task, ControlPlane]]) -> None:
         await asyncio.gather(*(self._run(task, plane) for task, plane in pairs))
 
     async def _run(self, task: Task, plane: ControlPlane) -> None:
+        asyncio.get_running_loop().set_exception_handler(tell_of_trouble)
         row, who, number, seed = task
         outcome = Outcome(row.number, who, number, seed, scale=self._scale, at=now())
         folder = self._evidence / f"row-{row.number}-{who}-{seed}"
@@ -120,6 +121,12 @@ class Runner:
         click.echo(
             f"{elapsed:6.0f} s  row {row.number}, {who}, seed {seed}: {outcome.told()}", err=True
         )
+
+
+def tell_of_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """As a loop does by itself, but for what it leaves of connections that the proxy has reset."""
+    if not str(context.get("message", "")).startswith("Fatal error on SSL protocol"):
+        loop.default_exception_handler(context)
 
 
 def numbers(text: str) -> list[int]:
@@ -191,7 +198,8 @@ def main(
 def finish(outcomes: Outcomes, rows: Sequence[Row], path: Path, *, write: bool) -> None:
     text = section(outcomes, ROWS.values())
     click.echo(text)
-    complete = all(outcomes.of(row.number, who) for row in ROWS.values() for who in row.schedulers)
+    can_be_run = [row for row in ROWS.values() if not row.unavailable()]
+    complete = all(outcomes.of(row.number, who) for row in can_be_run for who in row.schedulers)
     if write and complete:
         PAGE.write_text(replaced(PAGE.read_text(), MARK, text))
         click.echo(f"{PAGE} has the table")

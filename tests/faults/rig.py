@@ -90,13 +90,17 @@ class Rig:
         self.proxy = self._make_proxy()
         self._stack.push_async_callback(self.proxy.close)
         self._stack.push_async_callback(self._end_schedulers)
-        self.start_task(self.hands.run(), "stand-ins")
-        for name, mirror in self.mirrors.items():
-            self.start_task(mirror.run(), f"mirror/{name}")
-        for mirror in self.mirrors.values():
-            await mirror.synced.wait()
-        await self.workload.prepare()
-        self.slices = await self.api.list("resourceslices")
+        try:
+            self.start_task(self.hands.run(), "stand-ins")
+            for name, mirror in self.mirrors.items():
+                self.start_task(mirror.run(), f"mirror/{name}")
+            for mirror in self.mirrors.values():
+                await mirror.synced.wait()
+            await self.workload.prepare()
+            self.slices = await self.api.list("resourceslices")
+        except BaseException:
+            await self._stack.aclose()
+            raise
         return self
 
     async def __aexit__(
@@ -193,7 +197,9 @@ class Rig:
     async def settled(self, what: str, seconds: float) -> None:
         """Until every pod that should be on a node is."""
 
-        await until(lambda: not self.workload.waiting, what, seconds=seconds)
+        await until(
+            lambda: not self.workload.waiting, what, seconds=seconds, longest_pause=LOOK_SECONDS / 2
+        )
 
     async def supervise(self) -> None:
         """A kubelet's part: a scheduler that has ended by itself is started again."""

@@ -33,7 +33,7 @@ class Row(ABC):
     reads_events: ClassVar[bool] = False
     # Whether it needs a server that it may restart.
     restarts_server: ClassVar[bool] = False
-    # Whether both schedulers are run at the same time, on servers of their own.
+    # Whether it mostly waits: such rows are run at the same time, on servers of their own.
     at_once: ClassVar[bool] = False
     # Whether schedulers may end by themselves, as those do that lose their lease.
     exits_expected: ClassVar[bool] = False
