@@ -117,6 +117,8 @@ async def test_nodes_that_take_long_to_read_are_waited_for(shop, browser):
             await until(lambda: asked.count(f"{tab.root}/") >= 3, "it is asked for several times")
             may_read.set()
             await tab.heat_map()
+            # The picture is for those without scripts.
+            assert f"{tab.root}/heatmap.svg" not in asked
 
 
 async def test_the_heat_map_follows_the_cluster(shop, tab):
