@@ -198,7 +198,8 @@ def _placed(record: Record, attempts: int, view: View) -> str:
         )
     among = f"of {_nodes(record.evaluated)} that were looked at"
     if record.evaluated < record.total:
-        among += f" ({record.total - record.evaluated} were not, as enough were found)"
+        left = record.total - record.evaluated
+        among += f" ({left} {'was' if left == 1 else 'were'} not, as enough were found)"
     table = _score_table(record, replace(view, per_node=False))
     if table is None:
         return f"It is on {record.node}, the only node that fits {among}{after}."

@@ -66,7 +66,6 @@ from kscheduler.framework.cluster_event import (
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.plugins.dynamic_resources.claims import claim_keys, deallocated, reference_to
 from kscheduler.plugins.dynamic_resources.state import PodClaims
-from kscheduler.plugins.node_volume_limits.attached_volumes import BY_NODE
 from kscheduler.plugins.volume_binding.plugin import VolumeBindingState
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_info import PodInfo
@@ -76,10 +75,8 @@ T = TypeVar("T", bound=ApiObject)
 
 RESOURCE_CLAIM_UPDATE = ClusterEvent(RESOURCE_CLAIM, Action.UPDATE)
 RESOURCE_CLAIM_DELETE = ClusterEvent(RESOURCE_CLAIM, Action.DELETE)
-
 VOLUME_ATTACHMENT_DELETE = ClusterEvent(VOLUME_ATTACHMENT, Action.DELETE)
 
-BY_VOLUME = "attachments of a volume"
 ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 # The event, and the object before and after.
@@ -95,11 +92,8 @@ class ForkClaims:
         self._tracker = tracker
         self._volumes = listers.lister(PersistentVolume)
         self._drivers = listers.lister(CSIDriver)
-        self._attachments = listers.lister(VolumeAttachment)
-        self._attachments.add_index(BY_NODE, lambda one: (one.spec.node_name,))
-        self._attachments.add_index(
-            BY_VOLUME, lambda one: (one.spec.source.persistent_volume_name,)
-        )
+        # By volume and node; made when the first pod with a volume is placed.
+        self._attached: dict[str, dict[str, VolumeAttachment]] | None = None
         self._device_claims = listers.lister(ResourceClaim)
         self._volume_claims = listers.lister(PersistentVolumeClaim)
         self._classes = listers.lister(StorageClass)
@@ -122,17 +116,15 @@ class ForkClaims:
             for provision in volumes.assumed.dynamic_provisions:
                 self._bind(provision.claim, self._provisioned(provision.claim, node))
         for volume, driver in self._attachable(pod):
-            nodes = {
-                one.spec.node_name for one in self._attachments.by_index(BY_VOLUME, volume.name)
-            }
+            there = self._attachments_of(volume)
             # One that is for a single node is not attached to a second.
-            if not nodes or (
-                node.name not in nodes and not ONE_NODE.issuperset(volume.spec.access_modes)
-            ):
+            one_node = ONE_NODE.issuperset(volume.spec.access_modes)
+            if not there or (node.name not in there and not one_node):
                 source = VolumeAttachmentSource(persistent_volume_name=volume.name)
                 spec = VolumeAttachmentSpec(driver, source, node.name)
-                name = f"csi-{volume.name}-{node.name}"
-                self._listers.put(VolumeAttachment(ObjectMeta(name=name), spec))
+                metadata = ObjectMeta(name=f"csi-{volume.name}-{node.name}")
+                there[node.name] = VolumeAttachment(metadata, spec)
+                self._listers.put(there[node.name])
         devices = cycle.get(PodClaims)
         if devices is None:
             return
@@ -189,16 +181,28 @@ class ForkClaims:
                 if driver is None or driver.spec.attach_required is not False:
                     yield volume, volume.spec.csi.driver
 
+    def _attachments_of(self, volume: PersistentVolume) -> dict[str, VolumeAttachment]:
+        """Attachments of the volume, by node."""
+        if self._attached is None:
+            self._attached = {}
+            for one in self._listers.lister(VolumeAttachment).items():
+                name = one.spec.source.persistent_volume_name
+                if name is not None:
+                    self._attached.setdefault(name, {})[one.spec.node_name] = one
+        return self._attached.setdefault(volume.name, {})
+
     def _detach(self, pod: PodInfo) -> Iterator[ObjectEvent]:
-        volumes = {volume.name for volume, _ in self._attachable(pod)}
-        if not volumes:
-            return
         nodes = self._cache.snapshot()
         row = nodes.row_of(pod.node_name)
-        for other in () if row is None else nodes.occupancy.pods(row):
-            volumes -= {volume.name for volume, _ in self._attachable(other)}
-        for attachment in self._attachments.by_index(BY_NODE, pod.node_name):
-            if attachment.spec.source.persistent_volume_name in volumes:
+        volumes = [volume for volume, _ in self._attachable(pod)]
+        if row is None or not volumes:
+            return
+        used = {one.name for other in nodes.pods(row) for one, _ in self._attachable(other)}
+        for volume in volumes:
+            attachment = None
+            if volume.name not in used:
+                attachment = self._attachments_of(volume).pop(pod.node_name, None)
+            if attachment is not None:
                 self._listers.remove(attachment)
                 yield VOLUME_ATTACHMENT_DELETE, attachment, None
 

@@ -55,7 +55,8 @@ def sentence(tally: Tally) -> str:
         fit = "It fits" if total == 1 else f"{'Both' if total == 2 else f'All {total:,}'} fit"
         return f"{fit}, on {nodes}{evicted}."
     others = total - placed - tally.untried
-    untried = f"{tally.untried:,} were not tried" if tally.untried else ""
+    were = "was" if tally.untried == 1 else "were"
+    untried = f"{tally.untried:,} {were} not tried" if tally.untried else ""
     if not others:
         return f"{placed:,} of {total:,} fit{evicted}; the other {untried}."
     if total == 1:

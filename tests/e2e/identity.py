@@ -22,7 +22,10 @@ RULES_VARIABLE = "KSCHEDULER_E2E_RULES"
 WITHOUT_VARIABLE = "KSCHEDULER_E2E_WITHOUT_RULE"
 # Another scheduler under the same flags, to see whether the tests are right about it.
 PROGRAM_VARIABLE = "KSCHEDULER_E2E_PROGRAM"
-DEPLOYED = Path(__file__).parents[2] / "deploy" / "base" / "rbac.yaml"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOYED = DEPLOY / "base" / "rbac.yaml"
+# Further rules, of a component that is opt-in.
+AGGREGATED = DEPLOY / "components" / "aggregated-api" / "rbac.yaml"
 NAMESPACE = ACCOUNT = LEASE = "kscheduler"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
@@ -111,10 +114,25 @@ def write_kubeconfig(server: Path, path: Path, user: Json) -> Path:
 
 def granted_rules() -> list[Json]:
     """The documents of the file of rules; without one of them if that was asked for."""
-    path = Path(os.environ.get(RULES_VARIABLE) or DEPLOYED)
-    documents: list[Json] = [one for one in yaml.safe_load_all(path.read_text()) if one]
-    if left_out := int(os.environ.get(WITHOUT_VARIABLE) or 0):
-        role, place = list(places(documents))[left_out - 1]
+    documents = documents_of(Path(os.environ.get(RULES_VARIABLE) or DEPLOYED))
+    return _without(int(os.environ.get(WITHOUT_VARIABLE) or 0), documents)
+
+
+def aggregated_rules() -> list[Json]:
+    """Those of the component, whose numbers follow those of the base."""
+    before = len(list(places(documents_of(DEPLOYED))))
+    left_out = int(os.environ.get(WITHOUT_VARIABLE) or 0) - before
+    return _without(left_out, documents_of(AGGREGATED))
+
+
+def documents_of(path: Path) -> list[Json]:
+    return [one for one in yaml.safe_load_all(path.read_text()) if one]
+
+
+def _without(number: int, documents: list[Json]) -> list[Json]:
+    found = list(places(documents))
+    if 0 < number <= len(found):
+        role, place = found[number - 1]
         del role["rules"][place]
     return documents
 
@@ -150,7 +168,7 @@ async def _create_once(api: Api, resource: str, body: Json, namespace: str = "")
 
 
 def main() -> None:
-    documents = granted_rules()
+    documents = [*documents_of(DEPLOYED), *documents_of(AGGREGATED)]
     for number, (role, place) in enumerate(places(documents), 1):
         print(f"{number:3} {role['metadata']['name']}: {json.dumps(role['rules'][place])}")
 

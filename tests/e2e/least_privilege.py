@@ -1,4 +1,5 @@
-"""Shows that no rule of deploy/base/rbac.yaml is one too many: without it, a named test fails.
+"""Shows that no rule of deploy/base/rbac.yaml, nor of the component for the aggregated API, is one
+too many: without it, a named test fails.
 
     KSCHEDULER_BUILD_CONTROLPLANE=1 python -m tests.e2e.least_privilege [NUMBER…]
 
@@ -11,7 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.identity import WITHOUT_VARIABLE, granted_rules, places
+from tests.e2e.identity import (
+    AGGREGATED,
+    DEPLOYED,
+    WITHOUT_VARIABLE,
+    documents_of,
+    places,
+)
 
 HERE = Path(__file__).parent
 BINDS = "test_binding.py::test_a_pod_is_bound_and_its_event_says_where"
@@ -19,6 +26,11 @@ SERVES = "test_serving.py::test_who_may_see_what"
 CLAIMS = "test_devices.py::test_pods_that_share_a_claim_share_its_node"
 VOLUMES = "test_volumes.py::test_volumes_are_made_for_the_node_that_was_selected"
 LEADS = "test_election.py::test_a_leader_that_ends_in_order_gives_its_lease_back"
+
+SUCCEEDS = (
+    "test_explanation_ha.py::"
+    "test_the_next_leader_is_asked_when_one_is_killed_while_somebody_watches"
+)
 
 NOT_SHOWN = ""
 
@@ -53,6 +65,8 @@ NEEDED_BY = (
     LEADS,  # the lease, read and renewed
     LEADS,  # events about the lease
     "test_deploy.py::test_whoever_is_bound_to_the_readers_role_may_see_metrics",
+    SUCCEEDS,  # endpointslices, created by the first leader
+    SUCCEEDS,  # the one of the Service, updated by the next
 )
 
 
@@ -60,7 +74,7 @@ def passes(tests: set[str], without: int = 0) -> bool:
     environment = os.environ | {WITHOUT_VARIABLE: str(without), "KSCHEDULER_E2E_PATIENCE": "10"}
     if not without:
         del environment["KSCHEDULER_E2E_PATIENCE"]
-    server = [] if "sandbox" in sys.argv else ["-k", "kube-apiserver"]
+    server = [] if "sandbox" in sys.argv else ["-k", "kube-apiserver or explanation_ha"]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *server]
     paths = [str(HERE / test) for test in sorted(tests)]
     done = subprocess.run([*command, *paths], env=environment, capture_output=True, check=False)
@@ -70,7 +84,7 @@ def passes(tests: set[str], without: int = 0) -> bool:
 
 
 def main() -> None:
-    rules = list(places(granted_rules()))
+    rules = list(places([*documents_of(DEPLOYED), *documents_of(AGGREGATED)]))
     assert len(rules) == len(NEEDED_BY), "one test per rule"
     wanted = [int(one) for one in sys.argv[1:] if one.isdecimal()] or range(1, len(rules) + 1)
     wanted = [number for number in wanted if NEEDED_BY[number - 1] != NOT_SHOWN]

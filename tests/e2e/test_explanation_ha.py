@@ -11,12 +11,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.api import until
 from tests.e2e.cluster import open_cluster
 from tests.e2e.explanation import Kubectl, available, discovered
-from tests.e2e.identity import LEASE, NAMESPACE
+from tests.e2e.identity import LEASE, NAMESPACE, aggregated_rules
 from tests.kit.manifests import node_manifest, pod_manifest
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -56,6 +57,7 @@ def deployed(tmp_path) -> Path:
     first = next(number for number, line in enumerate(lines) if "openssl" in line)
     command = "\n".join(lines[first : first + 3])
     subprocess.run(command, shell=True, cwd=copy / COMPONENT, check=True, capture_output=True)
+    (copy / COMPONENT / "rbac.yaml").write_text(yaml.safe_dump_all(aggregated_rules()))
     overlay = copy / "overlays" / "ha" / "kustomization.yaml"
     overlay.write_text(f"{overlay.read_text()}components: [../../{COMPONENT}]\n")
     return copy

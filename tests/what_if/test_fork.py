@@ -123,6 +123,25 @@ def test_an_index_that_the_live_lister_lacks_is_searched():
     assert [node.name for node in lister.by_index("by-name", "b")] == ["b"]
 
 
+def test_objects_of_the_review_stand_in_for_live_ones():
+    listers = ForkListers(FixedListers([make_node("a"), make_node("b")]))
+    lister = listers.lister(Node)
+    lister.add_index("by-label", lambda node: node.metadata.labels.values())
+
+    def labelled(label):
+        return sorted(node.name for node in lister.by_index("by-label", label))
+
+    listers.put(make_node("a", labels={"x": "red"}))
+    listers.put(make_node("c", labels={"x": "red"}))
+    assert labelled("red") == ["a", "c"]
+    listers.put(make_node("a", labels={"x": "blue"}))
+    assert (labelled("red"), labelled("blue")) == (["c"], ["a"])
+    listers.remove(make_node("c"))
+    listers.remove(make_node("b"))
+    assert (labelled("red"), [node.name for node in lister.items()]) == ([], ["a"])
+    assert (lister.get("b"), lister.get("c")) == (None, None)
+
+
 async def test_a_copy_tries_nodes_in_the_order_of_the_original(world):
     zone = "topology.kubernetes.io/zone"
     nodes = [make_node(f"n{i}", labels={zone: f"z{i * i % 3}"}) for i in range(12)]

@@ -18,7 +18,8 @@ def absent_decision(
     """
     if pending is not None:
         return f"it has not been decided on yet: {_lower(pending.summary)}"
-    fell_out = f"{log.evictions} decisions have fallen out of the log"
+    count = "1 decision has" if log.evictions == 1 else f"{log.evictions} decisions have"
+    fell_out = f"{count} fallen out of the log"
     if pod is None:
         told = "the scheduler knows no such pod, and has no decision about one of that name"
         if log.evictions:

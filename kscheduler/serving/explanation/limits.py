@@ -19,8 +19,9 @@ MINUTE_SECONDS = 60.0
 class Limit:
     """How many of something may go on at the same time."""
 
-    def __init__(self, what: str, in_all: int, per_asker: int) -> None:
-        self._what = what
+    def __init__(self, one: str, many: str, in_all: int, per_asker: int) -> None:
+        """`one` and `many` are what it is called."""
+        self._one, self._many = one, many
         self._in_all = in_all
         self._per_asker = per_asker
         # Askers that have some, so never more than `in_all`.
@@ -31,15 +32,20 @@ class Limit:
         """429 if there are too many already."""
         name = user.username
         if self._taken[name] >= self._per_asker:
-            raise too_many(f"{self._per_asker} {self._what} of yours are going on", RETRY_SECONDS)
+            raise too_many(self._going_on(self._per_asker, " of yours"), RETRY_SECONDS)
         if self._taken.total() >= self._in_all:
-            raise too_many(f"{self._in_all} {self._what} are going on", RETRY_SECONDS)
+            raise too_many(self._going_on(self._in_all), RETRY_SECONDS)
         self._taken[name] += 1
         try:
             yield
         finally:
             self._taken[name] -= 1
             self._taken += Counter()  # Drops those at zero.
+
+    def _going_on(self, number: int, whose: str = "") -> str:
+        if number == 1:
+            return f"1 {self._one}{whose} is going on"
+        return f"{number} {self._many}{whose} are going on"
 
 
 class Rate:

@@ -81,7 +81,9 @@ class PlacementReviews:
     def __init__(self, review: Review, check_leading: Callable[[], None], metrics: Metrics) -> None:
         self._review = review
         self._check_leading = check_leading
-        self._limit = Limit("placement reviews", MAX_REVIEWS, MAX_REVIEWS_PER_ASKER)
+        self._limit = Limit(
+            "placement review", "placement reviews", MAX_REVIEWS, MAX_REVIEWS_PER_ASKER
+        )
         self._rate = Rate("placement reviews", MAX_REVIEWS_PER_MINUTE)
         self._answered = metrics.kscheduler_placement_reviews_total
         self._took = metrics.kscheduler_placement_review_duration_seconds
@@ -172,7 +174,9 @@ class PlacementReviews:
         hidden = len(told.placements) - len(placements)
         message = told.message
         if hidden:
-            message = f"{message} {hidden} placements of other namespaces are not shown.".strip()
+            one = "1 placement of another namespace is"
+            what = one if hidden == 1 else f"{hidden} placements of other namespaces are"
+            message = f"{message} {what} not shown.".strip()
         budgets = tuple(one for one in told.budgets if one.namespace in seen)
         return replace(
             review,

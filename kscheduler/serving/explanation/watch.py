@@ -143,7 +143,7 @@ class Watches:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._limit = Limit("watches", MAX_WATCHES, MAX_WATCHES_PER_ASKER)
+        self._limit = Limit("watch", "watches", MAX_WATCHES, MAX_WATCHES_PER_ASKER)
         self._open: set[Changes] = set()
 
     def end(self) -> None:

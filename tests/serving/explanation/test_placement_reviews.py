@@ -220,7 +220,7 @@ async def test_pods_that_have_to_move_are_named_to_whom_may_get_them(explained):
         told = await asked.review(spec, NODES)
         assert "secret" not in told.text
         assert told.body["status"]["partial"]
-        assert "1 placements of other namespaces are not shown" in told.body["status"]["message"]
+        assert "1 placement of another namespace is not shown" in told.body["status"]["message"]
         whole = await asked.review(spec, ALL)
         assert [one["name"] for one in whole.body["status"]["placements"]] == ["secret"]
 
@@ -281,7 +281,7 @@ def test_a_rate_is_kept_per_asker_and_minute():
 
 
 def test_a_limit_is_given_back():
-    limit, joe = Limit("things", 5, 1), UserInfo(username="joe")
+    limit, joe = Limit("thing", "things", 5, 1), UserInfo(username="joe")
     with limit.taken_by(joe), pytest.raises(StatusError), limit.taken_by(joe):
         pass
     with limit.taken_by(joe):
