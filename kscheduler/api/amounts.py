@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kscheduler.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages
 
-_UNITS = ((1 << 50, "Pi"), (1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+BYTE_UNITS = (("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
 
 def rounded_down(resource: str, amount: int) -> int:
@@ -19,7 +19,7 @@ def rounded_down(resource: str, amount: int) -> int:
         return amount // step * step
     if not _is_bytes(resource):
         return amount
-    unit = next((unit for unit, _ in _UNITS if amount >= unit), 1)
+    unit = next((unit for _, unit in BYTE_UNITS if amount >= unit), 1)
     # The least number of bytes that is shown as this many tenths.
     tenths = amount * 10 // unit
     return -(-tenths * unit // 10)
@@ -27,11 +27,9 @@ def rounded_down(resource: str, amount: int) -> int:
 
 def at_least(resource: str, amount: int) -> str:
     """The amount, rounded up: what is asked for or missing."""
-    if resource == CPU:
-        return f"{amount}m" if amount % 1000 else str(amount // 1000)
     if not _is_bytes(resource):
-        return str(amount)
-    for unit, suffix in _UNITS:
+        return exact(resource, amount)
+    for suffix, unit in BYTE_UNITS:
         if amount >= unit:
             # The least number of tenths that is not less once it is rounded up to bytes.
             whole, tenth = divmod((amount - 1) * 10 // unit + 1, 10)
@@ -47,6 +45,17 @@ def at_most(resource: str, amount: int) -> str:
         return f"-{at_least(resource, -amount)}"
     # A node's free CPU is told as it is: it has a unit that is fine enough.
     return at_least(resource, amount if resource == CPU else rounded_down(resource, amount))
+
+
+def exact(resource: str, amount: int) -> str:
+    """The amount as it is, in the largest unit that leaves a whole number."""
+    if resource == CPU:
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if amount and _is_bytes(resource):
+        for suffix, unit in BYTE_UNITS:
+            if not amount % unit:
+                return f"{amount // unit}{suffix}"
+    return str(amount)
 
 
 def _is_bytes(resource: str) -> bool:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kscheduler.api.amounts import exact
 from kscheduler.api.core import Taint
 from kscheduler.api.explanation import NodeInfo
 from kscheduler.api.meta import ObjectMeta
-from kscheduler.api.resource_names import CPU, PODS
+from kscheduler.api.resource_names import PODS
 from kscheduler.state.nodes_view import Nodes
 
 
@@ -20,16 +21,16 @@ def node_infos(nodes: Nodes) -> Iterator[NodeInfo]:
 
 
 def node_info(nodes: Nodes, row: int) -> NodeInfo:
-    """The node of one row of the table; amounts in base units, so that nothing is rounded."""
+    """The node of one row of the table; of its amounts nothing is rounded."""
     nodes = nodes.whole
     node = nodes.node(row)
     allocatable, requested = nodes.allocatable[row].tolist(), nodes.requested[row].tolist()
     offered, taken = {}, {}
     for resource, column in nodes.resources.items():
         if amount := allocatable[column]:
-            offered[resource] = _quantity(resource, amount)
+            offered[resource] = exact(resource, amount)
         if amount := requested[column]:
-            taken[resource] = _quantity(resource, amount)
+            taken[resource] = exact(resource, amount)
     offered[PODS] = str(int(nodes.max_pods[row]))
     return NodeInfo(
         metadata=ObjectMeta(
@@ -49,9 +50,3 @@ def node_info(nodes: Nodes, row: int) -> NodeInfo:
 def _written(taint: Taint) -> str:
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
-
-
-def _quantity(resource: str, amount: int) -> str:
-    if resource == CPU:
-        return f"{amount}m" if amount % 1000 else str(amount // 1000)
-    return str(amount)

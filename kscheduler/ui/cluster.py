@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from kscheduler.api.amounts import BYTE_UNITS
 from kscheduler.api.explanation import (
     DECISIONS,
     NODE_INFOS,
@@ -37,6 +38,7 @@ from kscheduler.ui.source import Lost, Refused, Source, Trouble
 
 T = TypeVar("T")
 
+BYTES = dict(BYTE_UNITS)
 PAGE = 500
 # More waiting pods than these are counted, not read.
 MAX_PENDING = 5_000
@@ -393,9 +395,11 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def number(quantity: str) -> float:
-    """A quantity as node infos have it: whole, or in thousandths."""
+    """A quantity as node infos have it (`api.amounts.exact`)."""
     if quantity.endswith("m"):
         return int(quantity[:-1]) / 1000
+    if quantity.endswith("i"):
+        return float(int(quantity[:-2]) * BYTES[quantity[-2:]])
     return float(quantity)
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kscheduler.api.amounts import at_least, at_most, rounded_down
+from kscheduler.api.amounts import at_least, at_most, exact, rounded_down
 from kscheduler.api.quantity import nano_value
 
 GI, MI = 1 << 30, 1 << 20
@@ -36,6 +36,11 @@ def test_amounts_are_written_as_people_do(resource, amount, up, down):
 def bytes_of(text):
     """What a request of this text asks for: parts of a byte count as a whole one."""
     return -(-nano_value(text) // NANO)
+
+
+@given(st.integers(0, 1 << 53), st.sampled_from(["cpu", "memory", "pods"]))
+def test_an_exact_amount_is_read_as_what_it_was(amount, resource):
+    assert nano_value(exact(resource, amount)) == amount * (10**6 if resource == "cpu" else NANO)
 
 
 @example(1229)

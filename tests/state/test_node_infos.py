@@ -15,7 +15,7 @@ def test_a_node_is_told_with_what_it_offers_and_what_is_taken():
     [info] = node_infos(nodes)
     assert info.name == "a"
     assert info.metadata.labels["zone"] == "z"
-    assert (info.allocatable["cpu"], info.allocatable["memory"]) == ("3500m", str(7 << 30))
+    assert (info.allocatable["cpu"], info.allocatable["memory"]) == ("3500m", "7Gi")
     assert info.allocatable["pods"] == "10"
     assert dict(info.requested) == {"cpu": "250m", "memory": "1000001"}
     assert (info.pods, info.unschedulable, info.taints) == (1, False, ())

@@ -226,7 +226,7 @@ class Nodes(Nobody):
 
 
 def node(name, *, cpu="0", **fields):
-    allocatable = {"cpu": "4", "memory": "8", "pods": "110"}
+    allocatable = {"cpu": "4", "memory": "8Ki", "pods": "110"}
     return {
         "metadata": {"name": name},
         "allocatable": allocatable,

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.api.amounts import at_least, at_most
 from kscheduler.api.explanation import (
     DECISIONS,
     GROUP,
@@ -17,6 +18,8 @@ from kscheduler.api.explanation import (
     SCHEDULER_STATUSES,
     VERSION,
 )
+from kscheduler.api.quantity import milli_value, value
+from kscheduler.api.resource_names import CPU, MEMORY
 from kscheduler.api.resources import Resource
 from kscheduler.rest.tables import AGE, NAME, NONE, Column, Json, age, at
 
@@ -112,10 +115,12 @@ def _waking(pod: Json) -> str:
 
 def _share(resource: str) -> Callable[[Json], str]:
     """Share of a resource that is requested."""
+    amount = milli_value if resource == CPU else value
 
     def share(node: Json) -> str:
-        asked = (node.get("requested") or {}).get(resource, "0")
-        return f"{asked}/{(node.get('allocatable') or {}).get(resource, '0')}"
+        asked = amount((node.get("requested") or {}).get(resource, "0"))
+        offered = amount((node.get("allocatable") or {}).get(resource, "0"))
+        return f"{at_least(resource, asked)}/{at_most(resource, offered)}"
 
     return share
 
@@ -175,8 +180,8 @@ NODE_INFO = Served(
     columns=(
         NAME,
         Column("Pods", at("pods", 0), "integer"),
-        Column("CPU", _share("cpu")),
-        Column("Memory", _share("memory")),
+        Column("CPU", _share(CPU)),
+        Column("Memory", _share(MEMORY)),
         Column("Unschedulable", at("unschedulable", otherwise=False), "boolean", wide=True),
         AGE,
     ),
