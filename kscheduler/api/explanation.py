@@ -205,7 +205,7 @@ class Step(ApiStruct):
 
 class NodeCounts(ApiStruct, omit_defaults=False):
     """`notEvaluated` nodes were never looked at: enough others had been found (sampling), or the
-    nominated node took the pod.
+    nominated node took the pod. Nodes that PreFilter left out are among the rejections.
     """
 
     # Nodes of the cluster.

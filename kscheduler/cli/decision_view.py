@@ -191,7 +191,11 @@ def in_short(found: Sequence[RejectedNodes]) -> str:
     """Rejected nodes of a pod that found its place: a sentence."""
     if not found:
         return ""
-    reasons = [f"{one.count} by {one.plugin} ({one.reason})" for one in found[:FEW]]
+    # PreFilter's reason for the nodes that it left out names its plugins.
+    reasons = [
+        f"{one.count} by {'PreFilter' if one.by_pre_filter else one.plugin} ({one.reason})"
+        for one in found[:FEW]
+    ]
     left = len(found) - len(reasons)
     if left:
         reasons.append(counted(left, "other reason"))

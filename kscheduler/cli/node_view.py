@@ -203,4 +203,7 @@ def _not_looked_at(attempt: AttemptRecord, when: str) -> str:
             f"it was not looked at ({when}): {counts.evaluated} of {counts.total} nodes were, "
             "and enough of them fitted."
         )
+    left_out = next((one.reason for one in attempt.rejections if one.by_pre_filter), "")
+    if left_out:
+        return f"it was left out before any node was looked at ({when}): {left_out}."
     return f"there is nothing about it in the record ({when}); was it a node of the cluster then?"

@@ -54,13 +54,6 @@ class Search(NamedTuple):
     start: int
     visited: int
 
-    @property
-    def visited_rows(self) -> Rows | None:
-        """None if all candidates were visited."""
-        if self.visited >= len(self.candidates):
-            return None
-        return rotated(self.candidates, self.start, self.visited)
-
 
 def first_feasible(
     filtered: Filtered, nodes: Nodes, candidates: Rows, start: int, wanted: int

@@ -288,6 +288,9 @@ class DecisionLog:
 
     def _names_of(self, nodes: Nodes) -> NodeNames:
         if self._names is None or self._names.order is not nodes.order:
+            if self._names is not None:
+                # Records keep their names for long; nobody looks for these rejections any more.
+                self._names.rejected.clear()
             self._names = NodeNames(nodes)
         return self._names
 
@@ -317,7 +320,9 @@ class DecisionLog:
     def _enter(self, ended: Ended) -> None:
         pod, profile, record, held_by, bound_by, answers, faults, now = ended
         record.duration = max(0.0, now - record.time)
-        record.held_by, record.bound_by = tuple(held_by), bound_by
+        if held_by:
+            record.held_by = tuple(held_by)
+        record.bound_by = bound_by
         if answers:
             record.answers = tuple(map(_kept, answers[:MAX_ANSWERS]))
         if faults:
@@ -329,9 +334,9 @@ class DecisionLog:
             if entry.uid != pod.uid:
                 self._drop(entry)
                 entry = None
-        kind = "ADDED" if entry is None else "MODIFIED"
         self._version += 1
         if entry is None:
+            kind = "ADDED"
             entry = Entry(
                 *key,
                 uid=pod.uid,
@@ -339,17 +344,22 @@ class DecisionLog:
                 version=self._version,
                 added_version=self._version,
                 created=record.time,
-                attempts=0,
+                attempts=max(1, record.number),
                 first=record,
                 last=record,
             )
-        entry.version, entry.last, entry.labels = self._version, record, pod.pod.metadata.labels
-        entry.attempts = max(entry.attempts + 1, record.number)
+        else:
+            kind = "MODIFIED"
+            entry.version, entry.last = self._version, record
+            entry.attempts = max(entry.attempts + 1, record.number)
+        entry.labels = pod.pod.metadata.labels
         entry.count(record)
         self._entries[key] = entry
         self._hold(entry)
-        self._tell(kind, entry)
-        self._forget_until(self.max_bytes)
+        if self._watchers:
+            self._tell(kind, entry)
+        if self._bytes > self.max_bytes:
+            self._forget_until(self.max_bytes)
 
     def _forget_until(self, most_bytes: int) -> None:
         """The oldest first; the newest one stays, however large."""
@@ -370,17 +380,17 @@ class DecisionLog:
     def _hold(self, entry: Entry) -> None:
         entry.bytes = entry.measure()
         self._bytes += entry.bytes
-        for record in entry.first, entry.last:
-            if not record.names.records:
-                self._bytes += record.names.bytes
-            record.names.records += 1
+        for names in entry.first.names, entry.last.names:
+            if not names.records:
+                self._bytes += names.bytes
+            names.records += 1
 
     def _release(self, entry: Entry) -> None:
         self._bytes -= entry.bytes
-        for record in entry.first, entry.last:
-            record.names.records -= 1
-            if not record.names.records:
-                self._bytes -= record.names.bytes
+        for names in entry.first.names, entry.last.names:
+            names.records -= 1
+            if not names.records:
+                self._bytes -= names.bytes
 
     def _tell(self, kind: str, entry: Entry) -> None:
         for watcher in tuple(self._watchers):

@@ -125,7 +125,7 @@ def attempt_of(record: Record, view: View = WHOLE) -> AttemptRecord:
             total=record.total,
             evaluated=record.evaluated,
             feasible=record.feasible,
-            not_evaluated=record.total - record.evaluated,
+            not_evaluated=record.total - record.evaluated - record.left_out,
         ),
         only_tried=record.only_tried,
         rejections=_rejections(record, view),
@@ -196,10 +196,19 @@ def _placed(record: Record, attempts: int, view: View) -> str:
             f"It is on {record.node}, the best node left of those found for the pod before, which "
             f"no plugin can tell from this one{after}."
         )
-    among = f"of {_nodes(record.evaluated)} that were looked at"
-    if record.evaluated < record.total:
-        left = record.total - record.evaluated
-        among += f" ({left} {'was' if left == 1 else 'were'} not, as enough were found)"
+    others = []
+    if record.absent is not None:
+        others.append(
+            f"{record.left_out} {_was(record.left_out)} left out: {record.absent.message}"
+        )
+    if unseen := record.total - record.evaluated - record.left_out:
+        others.append(f"{unseen} {_was(unseen)} not, as enough were found")
+    extra = f" ({'; '.join(others)})" if others else ""
+    looked_at = f"{_was(record.evaluated)} looked at{extra}"
+    if record.evaluated == 1:
+        only = "there is" if record.total == 1 else f"that {looked_at}"
+        return f"It is on {record.node}, the only node {only}{after}."
+    among = f"of {_nodes(record.evaluated)} that {looked_at}"
     table = _score_table(record, replace(view, per_node=False))
     if table is None:
         return f"It is on {record.node}, the only node that fits {among}{after}."
@@ -216,6 +225,10 @@ def _times(entry: Entry) -> str:
     if entry.attempts == 1:
         return ""
     return f" (attempt {entry.attempts}, the first at {format_time(entry.created)})"
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _nodes(count: int) -> str:
@@ -241,18 +254,19 @@ def _reason(rejected: RejectedNodes) -> str:
 
 def _rejections(record: Record, view: View) -> tuple[RejectedNodes, ...]:
     """The largest first; nodes that PreFilter left out have the one reason that it gave."""
-    found = [_rejected_nodes(record, one, view) for one in record.rejected]
+    found = [_rejected_nodes(record, one, view) for one in record.rejections]
     if record.absent is not None:
         nodes: tuple[str, ...] = ()
-        if view.lists_rejected_nodes:
-            known = {row for one in record.rejected for row in one.rows.rows.tolist()}
+        # Of a pod that found a node, it is not kept which they were.
+        if view.lists_rejected_nodes and not record.node:
+            known = {row for one in record.rejections for row in one.rows.rows.tolist()}
             names = enumerate(record.names.names)
             nodes = tuple([name for row, name in names if name and row not in known])
         found.append(
             RejectedNodes(
                 plugin=record.absent.plugin,
                 reason=record.absent.message,
-                count=record.total - record.evaluated,
+                count=record.left_out,
                 by_pre_filter=True,
                 preemption_might_help=record.absent.code is Code.UNSCHEDULABLE,
                 nodes=nodes,
@@ -319,7 +333,7 @@ def _shortage(record: Record, rejected: RejectedRows, view: View) -> Shortage | 
 
 
 def _score_table(record: Record, view: View) -> ScoreTable | None:
-    scores, rows, names = record.scores, record.rows, record.names.names
+    scores, rows, names = record.scores, record.scored_rows, record.names.names
     if scores is None or rows is None:
         return None
     totals = scores.totals
@@ -358,7 +372,7 @@ def _score_table(record: Record, view: View) -> ScoreTable | None:
 
 
 def _score_plugins(scores: ScoredRows) -> tuple[ScorePlugin, ...]:
-    weighted = [*zip(scores.plugins, scores.weights, strict=True), *scores.all_zero]
+    weighted = [*zip(scores.plugins, scores.weights.tolist(), strict=True), *scores.all_zero]
     return tuple(ScorePlugin(name=name, weight=weight) for name, weight in weighted)
 
 

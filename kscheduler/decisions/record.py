@@ -3,20 +3,22 @@
 A record is made when the decision falls, from arrays that are good for this moment only, so they
 are copied here in the narrowest form: rows as 16-bit numbers or as a bitmap, scores as bytes, a
 column of equal scores as one number. At 5,000 nodes, of which 500 are scored, that is 2 to 5 KB
-instead of 70.
+instead of 70. What can be worked out when somebody asks is left until then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from kscheduler.cycle.attempt import Attempt, Outcome, Placement, Unschedulable
+from kscheduler.cycle.node_sampling import rotated
 from kscheduler.framework.in_tree import MAX_DETAILS, Shortfall
 from kscheduler.framework.status import Charge, Code, Mask, Rows, Scores, Status, distinct_rows
 from kscheduler.runtime.extenders.extenders import ExtenderAnswer
@@ -41,6 +43,8 @@ MAX_TEXT = 1024
 MAX_REASONS = 256
 MAX_VICTIMS = 1000
 MAX_ANSWERS = 32
+# Rejections that records may share.
+MAX_SHARED = 64
 
 # Where the only node that was tried came from.
 NOMINATED = "nominated"
@@ -48,9 +52,11 @@ BATCH = "batch"
 
 
 class NodeNames:
-    """Names by row, shared by all records from between two changes of the set of nodes."""
+    """Names by row, shared by all records from between two changes of the set of nodes; and the
+    latest rejections, which pods of one workload have in common.
+    """
 
-    __slots__ = ("names", "order", "records")
+    __slots__ = ("names", "order", "records", "rejected")
 
     def __init__(self, nodes: Nodes) -> None:
         # Made anew when nodes come or go, and only then: its identity stands for the set of nodes.
@@ -58,6 +64,8 @@ class NodeNames:
         self.names: Sequence[str] = tuple(nodes.names)
         # How many of the records that are kept refer to it.
         self.records = 0
+        # By plugin, reason, code, and the rows as bits; empty once there are newer names.
+        self.rejected: dict[tuple[str, str, Code, bytes], RejectedRows] = {}
 
     @property
     def bytes(self) -> int:
@@ -114,7 +122,8 @@ class ScoredRows(msgspec.Struct, frozen=True, gc=False):
     """
 
     plugins: Sequence[str]
-    weights: Sequence[int]
+    # Those of the profile, for all its records.
+    weights: NDArray[np.int64]
     normalized: NDArray[np.uint8]
     raw: tuple[NDArray[Any] | int | None, ...]
     all_zero: tuple[tuple[str, int], ...]
@@ -123,15 +132,14 @@ class ScoredRows(msgspec.Struct, frozen=True, gc=False):
     @property
     def bytes(self) -> int:
         size = SCORES_BYTES + ARRAY_BYTES + self.normalized.nbytes
-        for raw in (*self.raw, self.extra):
+        for raw in self.raw:
             if type(raw) is np.ndarray:
                 size += ARRAY_BYTES + raw.nbytes
-        return size
+        return size if self.extra is None else size + ARRAY_BYTES + self.extra.nbytes
 
     @property
     def totals(self) -> Scores:
-        weights = np.array(self.weights, np.int64)
-        totals: Scores = weights.dot(self.normalized.astype(np.int64))
+        totals: Scores = self.weights.dot(self.normalized.astype(np.int64))
         return totals if self.extra is None else totals + self.extra
 
     def raw_of(self, index: int) -> Scores:
@@ -140,6 +148,13 @@ class ScoredRows(msgspec.Struct, frozen=True, gc=False):
         if raw is None:
             return normalized
         return np.broadcast_to(np.asarray(raw, np.int64), normalized.shape)
+
+
+class Window(NamedTuple):
+    """Nodes that were visited: so many from a place in the order of all nodes on."""
+
+    start: int
+    visited: int
 
 
 class RecordedVictim(NamedTuple):
@@ -168,11 +183,14 @@ class Record(msgspec.Struct, gc=False):
     evaluated: int
     feasible: int
     only_tried: str = ""
+    # Where there is a window, nodes outside of it are among the rejected (see `rejections`).
     rejected: tuple[RejectedRows, ...] = ()
-    # Of nodes that PreFilter left out, with the plugins' own words for it.
+    window: Window | None = None
+    # Nodes that PreFilter left out, and the plugins' own words for it.
+    left_out: int = 0
     absent: Status | None = None
     # Feasible rows in the order in which they were found, and their scores; None where there was
-    # nothing to choose from.
+    # nothing to choose from. No rows beside scores: all nodes of the window (see `scored_rows`).
     rows: NDArray[Any] | None = None
     scores: ScoredRows | None = None
     node: str = ""
@@ -192,6 +210,28 @@ class Record(msgspec.Struct, gc=False):
     bound_by: str = ""
     answers: tuple[ExtenderAnswer, ...] = ()
     faults: tuple[FaultReport, ...] = ()
+
+    @property
+    def scored_rows(self) -> Rows | None:
+        if self.scores is None or self.rows is not None or self.window is None:
+            return self.rows
+        return rotated(self.names.order, *self.window)
+
+    @property
+    def rejections(self) -> tuple[RejectedRows, ...]:
+        """The rejected rows among the nodes that were visited."""
+        if self.window is None or not self.rejected:
+            return self.rejected
+        size = len(self.names.names)
+        seen = np.zeros(size, np.bool_)
+        seen[rotated(self.names.order, *self.window)] = True
+        found = []
+        for one in self.rejected:
+            rows = one.rows.rows
+            rows = rows[seen[rows]]
+            if len(rows):
+                found.append(replace(one, count=len(rows), rows=_some_rows(rows, size)))
+        return tuple(found)
 
     @property
     def bytes(self) -> int:
@@ -244,30 +284,35 @@ def record_of(attempt: Attempt, outcome: Outcome, names: NodeNames, *, now: floa
         else:
             # Without details: what was in the way elsewhere matters less to a pod that has a node,
             # and describing it would cost more than the rest of the record.
-            filtered, visited = attempt.search.filtered, attempt.search.visited_rows
+            filtered, candidates, start, visited = attempt.search
+            _leave_out(record, attempt.diagnosis.absent, record.total - len(candidates))
             if attempt.extended:
                 record.rejected = _rejected(attempt.diagnosis.charges, attempt, details=False)
-            elif not filtered.has_charges:
-                pass
-            elif visited is None:
-                record.rejected = _rejected(filtered.charges, attempt, details=False)
-            else:
-                record.rejected = tuple(
-                    RejectedRows(plugin, reason[:MAX_TEXT], code, count, _marked_rows(mask, count))
-                    for plugin, code, reason, mask, count in islice(
-                        filtered.charged_within(visited, nodes.rows), MAX_REASONS
-                    )
-                )
-        if outcome.scores is not None:
-            record.rows = _narrow(outcome.scores.rows, len(nodes))
-            record.scores = _scored(outcome.scores, extended=attempt.extended)
+            elif visited == len(candidates):
+                if filtered.has_charges:
+                    record.rejected = _rejected(filtered.charges, attempt, details=False)
+            elif candidates is names.order:
+                record.window = Window(start, visited)
+                if filtered.has_charges:
+                    record.rejected = _marked(filtered.marked(nodes.rows), names)
+            elif filtered.has_charges:
+                seen = rotated(candidates, start, visited)
+                record.rejected = _marked(filtered.marked(nodes.rows, seen), names)
+        if (board := outcome.scores) is not None:
+            if record.window is None or len(board.rows) < record.window.visited:
+                record.rows = _narrow(board.rows, len(nodes))
+            record.scores = _scored(board, extended=attempt.extended)
     elif isinstance(outcome, Unschedulable):
         diagnosis = outcome.diagnosis
         record.rejected = _rejected(diagnosis.charges, attempt, details=True)
         record.evaluated = len(diagnosis.charged_rows)
-        if diagnosis.absent.reasons and record.evaluated < record.total:
-            record.absent = diagnosis.absent
+        _leave_out(record, diagnosis.absent, record.total - record.evaluated)
     return record
+
+
+def _leave_out(record: Record, absent: Status, count: int) -> None:
+    if count and absent.reasons:
+        record.left_out, record.absent = count, absent
 
 
 def _rejected(
@@ -340,10 +385,25 @@ def _some_rows(rows: Rows, size: int) -> SomeRows:
     return SomeRows(np.packbits(bits), is_bitmap=True)
 
 
-def _marked_rows(mask: Mask, count: int) -> SomeRows:
-    if count * 2 > len(mask) // 8:
-        return SomeRows(np.packbits(mask), is_bitmap=True)
-    return SomeRows(_narrow(mask.nonzero()[0], len(mask)), is_bitmap=False)
+def _marked(
+    charged: Iterable[tuple[str, Code, str, Mask]], names: NodeNames
+) -> tuple[RejectedRows, ...]:
+    found = []
+    for plugin, code, reason, mask in islice(charged, MAX_REASONS):
+        bits = np.packbits(mask).tobytes()
+        reason = reason[:MAX_TEXT]
+        key = plugin, reason, code, bits
+        rejected = names.rejected.get(key)
+        if rejected is None:
+            if len(names.rejected) >= MAX_SHARED:
+                names.rejected.clear()
+            (rows,) = mask.nonzero()
+            rejected = names.rejected[key] = RejectedRows(
+                plugin, reason, code, len(rows), _some_rows(rows, len(mask))
+            )
+        if rejected.count:
+            found.append(rejected)
+    return tuple(found)
 
 
 def _narrow(rows: Rows, size: int) -> NDArray[Any]:
@@ -362,8 +422,7 @@ def _scored(board: ScoreBoard, *, extended: bool) -> ScoredRows:
     if extended:
         extra = board.total - board.weights.dot(board.normalized)
     all_zero = tuple(board.all_zero.items())
-    weights = tuple(board.weights.tolist())
-    return ScoredRows(board.plugins, weights, normalized, raw, all_zero, extra)
+    return ScoredRows(board.plugins, board.weights, normalized, raw, all_zero, extra)
 
 
 def _compact(scores: Scores) -> NDArray[Any] | int:

@@ -76,22 +76,22 @@ class Filtered:
             for plugin, rows, mask, code, reason in self._hits
         ]
 
-    def charged_within(self, rows: Rows, table: Rows) -> Iterator[tuple[str, Code, str, Mask, int]]:
-        """Plugin, code and reason of the charges against some rows of the table, with a mask over
-        the table and how many rows it marks; empty ones are left out.
+    def marked(
+        self, table: Rows, within: Rows | None = None
+    ) -> Iterator[tuple[str, Code, str, Mask]]:
+        """Plugin, code and reason of the charges against rows of the table, or some of them, with a
+        mask over the table, to be read at once.
         """
-        is_within = np.zeros(len(table), np.bool_)
-        is_within[rows] = True
+        is_within = None
+        if within is not None:
+            is_within = np.zeros(len(table), np.bool_)
+            is_within[within] = True
         for plugin, own, mask, code, reason in self._hits:
-            if own is table:
-                charged = mask & is_within
-            else:
+            charged = mask
+            if own is not table:
                 charged = np.zeros(len(table), np.bool_)
                 charged[own[mask]] = True
-                charged &= is_within
-            count = _count(charged)
-            if count:
-                yield plugin, code, reason, charged, count
+            yield plugin, code, reason, charged if is_within is None else charged & is_within
 
     def charge(self, plugin: str, rows: Rows, mask: Mask, code: Code, reason: str) -> None:
         """The marked ones of these rows did not pass."""

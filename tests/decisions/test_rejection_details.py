@@ -120,6 +120,20 @@ def test_nodes_that_pre_filter_leaves_out_are_told_with_its_reason(decider):
     )
 
 
+def test_a_pod_with_one_node_to_go_to_is_not_said_to_have_found_enough(decider):
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    decision = decider([node(f"n{i}") for i in range(3)]).decide(
+        make_pod("new", affinity={"nodeAffinity": required})
+    )
+    (left_out,) = decision.last.rejections
+    assert (left_out.count, left_out.by_pre_filter) == (2, True)
+    assert decision.last.nodes.not_evaluated == 0
+    assert decision.summary.startswith(
+        "It is on n0, the only node that was looked at (2 were left out: node(s) didn't"
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "reason", "text"),
     [

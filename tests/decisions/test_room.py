@@ -84,6 +84,17 @@ def test_the_log_counts_the_memory_that_it_takes(decider, nodes, shape):
     assert paid / 1.3 < counted - names < paid * 1.3, (paid / entries, (counted - names) / entries)
 
 
+def test_rejections_that_records_share_go_with_the_set_of_nodes(decider):
+    core = decider(cluster())
+    core.place(make_pod("before"))
+    names = core.log._names
+    assert names.rejected
+    core.cache.add_node(make_node("one-more"))
+    core.place(make_pod("after"))
+    assert core.log._names is not names
+    assert not names.rejected
+
+
 @pytest.fixture(name="attempt_at")
 def _attempt_at(decider, nodes):
     """Makes attempts that fail for reasons of the test's own."""
