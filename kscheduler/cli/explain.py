@@ -151,6 +151,7 @@ async def about_one_node(question: Question, text: str, node: str, number: int |
         now = await review_now(question, namespace, name, node)
         if now is None:
             return await about_pod(question, text, number, every_node=False)
+        await _need_node(question, node)
         if question.is_for_programs:
             print_object(question.output, PLACEMENT_REVIEWS, PlacementReview(status=now))
         else:
@@ -158,6 +159,8 @@ async def about_one_node(question: Question, text: str, node: str, number: int |
         return YES if now.fits else NO
     attempt = _attempt(decision, number)
     about = about_node(attempt, node)
+    if not about.was_looked_at:
+        await _need_node(question, node)
     now = None
     if not about.is_chosen and about.score is None and number is None:
         # The record may lack the numbers of this very node, and the cluster goes on.
@@ -167,6 +170,11 @@ async def about_one_node(question: Question, text: str, node: str, number: int |
     else:
         show(node_explained(decision, attempt, node, now))
     return YES if fits(about, attempt, now) else NO
+
+
+async def _need_node(question: Question, node: str) -> None:
+    if not await question.client.has_node(node):
+        raise Failure(f'There is no node "{node}"; `kubectl get nodes` lists those that there are.')
 
 
 async def review_now(
@@ -217,14 +225,13 @@ async def _waiting_without_decision(
         return pending
     stored = await question.client.pod(namespace, name)
     if stored is None:
-        raise Failure(str(missing)) from missing
-    spec = msgspec.json.decode(stored).get("spec") or {}
-    node, scheduler = spec.get("nodeName"), spec.get("schedulerName", "default-scheduler")
+        raise Failure(
+            f"{missing}. Say -n NAMESPACE, or NAMESPACE/NAME, for a pod of another namespace."
+        ) from missing
+    node = (msgspec.json.decode(stored).get("spec") or {}).get("nodeName")
     where = f"is on {node}" if node else "is on no node"
     raise Failure(
-        f"{subject} {where}, and {question.client.way} has no record of that ({missing}). It was "
-        "decided before that one led, or its record fell out of the log, or pods of schedulerName "
-        f"{scheduler} are the business of another scheduler."
+        f"{subject} {where}, and {question.client.way} has no record of that: {missing}."
     ) from missing
 
 

@@ -21,6 +21,7 @@ from kscheduler.api.decode import decoder_for
 from kscheduler.api.explanation import (
     DECISIONS,
     GROUP,
+    NODE_INFOS,
     PENDING_PODS,
     PLACEMENT_REVIEWS,
     VERSION,
@@ -100,6 +101,16 @@ class ExplanationClient:
             if not page.metadata.continue_token:
                 return found
             query["continue"] = page.metadata.continue_token
+
+    async def has_node(self, name: str) -> bool:
+        """Whether the scheduler has a node of this name; True if that is not told."""
+        try:
+            await self.scheduler.get(NODE_INFOS, name)
+        except NotFound:
+            return False
+        except StatusError:
+            pass
+        return True
 
     async def review(self, review: PlacementReview, namespace: str) -> PlacementReview:
         """The review with its answer."""

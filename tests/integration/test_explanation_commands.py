@@ -87,7 +87,7 @@ async def colleague(cluster, tmp_path_factory):
     )
     port = free_port()
     async with cluster.scheduler(args=secure_port(cluster, port)):
-        cluster.create(pod("web", cpu="1"))
+        cluster.create(pod("theirs", schedulerName="somebody"), pod("web", cpu="1"))
         await until(lambda: cluster.place("web"))
         cluster.create(
             pod("big", cpu="7500m"),
@@ -144,6 +144,20 @@ class TestExplain:
         ]
         assert "7 on large" in table
 
+    async def test_a_pod_with_one_node_to_go_to_is_told_with_why(self, colleague):
+        name = {"key": "metadata.name", "operator": "In", "values": ["small-1"]}
+        terms = [{"matchFields": [name]}]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        colleague.cluster.create(pod("agent", affinity={"nodeAffinity": required}))
+        await until(lambda: colleague.cluster.place("agent"))
+        why = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+        text = " ".join((await colleague.ask("explain", "agent")).text.split())
+        assert f"the only node that was looked at (3 were left out: {why})" in text
+        assert f"3 nodes were rejected: 3 by PreFilter ({why})." in text
+        text = " ".join((await colleague.ask("why-not", "agent", "large")).text.split())
+        assert "As for large, it was left out before any node was looked at" in text
+        assert "Asked now, it does not fit on large" in text
+
     async def test_wide_adds_steps_and_facts_and_all_lists_every_node(self, colleague):
         answer = await colleague.ask("explain", "web", "-o", "wide", "--all")
         assert "NodeResourcesFit" in answer.text
@@ -171,7 +185,15 @@ class TestExplain:
         answer = await colleague.ask("explain", "nobody")
         assert (answer.code, answer.text) == (2, "")
         assert answer.complaint.startswith('Error: decisions.kscheduler.dev "nobody" not found: ')
+        assert 'in namespace "default"' in answer.complaint
+        assert "Say -n NAMESPACE" in answer.complaint
         assert "Traceback" not in answer.complaint
+
+    async def test_a_pod_of_another_scheduler_is_told_so_and_nothing_else(self, colleague):
+        complaint = (await colleague.ask("explain", "theirs")).complaint
+        assert 'by the scheduler "somebody"' in complaint
+        assert complaint.startswith("Error: default/theirs is on no node, and ")
+        assert "fell out" not in complaint
 
     async def test_an_attempt_that_is_not_kept_is_told_with_those_that_are(self, colleague):
         answer = await colleague.ask("explain", "web", "--attempt", "7")
@@ -186,6 +208,12 @@ class TestExplain:
 
 
 class TestWhyNot:
+    @pytest.mark.parametrize("name", ["web", "big"])
+    async def test_a_node_that_is_not_there_is_an_error_in_a_sentence(self, colleague, name):
+        answer = await colleague.ask("why-not", name, "nowhere")
+        assert (answer.code, answer.text) == (2, "")
+        assert 'There is no node "nowhere"' in answer.complaint
+
     @pytest.mark.parametrize(
         ("name", "node", "code", "said"),
         [
@@ -201,7 +229,6 @@ class TestWhyNot:
             ),
             ("lunar", "large", 1, "default/lunar cannot go to large: node(s) didn't match Pod's"),
             ("gated", "small-1", 0, "Asked now, default/gated would fit on small-1."),
-            ("web", "nowhere", 1, "default/web is on large. As for nowhere, there is nothing"),
         ],
     )
     async def test_one_node_is_told_with_its_numbers(self, colleague, name, node, code, said):
@@ -402,7 +429,7 @@ async def test_a_kubeconfig_is_all_it_takes_to_ask_the_leader(cluster, tmp_path_
         await until(lambda: "kscheduler.dev/address" in str(lease(cluster)))
         answer = await asked.run("explain", "web", f"--kubeconfig={asked.kubeconfig()}")
         assert answer.code == 0, answer.complaint
-        assert answer.text.startswith("default/web: it is on large, the only node that fits")
+        assert answer.text.startswith("default/web: it is on large, the only node there is.")
 
 
 async def test_without_a_kubeconfig_it_is_said_how_to_name_one(colleague, tmp_path, monkeypatch):

@@ -10,7 +10,11 @@ KEEP_MORE = "a larger --decision-log-bytes keeps more of them"
 
 
 def absent_decision(
-    pod: Pod | None, pending: PendingPod | None, log: DecisionLog, profiles: frozenset[str]
+    pod: Pod | None,
+    namespace: str,
+    pending: PendingPod | None,
+    log: DecisionLog,
+    profiles: frozenset[str],
 ) -> str:
     """The sentence for a pod that the log does not have.
 
@@ -21,7 +25,7 @@ def absent_decision(
     count = "1 decision has" if log.evictions == 1 else f"{log.evictions} decisions have"
     fell_out = f"{count} fallen out of the log"
     if pod is None:
-        told = "the scheduler knows no such pod, and has no decision about one of that name"
+        told = f"{unknown_pod(namespace)}, and has no decision about one of that name"
         if log.evictions:
             return f"{told}; {fell_out}, and {KEEP_MORE}"
         return told
@@ -40,6 +44,10 @@ def absent_decision(
         "schedule, or by somebody else: decisions are kept in memory by the instance that made "
         "them"
     )
+
+
+def unknown_pod(namespace: str) -> str:
+    return f'the scheduler knows no such pod in namespace "{namespace}"'
 
 
 def _lower(sentence: str) -> str:

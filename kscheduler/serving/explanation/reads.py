@@ -38,7 +38,7 @@ from kscheduler.queue.queued_pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.rest import status
 from kscheduler.rest.status import StatusError
-from kscheduler.serving.explanation.absence import absent_decision
+from kscheduler.serving.explanation.absence import absent_decision, unknown_pod
 from kscheduler.serving.explanation.followed import Followed, FollowedObjects, Sighting
 from kscheduler.serving.explanation.lists import (
     Listing,
@@ -125,6 +125,7 @@ class Reader:
         queue = self._sources.queue()
         why = absent_decision(
             self._sources.pod(f"{namespace}/{name}"),
+            namespace,
             pending_pod(queue, namespace, name, time.time(), is_assumed=self._sources.is_assumed),
             log,
             frozenset(self._sources.status().profiles),
@@ -183,7 +184,7 @@ class Reader:
     def _not_pending(self, namespace: str, name: str) -> StatusError:
         pod = self._sources.pod(f"{namespace}/{name}")
         if pod is None:
-            why = "the scheduler knows no such pod"
+            why = unknown_pod(namespace)
         elif pod.spec.node_name:
             why = f"the pod is on {pod.spec.node_name}; `get decisions {name}` tells why"
         elif pod.spec.scheduler_name not in self._sources.status().profiles:

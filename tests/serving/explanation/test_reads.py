@@ -104,6 +104,10 @@ async def test_nodes_are_told_as_the_cache_has_them(explained):
         node = (await asked.get("/namespaces/default/decisions/p")).body["node"]
         told = {one["metadata"]["name"]: one for one in listed.body["items"]}
         assert (told[node]["pods"], told[node]["requested"]["cpu"]) == (1, "500m")
+        memory = told[node]["allocatable"]["memory"]
+        assert memory.endswith("Gi")
+        table = (await asked.get(f"/nodeinfos/{node}", accept=TABLE)).body
+        assert table["rows"][0]["cells"][3] == f"0/{memory}"
         del told[node]["metadata"]["resourceVersion"]  # Lists and watches have versions.
         assert (await asked.get(f"/nodeinfos/{node}")).body == told[node]
         first = await asked.get("/nodeinfos?limit=1")
