@@ -90,7 +90,7 @@ class NodeHeadroomArgs(PluginArgs):
 
 
 def kept_of(resource: str, text: str) -> Share | int:
-    """What `keep` says: a share, or an amount in the units that columns have."""
+    """Headroom that `keep` asks for: a share, or an amount in the units that columns have."""
     if text.endswith(PERCENT):
         number = text.removesuffix(PERCENT)
         if not number.isdecimal():

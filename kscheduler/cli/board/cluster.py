@@ -339,7 +339,7 @@ class Cluster:
 
 
 def state_of(node: Node) -> str:
-    """What keeps pods away from a node; empty if it is well."""
+    """Reasons that keep pods away from a node; empty if it is well."""
     states = []
     if any(taint.key in _NOT_READY for taint in node.spec.taints):
         states.append("NotReady")

@@ -80,7 +80,7 @@ class Story(msgspec.Struct):
 
 
 class Look(msgspec.Struct):
-    """What somebody at the keyboard looks at."""
+    """View, selection and scrolling of whoever sits at the keyboard."""
 
     panel: Panel = Panel.NODES
     # Whether the panel has the whole screen.

@@ -157,7 +157,9 @@ class FollowedObjects:
         self._expiry = loop.call_later(KEPT_SECONDS, self._forget)
 
     def _forget(self) -> None:
-        """Nobody has looked for long: a watch that would go on from then has to list again."""
+        """Drops the objects when nobody has looked for long: a watch that would go on from then has
+        to list again.
+        """
         if self._watchers:
             self._keep()
             return

@@ -62,7 +62,7 @@ class Subject(ABC):
 
     @abstractmethod
     async def namespaces(self, namespaces: Collection[str]) -> Collection[str]:
-        """Those of which the asker may see objects."""
+        """Namespaces, of these, in which the asker may see objects."""
 
     @abstractmethod
     async def maker(self, entries: Sequence[Any]) -> Make:

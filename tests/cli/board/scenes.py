@@ -105,7 +105,7 @@ def record(
         made.rows = np.arange(len(names))
         made.scores = ScoredRows(
             plugins=tuple(scores),
-            weights=tuple(weight for weight, _ in scores.values()),
+            weights=np.array([weight for weight, _ in scores.values()]),
             normalized=np.array([row for _, row in scores.values()], np.uint8),
             raw=(None,) * len(scores),
             all_zero=(),
