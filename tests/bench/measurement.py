@@ -1,10 +1,11 @@
 """One measurement: a control plane around an image, one contestant, a watch that counts.
 
 In backlog mode the pods are there before the contestant starts, and the clock runs from the first
-binding to the last. In steady mode pods are created at a constant rate once a first one was bound,
-and each has a clock of its own. In turnover a few pods are there at a time, each replaced when it
-is bound, and the clock runs for some seconds from the first binding. Afterwards everybody who
-placed pods is judged.
+binding to the last. CPU is read when the contestant has come to rest: it still sends events after
+the last binding, and how many it has sent by then is chance. In steady mode pods are created at a
+constant rate once a first one was bound, and each has a clock of its own. In turnover a few pods
+are there at a time, each replaced when it is bound, and the clock runs for some seconds from the
+first binding. Afterwards everybody who placed pods is judged.
 """
 
 import asyncio
@@ -38,6 +39,10 @@ SILENCE_SECONDS = 3.0
 STALL_SECONDS = 240.0
 # As long as upstream keeps a cluster in one state.
 TURNOVER_SECONDS = 10.0
+# It is at rest when it uses less of a CPU than this for a look; schedulers that retry pods for ever
+# are not waited for any longer.
+REST_CPU_SHARE = 0.1
+REST_SECONDS = 10.0
 LAST_LINES = 15
 WARM_UP = 999_999
 WAITING = f"{PODS}?labelSelector={MEASURED}&fieldSelector=spec.nodeName%3D&limit=1"
@@ -95,6 +100,19 @@ class Bench:
             self._check(f"{number:,} of {count:,} pods were bound", now - changed)
         return self._read()
 
+    async def at_rest(self, since: Reading) -> Reading:
+        """What all have used when nothing is left to send; the moment stays `since`."""
+        before = self._read()
+        while before.at - since.at < REST_SECONDS:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = self._read()
+            self._check("all pods were bound", 0.0)
+            spent = now.used[0].cpu_seconds - before.used[0].cpu_seconds
+            before = now
+            if spent < REST_CPU_SHARE * LOOK_SECONDS:
+                break
+        return before._replace(at=since.at)
+
     async def working(self, until: float) -> Reading:
         """Taken at that moment."""
         while (left := until - time.monotonic()) > 0:
@@ -141,6 +159,7 @@ async def backlog(plane: ControlPlane, entry: Entry, tell: Tell) -> Figures:
             async with disturbed(server, disturbances, Size(case.nodes, case.pods)):
                 waits = partial(someone_waits, server) if disturbances else always
                 last = await bench.bound(case.pods, waits)
+            last = await bench.at_rest(last)
     await judge(server)
     return figures(len(seen.at) - warm, started.at - bench.started, first, last)
 

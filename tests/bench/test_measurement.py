@@ -107,10 +107,37 @@ async def test_whoever_has_placed_all_pods_is_judged(tmp_path, monkeypatch):
     monkeypatch.setattr(measurement, "sightings", sightings)
     monkeypatch.setattr(measurement, "contestant", lambda *_: nullcontext(one))
     monkeypatch.setattr(measurement, "judge", judge)
+
+    async def at_rest(self, since):
+        return reading(since.at, 12.0, 1.0, 1.0, 1.0)
+
     monkeypatch.setattr(Bench, "bound", bound)
+    monkeypatch.setattr(Bench, "at_rest", at_rest)
     entry = Entry(Case("plain", 5, 11), "kscheduler", 1)
     found = await measurement.backlog(plane(), entry, lambda pods: None)
     assert (found.pods_per_second, judged) == (1.0, ["server"])
+    assert found.scheduler_cpu_ms == 1100.0
+
+
+async def test_cpu_is_read_when_there_is_nothing_left_to_send(tmp_path, monkeypatch):
+    monkeypatch.setattr(measurement, "LOOK_SECONDS", 0.001)
+    spent = iter([1.0, 2.0, 3.0, 3.0, 99.0])
+    monkeypatch.setattr(Bench, "_read", lambda self: reading(10.0, next(spent)))
+    found = await bench(contestant(tmp_path), Sightings()).at_rest(reading(9.0, 0.5))
+    assert found == reading(9.0, 3.0)
+
+
+async def test_rest_that_does_not_come_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(measurement, "LOOK_SECONDS", 0.001)
+    moments = iter([1.0, 5.0, 12.0, 99.0])
+
+    def read(self):
+        moment = next(moments)
+        return reading(moment, moment)
+
+    monkeypatch.setattr(Bench, "_read", read)
+    found = await bench(contestant(tmp_path), Sightings()).at_rest(reading(1.0, 0.5))
+    assert found == reading(1.0, 12.0)
 
 
 def contestant(tmp_path, code=None):
