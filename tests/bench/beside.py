@@ -23,7 +23,6 @@ from rich.console import Console
 
 from tests.bench import plan, tables
 from tests.bench.chart import chart
-from tests.bench.contestants import FORGETFUL, THEIRS
 from tests.bench.images import image
 from tests.bench.measurement import MeasurementError, explained, measure
 from tests.bench.progress import Teller, case_title, telling, title
@@ -156,8 +155,8 @@ def show(results: Results, targets: Sequence[Target], console: Console) -> None:
 @click.option(
     "--decisions",
     is_flag=True,
-    help="Ours with and without kept decisions, in place of kube-scheduler: plain and affinity, or "
-    "what is chosen.",
+    help="What keeping decisions costs ours, which does it for every other few hundred pods: plain "
+    "and affinity, or what is chosen.",
 )
 @click.option("--results", "path", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="An SVG file.")
@@ -181,6 +180,7 @@ def main(
         nodes, pods, rounds = (SMALL_NODES,), SMALL_PODS, 1
     if decisions:
         workloads = workloads or (plan.PLAIN, "affinity")
+        pods = pods or plan.DECISION_PODS
     if targets:
         cases = [*plan.of_targets(targets, pods)]
         stock = stock or aim in ("pods", "all")
@@ -195,8 +195,8 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     path = path or Path("build", "bench", f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
     results = Results(path)
-    beside = FORGETFUL if decisions else THEIRS
-    wanted = [plan.batch(case, rounds, beside=beside) for case in cases]
+    batch = plan.decisions_batch if decisions else plan.batch
+    wanted = [batch(case, rounds) for case in cases]
     console = Console(stderr=True)
     try:
         run_all(wanted, results, console)

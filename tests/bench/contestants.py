@@ -26,8 +26,8 @@ from tests.controlplane.plane import ControlPlane, free_port
 
 USER = "kube-scheduler"
 OURS, THEIRS, FLOOR = "kscheduler", "kube-scheduler", "bindings only"
-# Ours, told to keep no decisions for explanations.
-FORGETFUL = "keeping no decisions"
+# Ours, keeping every other block of its decisions for explanations.
+ALTERNATING = "keeping decisions in turn"
 THEIR_CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 
 
@@ -53,7 +53,7 @@ def contestant(
 ) -> Iterator[Contestant]:
     """One that has just been started, and told this beside its connection."""
     log = plane.folder / "contestant.log"
-    options = {"env": {**os.environ, **compiled()}} if who in (OURS, FORGETFUL) else {}
+    options = {"env": {**os.environ, **compiled()}} if who in (OURS, ALTERNATING) else {}
     with (
         log.open("wb") as output,
         running(
@@ -90,8 +90,16 @@ def command(who: str, plane: ControlPlane, limits: Limits, told: Mapping[str, ob
     ours = Path(sysconfig.get_path("scripts")) / OURS
     path = program(THEIRS) if who == THEIRS else ours
     port = f"--secure-port={free_port()}"
-    told_ours = ["--decision-log-bytes=0"] if who == FORGETFUL else []
-    return [str(path), f"--config={config}", "--bind-address=127.0.0.1", port, *told_ours]
+    program_and_arguments = [str(path)]
+    if who == ALTERNATING:
+        module = [sys.executable, "-m", "tests.bench.alternating"]
+        program_and_arguments = [*module, str(blocks_file(plane))]
+    return [*program_and_arguments, f"--config={config}", "--bind-address=127.0.0.1", port]
+
+
+def blocks_file(plane: ControlPlane) -> Path:
+    """Written by the one that keeps decisions in turn."""
+    return plane.folder / "blocks.jsonl"
 
 
 def configuration(who: str, kubeconfig: Path, limits: Limits) -> dict[str, object]:

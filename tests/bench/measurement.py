@@ -18,7 +18,15 @@ from math import ceil, floor
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.contestants import LIFTED, STOCK, Contestant, contestant
+from tests.bench.alternating import blocks_of, keeping_cost
+from tests.bench.contestants import (
+    ALTERNATING,
+    LIFTED,
+    STOCK,
+    Contestant,
+    blocks_file,
+    contestant,
+)
 from tests.bench.images import API_SERVER, ETCD, administration, started
 from tests.bench.judgement import BrokenRuleError, judge
 from tests.bench.pace import disturbed, paced
@@ -161,7 +169,18 @@ async def backlog(plane: ControlPlane, entry: Entry, tell: Tell) -> Figures:
                 last = await bench.bound(case.pods, waits)
             last = await bench.at_rest(last)
     await judge(server)
-    return figures(len(seen.at) - warm, started.at - bench.started, first, last)
+    result = figures(len(seen.at) - warm, started.at - bench.started, first, last)
+    if entry.who == ALTERNATING:
+        add_keeping_cost(result, blocks_file(plane))
+    return result
+
+
+def add_keeping_cost(result: Figures, path: Path) -> None:
+    cost = keeping_cost([*blocks_of(path)])
+    if cost is None:
+        raise MeasurementError("too few pods for blocks with kept decisions and without")
+    result.keeping_cpu, result.keeping_seconds = cost.cpu, cost.seconds
+    result.not_keeping_cpu_ms, result.keeping_cpu_ms = cost.cpu_ms
 
 
 async def turnover(plane: ControlPlane, entry: Entry, tell: Tell) -> Figures:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.bench import device_scenarios, workloads
-from tests.bench.contestants import FLOOR, FORGETFUL, OURS, STOCK, THEIRS
+from tests.bench.contestants import ALTERNATING, FLOOR, OURS, STOCK, THEIRS
 from tests.bench.measurement import TURNOVER_SECONDS
 from tests.bench.results import BACKLOG, STEADY, STOCK_LIMITS, TURNOVER, Case, Entry
 from tests.bench.scenario import Size
@@ -14,6 +14,8 @@ from tests.bench.workloads import PLAIN
 
 STEADY_PODS = 2000
 STOCK_PODS = 600
+# Enough for some dozens of blocks with decisions kept, and as many without.
+DECISION_PODS = 10_000
 SIZES = (100, 1000, 5000)
 LARGEST = 15000
 PREEMPTION = ("preemption-basic", "preemption-async")
@@ -82,18 +84,22 @@ def case(
     return Case(name, size.nodes, size.pods, mode, rate)
 
 
-def batch(of: Case, rounds: int, *, beside: str = THEIRS) -> Batch:
-    """Ours and another in turn, and each round begins with the one that was last; the floor where
-    it is wanted.
+def batch(of: Case, rounds: int) -> Batch:
+    """Both schedulers in turn, and each round begins with the one that was last; the floor where it
+    is wanted.
     """
     order: list[Entry] = []
-    is_floor = of.scenario in FLOORS.values() and of.mode in AS_FAST_AS_CAN_BE
-    with_floor = is_floor and beside == THEIRS
+    with_floor = of.scenario in FLOORS.values() and of.mode in AS_FAST_AS_CAN_BE
     floor = (FLOOR,) if with_floor else ()
     for number in range(1, rounds + 1):
-        pair = (beside, OURS) if number % 2 else (OURS, beside)
+        pair = (THEIRS, OURS) if number % 2 else (OURS, THEIRS)
         order.extend(Entry(of, who, number) for who in (*pair, *floor))
     return Batch(of, tuple(order))
+
+
+def decisions_batch(of: Case, rounds: int) -> Batch:
+    """Ours alone, which does it with and without keeping decisions in one process."""
+    return Batch(of, tuple(Entry(of, ALTERNATING, number) for number in range(1, rounds + 1)))
 
 
 def everything(pods: int | None) -> Iterator[Case]:
@@ -128,8 +134,8 @@ def steady_state(
 START_SECONDS = 8.0
 START_SECONDS_PER_NODE = 0.0005
 OBJECTS_PER_SECOND = 1200.0
-PODS_PER_SECOND = {THEIRS: 150.0, OURS: 700.0, FORGETFUL: 700.0, FLOOR: 1200.0}
-DEVICES_PER_SECOND = {THEIRS: 60.0, OURS: 250.0, FORGETFUL: 250.0, FLOOR: 250.0}
+PODS_PER_SECOND = {THEIRS: 150.0, OURS: 700.0, ALTERNATING: 700.0, FLOOR: 1200.0}
+DEVICES_PER_SECOND = {THEIRS: 60.0, OURS: 250.0, ALTERNATING: 250.0, FLOOR: 250.0}
 SLOW_FOR_THEM = {"affinity": 80.0, PLAIN: 320.0, **dict.fromkeys(PREEMPTION, 60.0)}
 
 

@@ -56,6 +56,12 @@ class Figures(msgspec.Struct):
     p50_ms: float = 0.0
     p90_ms: float = 0.0
     p99_ms: float = 0.0
+    # What keeping decisions adds to CPU and to time, as a share, and the CPU per pod without and
+    # with it; of the contestant that does both in turn.
+    keeping_cpu: float = 0.0
+    keeping_seconds: float = 0.0
+    not_keeping_cpu_ms: float = 0.0
+    keeping_cpu_ms: float = 0.0
 
 
 class Run(msgspec.Struct, tag="run", tag_field="kind"):
