@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -129,11 +129,6 @@ class Ended(NamedTuple):
     pod: PodInfo
     profile: str
     record: Record
-    held_by: Collection[str]
-    bound_by: str
-    answers: Sequence[ExtenderAnswer]
-    faults: Sequence[FaultReport]
-    now: float
 
 
 Watcher = Callable[[str, Entry], None]
@@ -204,16 +199,16 @@ class DecisionLog:
             if not isinstance(record, Record):
                 # It failed before there was a decision.
                 record = new_record(attempt, self._names_of(attempt.nodes), now=now)
-            ended = Ended(
-                pod,
-                attempt.framework.profile_name,
-                record,
-                attempt.held_by,
-                attempt.bound_by,
-                attempt.extender_answers,
-                self._faults.pop(pod.uid, ()) if self._faults else (),
-                now,
-            )
+            record.duration = max(0.0, now - record.time)
+            if attempt.held_by:
+                record.held_by = tuple(attempt.held_by)
+            if attempt.bound_by:
+                record.bound_by = attempt.bound_by
+            if attempt.extender_answers:
+                _add_answers(record, attempt.extender_answers)
+            if self._faults:
+                record.faults = tuple(self._faults.pop(pod.uid, ()))
+            ended = Ended(pod, attempt.framework.profile_name, record)
             if failure is None:
                 record.outcome = SCHEDULED
                 self._bound.append(ended)
@@ -232,8 +227,8 @@ class DecisionLog:
                 record.failed_by = failure.status.plugin or ", ".join(sorted(blamed))
             self._add_victims(attempt, record)
             if (asked := attempt.cycle.get(PreemptionAnswers)) is not None:
-                ended = ended._replace(answers=(*ended.answers, *asked.answers))
-            self._enter(ended)
+                _add_answers(record, asked.answers)
+            self._enter(*ended)
         except Exception as error:
             log.error(error, "Decision was not recorded", pod=logs.ref(attempt.pod.pod))
 
@@ -313,20 +308,11 @@ class DecisionLog:
         bound, self._bound = self._bound, []
         for ended in bound:
             try:
-                self._enter(ended)
+                self._enter(*ended)
             except Exception as error:
                 log.error(error, "Decision was not recorded", pod=logs.ref(ended.pod.pod))
 
-    def _enter(self, ended: Ended) -> None:
-        pod, profile, record, held_by, bound_by, answers, faults, now = ended
-        record.duration = max(0.0, now - record.time)
-        if held_by:
-            record.held_by = tuple(held_by)
-        record.bound_by = bound_by
-        if answers:
-            record.answers = tuple(map(_kept, answers[:MAX_ANSWERS]))
-        if faults:
-            record.faults = tuple(faults)
+    def _enter(self, pod: PodInfo, profile: str, record: Record) -> None:
         key = (pod.namespace, pod.name)
         entry = self._entries.pop(key, None)
         if entry is not None:
@@ -339,14 +325,14 @@ class DecisionLog:
             kind = "ADDED"
             entry = Entry(
                 *key,
-                uid=pod.uid,
-                profile=profile,
-                version=self._version,
-                added_version=self._version,
-                created=record.time,
-                attempts=max(1, record.number),
-                first=record,
-                last=record,
+                pod.uid,
+                profile,
+                self._version,
+                self._version,
+                record.time,
+                max(1, record.number),
+                record,
+                record,
             )
         else:
             kind = "MODIFIED"
@@ -378,12 +364,12 @@ class DecisionLog:
         self._tell("DELETED", entry)
 
     def _hold(self, entry: Entry) -> None:
-        entry.bytes = entry.measure()
-        self._bytes += entry.bytes
+        entry.bytes = size = entry.measure()
         for names in entry.first.names, entry.last.names:
             if not names.records:
-                self._bytes += names.bytes
+                size += names.bytes
             names.records += 1
+        self._bytes += size
 
     def _release(self, entry: Entry) -> None:
         self._bytes -= entry.bytes
@@ -397,6 +383,9 @@ class DecisionLog:
             watcher(kind, entry)
 
 
-def _kept(answer: ExtenderAnswer) -> ExtenderAnswer:
-    """The answer without rows, which are in the record's rejections."""
-    return answer._replace(rejected=NO_ROWS, error=answer.error[:MAX_TEXT])
+def _add_answers(record: Record, answers: Sequence[ExtenderAnswer]) -> None:
+    """The answers without rows, which are in the record's rejections."""
+    room = MAX_ANSWERS - len(record.answers)
+    record.answers += tuple(
+        [one._replace(rejected=NO_ROWS, error=one.error[:MAX_TEXT]) for one in answers[:room]]
+    )

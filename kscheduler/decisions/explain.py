@@ -372,7 +372,8 @@ def _score_table(record: Record, view: View) -> ScoreTable | None:
 
 
 def _score_plugins(scores: ScoredRows) -> tuple[ScorePlugin, ...]:
-    weighted = [*zip(scores.plugins, scores.weights.tolist(), strict=True), *scores.all_zero]
+    scored = zip(scores.plugins, scores.weights.tolist(), strict=True)
+    weighted = [*scored, *scores.all_zero.items()]
     return tuple(ScorePlugin(name=name, weight=weight) for name, weight in weighted)
 
 

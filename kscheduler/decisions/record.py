@@ -8,7 +8,7 @@ instead of 70. What can be worked out when somebody asks is left until then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -126,7 +126,7 @@ class ScoredRows(msgspec.Struct, frozen=True, gc=False):
     weights: NDArray[np.int64]
     normalized: NDArray[np.uint8]
     raw: tuple[NDArray[Any] | int | None, ...]
-    all_zero: tuple[tuple[str, int], ...]
+    all_zero: Mapping[str, int]
     extra: Scores | None
 
     @property
@@ -421,8 +421,7 @@ def _scored(board: ScoreBoard, *, extended: bool) -> ScoredRows:
     extra = None
     if extended:
         extra = board.total - board.weights.dot(board.normalized)
-    all_zero = tuple(board.all_zero.items())
-    return ScoredRows(board.plugins, board.weights, normalized, raw, all_zero, extra)
+    return ScoredRows(board.plugins, board.weights, normalized, raw, board.all_zero, extra)
 
 
 def _compact(scores: Scores) -> NDArray[Any] | int:

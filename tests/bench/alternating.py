@@ -40,11 +40,10 @@ class Block(msgspec.Struct):
 
 
 class KeepingCost(NamedTuple):
-    """What keeping decisions adds, as a share, and CPU in ms per pod without and with it."""
+    """What keeping decisions adds: CPU in ms per pod, and time as a share."""
 
-    cpu: float
+    cpu_ms: float
     seconds: float
-    cpu_ms: tuple[float, float]
 
 
 class AlternatingLog(DecisionLog):
@@ -87,15 +86,11 @@ def keeping_cost(blocks: Sequence[Block]) -> KeepingCost | None:
     cpu, seconds = [], []
     for before, kept, after in zip(warm, warm[1:], warm[2:], strict=False):
         if kept.kept:
-            cpu.append(2 * kept.cpu_seconds / (before.cpu_seconds + after.cpu_seconds) - 1)
+            cpu.append(kept.cpu_seconds - (before.cpu_seconds + after.cpu_seconds) / 2)
             seconds.append(2 * kept.seconds / (before.seconds + after.seconds) - 1)
     if not cpu:
         return None
-    per_pod = [
-        1000 * median(one.cpu_seconds for one in warm if one.kept == kept) / MEASURED_PODS
-        for kept in (False, True)
-    ]
-    return KeepingCost(median(cpu), median(seconds), (per_pod[0], per_pod[1]))
+    return KeepingCost(1000 * median(cpu) / MEASURED_PODS, median(seconds))
 
 
 def blocks_of(path: Path) -> Iterator[Block]:

@@ -179,8 +179,7 @@ def add_keeping_cost(result: Figures, path: Path) -> None:
     cost = keeping_cost([*blocks_of(path)])
     if cost is None:
         raise MeasurementError("too few pods for blocks with kept decisions and without")
-    result.keeping_cpu, result.keeping_seconds = cost.cpu, cost.seconds
-    result.not_keeping_cpu_ms, result.keeping_cpu_ms = cost.cpu_ms
+    result.keeping_cpu_ms, result.keeping_seconds = cost.cpu_ms, cost.seconds
 
 
 async def turnover(plane: ControlPlane, entry: Entry, tell: Tell) -> Figures:

@@ -3,6 +3,7 @@ import pytest
 from kscheduler.decisions.decision_log import DecisionLog
 from tests.bench.alternating import (
     BLOCK_PODS,
+    MEASURED_PODS,
     WARM_UP_BLOCKS,
     AlternatingLog,
     Block,
@@ -13,14 +14,15 @@ from tests.bench.alternating import (
 
 def test_a_block_is_held_against_its_neighbours():
     warm_up = [Block(number % 2 == 1, 9.0, 9.0) for number in range(WARM_UP_BLOCKS)]
-    # A machine that becomes slower all the time; keeping costs a tenth.
+    # A machine that becomes slower all the time; keeping costs half a millisecond of CPU per pod.
+    extra = 0.0005 * MEASURED_PODS
     drifting = [
-        Block(kept := number % 2 == 1, (1 + number) * (1.1 if kept else 1.0), 2.0 + number)
+        Block(kept := number % 2 == 1, 1 + number + (extra if kept else 0.0), 2.0 + number)
         for number in range(11)
     ]
     cost = keeping_cost([*warm_up, *drifting])
     assert cost is not None
-    assert cost.cpu == pytest.approx(0.1)
+    assert cost.cpu_ms == pytest.approx(0.5)
     assert cost.seconds == pytest.approx(0.0)
 
 

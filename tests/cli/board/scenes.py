@@ -108,7 +108,7 @@ def record(
             weights=np.array([weight for weight, _ in scores.values()]),
             normalized=np.array([row for _, row in scores.values()], np.uint8),
             raw=(None,) * len(scores),
-            all_zero=(),
+            all_zero={},
             extra=None,
         )
     made.rejected = tuple(
