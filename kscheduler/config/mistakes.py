@@ -2,8 +2,9 @@
 
 The daemon stops at the first value that it cannot read, as kube-scheduler does, and tells nothing
 about the rest. Here such a value is noted and left out, and the file is read again, until it can be
-read; then come fields that do not exist, violated rules, and plugins that do not exist. Every
-sentence is the one with which a start would fail if it were the only mistake.
+read; then come fields that do not exist, violated rules, and plugins that do not exist or refuse
+their arguments. Every sentence is the one with which a start would fail if it were the only
+mistake.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kscheduler.config.meanings import meaning
 from kscheduler.config.model import KubeSchedulerConfiguration, Plugins
 from kscheduler.config.places import Place, Places, place_of_syntax_error, without
 from kscheduler.config.plugin_args import Gates
-from kscheduler.config.profiles import complete
+from kscheduler.config.profiles import complete, refused_args
 from kscheduler.config.validation import validate
 from kscheduler.errors import ConfigError
 from kscheduler.extension_points import Point
@@ -37,7 +38,6 @@ _STRICT = re.compile(
 )
 _IN_PROFILE = re.compile(r'(?:profile for scheduler name |scheduler name ")(?P<name>[^:"]*)')
 _ARGS = re.compile(r"\[?(?P<path>profiles\[\d+\]\.pluginConfig\[\d+\]\.args[^: ]*):")
-_REFUSED_ARGS = re.compile(r'initializing plugin "(?P<plugin>[^"]*)": (?P<path>[a-z][\w.\[\]]*): ')
 _QUOTED = re.compile(r'"([^"]+)"')
 
 # The out-of-tree plugins that a configuration can use, by name; raises ConfigError.
@@ -126,9 +126,9 @@ def _complaints(
         yield _Complaint(str(error), named["path"] if named else "", catalog)
         return
     given = plain(parse_json(readable))
-    missing = list(_missing_plugins(config, known, given))
-    yield from (_Complaint(complaint, path, known) for complaint, path in missing)
-    if not violated and not missing:
+    unbuilt = [*_missing_plugins(config, known, given), *_refused_args(config, known, gates)]
+    yield from (_Complaint(complaint, path, known) for complaint, path in unbuilt)
+    if not violated and not unbuilt:
         try:
             complete(config, known, gates=gates)
         except ConfigError as error:
@@ -162,17 +162,31 @@ def _missing_plugins(
                 yield complaint, _entry_path(given, i, str(info.alias), name)
 
 
+def _refused_args(
+    config: KubeSchedulerConfiguration, catalog: Catalog, gates: Gates
+) -> Iterator[tuple[str, str]]:
+    """Arguments that only the plugin itself looks at, and refuses: each complaint and its path."""
+    for i, profile in enumerate(config.profiles):
+        places = {entry.name: j for j, entry in enumerate(profile.plugin_config)}
+        for name, problems in refused_args(profile, catalog, gates):
+            args_type = catalog.in_tree[name].args
+            if args_type is None or args_type.validated_with_file or name not in places:
+                continue
+            for problem in problems:
+                complaint = (
+                    f"initializing profiles: creating profile for scheduler name "
+                    f"{profile.scheduler_name}: initializing plugin {quote(name)}: {problem}"
+                )
+                path = f"profiles[{i}].pluginConfig[{places[name]}].args"
+                yield complaint, path if isinstance(problem, str) else f"{path}.{problem.path}"
+
+
 def _path_in_profile(complaint: str, config: KubeSchedulerConfiguration, given: Any) -> str:
-    """The profile that a complaint names; there the argument that a plugin refuses, or the entry of
-    a plugin, if it names one.
-    """
-    named, refused = _IN_PROFILE.search(complaint), _REFUSED_ARGS.search(complaint)
+    """The profile that a complaint names; there the entry of a plugin, if it names one."""
+    named = _IN_PROFILE.search(complaint)
     for i, profile in enumerate(config.profiles):
         if named is None or profile.scheduler_name != named["name"]:
             continue
-        for j, entry in enumerate(profile.plugin_config if refused else ()):
-            if refused and entry.name == refused["plugin"]:
-                return f"profiles[{i}].pluginConfig[{j}].args.{refused['path']}"
         for quoted in _QUOTED.findall(complaint):
             for info in Plugins.model_fields.values():
                 path = _entry_path(given, i, str(info.alias), quoted)

@@ -7,13 +7,13 @@ is reported; upstream leaves that to chance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from kscheduler import logs
-from kscheduler.api.field_errors import Path, aggregate
+from kscheduler.api.field_errors import FieldError, Path, aggregate
 from kscheduler.config.catalog import Catalog
 from kscheduler.config.defaults import changed
 from kscheduler.config.extenders import with_built_extenders
@@ -221,24 +221,30 @@ def _wrapped(value: int) -> int:
 
 def _check_constructible(profile: KubeSchedulerProfile, catalog: Catalog, gates: Gates) -> None:
     """Whether every plugin that will run gets arguments it accepts."""
-    args_of: dict[str, object] = {}
+    seen: set[str] = set()
     for entry in profile.plugin_config:
-        if entry.name in args_of:
+        if entry.name in seen:
             raise ConfigError(f"repeated config for plugin {entry.name}")
-        args_of[entry.name] = entry.args
+        seen.add(entry.name)
+    for name, problems in refused_args(profile, catalog, gates):
+        raise ConfigError(f"initializing plugin {quote(name)}: {aggregate(problems)}")
+
+
+def refused_args(
+    profile: KubeSchedulerProfile, catalog: Catalog, gates: Gates
+) -> Iterator[tuple[str, Sequence[FieldError | str]]]:
+    """In-tree plugins that will run and refuse their arguments, by name, and why each does."""
+    args_of = {entry.name: entry.args for entry in profile.plugin_config}
     for name in sorted(_needed(profile) & catalog.in_tree.keys()):
         plugin, args = catalog.in_tree[name], args_of.get(name)
         # A plugin whose gate is off does nothing, and takes anything.
         if plugin.args is None or (plugin.gate and not gates.enabled(plugin.gate)):
             continue
-        problem = ""
         if not isinstance(args, plugin.args):
             got = "<nil>" if args is None else "*runtime.Unknown"
-            problem = plugin.args.wrong_type.format(want=plugin.args.__name__, got=got)
+            yield name, [plugin.args.wrong_type.format(want=plugin.args.__name__, got=got)]
         elif errors := list(args.errors(Path(), gates)):
-            problem = aggregate(errors)
-        if problem:
-            raise ConfigError(f"initializing plugin {quote(name)}: {problem}")
+            yield name, errors
 
 
 def _needed(profile: KubeSchedulerProfile) -> set[str]:

@@ -153,6 +153,30 @@ leaderElection: {leaseDuration: 5, retryPeriod: 6}
     ]
 
 
+def test_arguments_that_a_plugin_refuses_hide_behind_nothing():
+    found = find(
+        HEAD
+        + """\
+parallelism: -1
+profiles:
+- schedulerName: a
+  plugins: {multiPoint: {enabled: [{name: DefaultBindr}]}}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {ignoredResources: [a/b/c], scoringStrategy: {type: Most}}
+- schedulerName: b
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: Least}}
+"""
+    )
+    assert [tuple(one.place) for one in found] == [(3, 1), (6, 36), (9, 31), (9, 57), (13, 30)]
+    assert found[-1].text.startswith(
+        "initializing profiles: creating profile for scheduler name b: "
+        'initializing plugin "NodeResourcesFit": scoringStrategy.type: Unsupported value: "Least"'
+    )
+
+
 def test_the_number_of_values_that_are_looked_at_is_bounded():
     entries = ", ".join("{name: 1}" for _ in range(2 * MAX_UNREADABLE))
     assert len(find(f"{HEAD}extenders: [{{managedResources: [{entries}]}}]\n")) == MAX_UNREADABLE
