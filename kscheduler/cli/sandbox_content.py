@@ -169,7 +169,7 @@ class Content:
             if unknown and self._validation == "strict":
                 raise click.ClickException(
                     f"{title(manifest)}: {', '.join(unknown)}; "
-                    "--validate=warn creates it without them counting"
+                    "--validate=warn creates it and ignores them"
                 )
             for one in unknown:
                 self.say(f"Warning: {title(manifest)}: {one}")

@@ -149,10 +149,10 @@ def change(spec: PlacementReviewSpec, contents: Contents) -> ChangedCluster:
             "drain the nodes to see where the pods would go."
         )
     if orphans:
-        does = "does" if orphans == 1 else "do"
+        does, them = ("does", "it") if orphans == 1 else ("do", "them")
         changed.notes.append(
             f"{_pods(orphans)} of drained nodes {does} not belong to a controller, which would "
-            "create them again."
+            f"create {them} again."
         )
     return changed
 

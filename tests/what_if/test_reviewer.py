@@ -210,6 +210,18 @@ class TestChangedNodes:
         assert [(one.name, one.node) for one in status.placements] == [("w", "b"), ("new", "")]
         assert status.placements[0].message == "drained from a"
 
+    @pytest.mark.parametrize(
+        ("count", "note"),
+        [
+            (1, "1 pod of drained nodes does not belong to a controller, which would create it"),
+            (2, "2 pods of drained nodes do not belong to a controller, which would create them"),
+        ],
+    )
+    async def test_pods_that_nobody_creates_again_are_counted(self, world, count, note):
+        alone = [make_pod(f"p{i}", node="a") for i in range(count)]
+        status = await world([node("a"), node("b")], alone).review(drain_nodes=("a",))
+        assert status.message == f"{note} again."
+
 
 class TestPreemption:
     async def test_victims_are_told_and_placed_again(self, world):
