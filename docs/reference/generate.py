@@ -10,6 +10,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from kscheduler.cli.flags import GROUPS, Flag
+from kscheduler.config.defaults import default_config
+from kscheduler.config.dump import to_yaml
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.model import KubeSchedulerConfiguration
 from kscheduler.config.plugin_args import CoreModel
 from kscheduler.config.wire import NOT_WIRED
@@ -21,6 +24,14 @@ MEANINGS: dict[str, dict[str, str]] = yaml.safe_load((HERE / "meanings.yaml").re
 MADE = "<!-- Made by docs/reference/generate.py; `make docs` writes it anew. -->"
 
 ARGS = [kind for _, kind in sorted(catalog().kinds.items())]
+# Arguments by their kind, as `kscheduler config print-defaults` prints them.
+IN_AN_EMPTY_FILE: dict[str, dict[str, object]] = {
+    entry["args"]["kind"]: entry["args"]
+    for profile in yaml.safe_load(to_yaml(default_config(catalog(), FeatureGates.defaults())))[
+        "profiles"
+    ]
+    for entry in profile["pluginConfig"]
+}
 
 
 def flags() -> Iterator[str]:
@@ -50,7 +61,12 @@ def configuration() -> Iterator[str]:
         rows = [("field", "type", "default", "meaning"), ("---",) * 4]
         for name, field in fields_of(kind):
             rows.append(
-                (f"`{name}`", type_name(field), default(field), field.description or meanings[name])
+                (
+                    f"`{name}`",
+                    type_name(field),
+                    default(field) or completed(kind, name),
+                    field.description or meanings[name],
+                )
             )
         yield table(rows)
 
@@ -98,7 +114,7 @@ def type_name(field: FieldInfo) -> str:
     elif inner is not None and issubclass(inner, CoreModel):
         name = inner.__name__  # a type of the core API, where its fields are documented
     else:
-        name = next(word for key, word in WORDS.items() if key in text)
+        name = next(word for key, word in WORDS.items() if re.search(rf"\b{key}\b", text))
     return f"list of {name}" if text.startswith("tuple") else name
 
 
@@ -117,6 +133,14 @@ def default(field: FieldInfo) -> str:
     if isinstance(value, BaseModel) or value in (None, (), b"") or isinstance(value, tuple):
         return ""
     return shown(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def completed(kind: type[BaseModel], name: str) -> str:
+    """What an argument without a default of its own is set to in an empty file."""
+    value = IN_AN_EMPTY_FILE.get(kind.__name__, {}).get(name)
+    if not isinstance(value, list | dict):
+        return shown("" if value is None else str(value))
+    return shown(yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=200).strip())
 
 
 def metrics() -> Iterator[str]:
