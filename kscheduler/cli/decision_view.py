@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from kscheduler.api.explanation import (
@@ -191,12 +192,15 @@ def in_short(found: Sequence[RejectedNodes]) -> str:
     """Rejected nodes of a pod that found its place: a sentence."""
     if not found:
         return ""
-    # PreFilter's reason for the nodes that it left out names its plugins.
+    # Nodes that preemption could help and others have entries of their own; here they are one.
+    counts: Counter[tuple[str, str]] = Counter()
+    for one in found:
+        # PreFilter's reason for the nodes that it left out names its plugins.
+        counts["PreFilter" if one.by_pre_filter else one.plugin, one.reason] += one.count
     reasons = [
-        f"{one.count} by {'PreFilter' if one.by_pre_filter else one.plugin} ({one.reason})"
-        for one in found[:FEW]
+        f"{count} by {plugin} ({reason})" for (plugin, reason), count in counts.most_common(FEW)
     ]
-    left = len(found) - len(reasons)
+    left = len(counts) - len(reasons)
     if left:
         reasons.append(counted(left, "other reason"))
     total = sum(one.count for one in found)

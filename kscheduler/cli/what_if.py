@@ -278,8 +278,7 @@ def answered(
     placements, message = status.placements, status.message
     if len(placements) <= MAX_LISTED or everything:
         yield by_pod(placements)
-        for one in placements:  # Said in the table.
-            message = message.removeprefix(f"{one.namespace}/{one.name}: {one.message}").lstrip()
+        message = _beside_the_table(message, placements)
     else:
         yield by_node(placements, MANY if wide else FEW)
     yield evicted(placements)
@@ -292,6 +291,17 @@ def answered(
     yield from map(wrapped, notes)
     if status.partial:
         yield wrapped("This is a partial view: node names take the right to list nodes.")
+
+
+def _beside_the_table(message: str, placements: Sequence[ReviewedPlacement]) -> str:
+    """The message without the refusal of a pod, with which a note in the table ends."""
+    for one in placements:
+        said = one.message.rstrip(".").split("; ")
+        for start in range(len(said)):
+            refusal = f"{one.namespace}/{one.name}: {'; '.join(said[start:])}."
+            if message.startswith(refusal):
+                return message[len(refusal) :].lstrip()
+    return message
 
 
 def by_pod(placements: Sequence[ReviewedPlacement]) -> str:

@@ -6,9 +6,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from kscheduler.api.explanation import UNSCHEDULABLE, PlacementReviewStatus, ReviewedPlacement
 from kscheduler.cli import kscheduler
 from kscheduler.cli.explain import explain
-from kscheduler.cli.what_if import what_if
+from kscheduler.cli.what_if import answered, what_if
 
 
 @pytest.mark.parametrize(
@@ -82,3 +83,14 @@ def test_the_programs_help_loads_no_command():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.endswith("\n[]\n")
     assert "why-not POD NODE" in ran.stdout
+
+
+def test_the_refusal_of_a_drained_pod_is_told_once():
+    why = "0/2 nodes are available: 2 Insufficient cpu."
+    placement = ReviewedPlacement("default", "p", "", UNSCHEDULABLE, f"drained from n1; {why}")
+    status = PlacementReviewStatus(
+        placements=(placement,), message=f"default/p: {why} 1 pod of drained nodes is alone."
+    )
+    blocks = [block for block in answered(status, (), wide=False, everything=False) if block]
+    assert why in blocks[-2]
+    assert blocks[-1] == "1 pod of drained nodes is alone."

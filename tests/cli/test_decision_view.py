@@ -111,6 +111,19 @@ def test_a_partial_view_says_so_and_shows_counts_instead_of_names():
     assert "This is a partial view" in text
 
 
+def test_nodes_that_one_plugin_rejected_for_one_reason_are_counted_together():
+    rejections = (
+        RejectedNodes("NodeResourcesFit", "Insufficient cpu", 2),
+        RejectedNodes("TaintToleration", "taint", 1),
+        RejectedNodes("NodeResourcesFit", "Insufficient cpu", 3, preemption_might_help=True),
+    )
+    text = told(decision(node="n0", scores=scores([90]), rejections=rejections))
+    assert text.endswith(
+        "6 nodes were rejected: 5 by NodeResourcesFit (Insufficient cpu) and 1 by TaintToleration "
+        "(taint)."
+    )
+
+
 def test_victims_are_named_with_priority_and_budget_or_counted():
     one = decision(
         outcome=UNSCHEDULABLE,
