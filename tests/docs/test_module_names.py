@@ -7,9 +7,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-# `state/cache.py`, `runtime/preemption/`, `tests/kit/`
-NAMED = re.compile(r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.py)?)`")
 TOPS = (ROOT, ROOT / "kscheduler")
+PACKAGES = "|".join(path.parent.name for path in (ROOT / "kscheduler").glob("*/__init__.py"))
+# `state/cache.py`, `runtime/preemption/`, `tests/kit/`, and `state/cache` without an ending.
+NAMED = re.compile(
+    rf"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.py)?|(?:{PACKAGES})/(?:[a-z_0-9]+/)*[a-z_0-9]+)`"
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -18,6 +21,6 @@ def test_modules_named_on_a_page_exist(page):
     missing = [
         path
         for path in named
-        if not any((top / path).exists() for top in (ROOT, ROOT / "kscheduler"))
+        if not any((top / path).exists() or (top / f"{path}.py").exists() for top in TOPS)
     ]
     assert sorted(missing) == []
