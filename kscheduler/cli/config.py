@@ -56,16 +56,12 @@ def validate(
     Each is told as file:line:column in the scheduler's own words, and below in plainer ones if
     those are Go's.
     """
-    logs.configure(logs.Logging(), stderr=_Silence())
     failed = False
     for file in files:
-        found = mistakes(file, gates, specs)
+        found = complaints(file, gates, specs)
         failed |= bool(found)
-        for mistake in found:
-            place = f":{mistake.place.line}:{mistake.place.column}" if mistake.place else ""
-            click.echo(f"{file}{place}: {mistake.text}", err=True)
-            if mistake.meaning:
-                click.echo(f"    {mistake.meaning}", err=True)
+        for line in found:
+            click.echo(line, err=True)
         if not found:
             click.echo(f"{file}: valid")
     if failed:
@@ -125,6 +121,18 @@ def diff(
     for line in lines:
         click.echo(line)
     ctx.exit(1 if lines else 0)
+
+
+def complaints(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> list[str]:
+    """Mistakes in a file as lines: each with its place, and below it what Go's words mean."""
+    logs.configure(logs.Logging(), stderr=_Silence())
+    lines = []
+    for mistake in mistakes(file, gates, specs):
+        place = f":{mistake.place.line}:{mistake.place.column}" if mistake.place else ""
+        lines.append(f"{file}{place}: {mistake.text}")
+        if mistake.meaning:
+            lines.append(f"    {mistake.meaning}")
+    return lines
 
 
 def mistakes(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> Sequence[Mistake]:

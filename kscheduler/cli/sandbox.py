@@ -231,6 +231,8 @@ def sandbox(
     from kscheduler.cli.real_controllers import find_program
 
     program = find_program(controllers)
+    if config:
+        _check_config(config, plugins)
     content = _read_content(nodes_files, filenames, context, validation)
     if nodes is None:
         nodes = 0 if content.of_kind("Node") else DEFAULT_NODES
@@ -281,6 +283,15 @@ def _read_content(
 
         live = read_live_cluster(context, click.echo)
     return Content([*live, *nodes, *manifests], validation=validation)
+
+
+def _check_config(file: str, plugins: Sequence[str]) -> None:
+    """Mistakes are told with their lines, and before a cluster is started for nothing."""
+    from kscheduler.cli.config import complaints
+    from kscheduler.config.feature_gates import FeatureGates
+
+    if found := complaints(file, FeatureGates.defaults(), plugins):
+        raise click.ClickException("\n".join(found))
 
 
 @contextlib.contextmanager

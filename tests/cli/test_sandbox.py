@@ -571,13 +571,20 @@ class TestConfig:
         assert code == 0, output
         assert "0 waiting" in output
 
-    def test_a_configuration_that_cannot_be_used_is_told(self, run, tmp_path):
+    def test_a_configuration_is_checked_before_a_cluster_is_started(self, run, tmp_path):
         config = tmp_path / "scheduler.yaml"
-        config.write_text(self.HEAD + "parallelism: -1\n")
-        code, output = run("--once", "--nodes=1", f"--config={config}")
+        config.write_text(
+            self.HEAD
+            + "parallelism: -1\nprofiles: [{plugins: {score: {enabled: [{name: Mine}]}}}]\n"
+        )
+        code, output = run("--once", f"--config={config}")
         assert code == 1
-        assert "Error: parallelism: Invalid value: -1" in output
-        assert "Traceback" not in output
+        complaint, profile, meaning = output.splitlines()
+        assert complaint.startswith(f"Error: {config}:3:1: parallelism: Invalid value: -1")
+        assert profile.startswith(f"{config}:4:41: ")
+        assert meaning == (
+            "    no plugin has this name; one of your own is installed, or named by --plugin"
+        )
 
 
 class TestPlaces:
