@@ -1,4 +1,4 @@
-"""Runs the daemon from an installed checkout: python cmd/kscheduler."""
+"""Runs kscheduler from an installed checkout: python cmd/kscheduler."""
 
 from kscheduler.cli import main
 

@@ -19,6 +19,7 @@ from kscheduler.cli.board.board import Addresses, Board, Explain
 from kscheduler.cli.board.cluster import Cluster, devices_by_node
 from kscheduler.cli.board.frame import Story
 from kscheduler.cli.board.terminal import Terminal, keyboard
+from kscheduler.cli.page import counted
 from kscheduler.cli.scenarios.stage import Stage
 
 # How long nothing may move before the backlog counts as dealt with, and how often that is checked
@@ -171,7 +172,7 @@ class View:
         """Print how it ended; with `once`, 1 if a pod is left without a node."""
         placed = sum(1 for pod in self._pods() if pod.spec.node_name)
         waiting = [pod for pod in self._pods() if not pod.spec.node_name]
-        console.print(f"{placed} pods placed, {len(waiting)} waiting")
+        console.print(f"{counted(placed, 'pod')} placed, {len(waiting)} waiting")
         if devices := devices_by_node(self._scheduler).values():
             allocated = sum(len(one.allocated) for one in devices)
             total = sum(one.total for one in devices)

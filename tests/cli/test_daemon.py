@@ -152,6 +152,16 @@ def test_versions(run):
     assert 'GitVersion:"v1.37.0-rc.1"' in out
 
 
+def test_the_module_does_what_the_command_does():
+    told = subprocess.run(
+        [sys.executable, "-m", "kscheduler", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert __version__ in told.stdout
+
+
 def test_gates_are_checked_before_the_version_is_printed(run):
     assert run("--version", "--feature-gates=Nope=true") == (
         1,

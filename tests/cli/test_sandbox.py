@@ -109,7 +109,7 @@ class TestOnce:
         code, output = run("--once", "--nodes=2", "-f", file)
         assert code == 1
         assert "default/small -> node-" in output
-        assert "1 pods placed, 3 waiting\n" in output
+        assert "1 pod placed, 3 waiting\n" in output
         assert "  default/big: 0/2 nodes are available: 2 Insufficient cpu." in output
         assert "  default/foreign: nobody answers to schedulerName other\n" in output
         assert "  default/gated: " in output
@@ -498,7 +498,7 @@ class TestCopies:
             code, output = run("--once", "--from-cluster")
             assert code == 0, output
             assert "3 nodes, 1 pods; nothing is written there\n" in output
-            assert output.endswith("1 pods placed, 0 waiting\n")
+            assert output.endswith("1 pod placed, 0 waiting\n")
             assert {method for method, _ in live.requests} == {"GET"}
             code, output = run("--once", "--from-cluster", "elsewhere")
             assert code == 1

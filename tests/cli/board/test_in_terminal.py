@@ -222,7 +222,7 @@ def test_manifests_by_standard_input_leave_the_keys_to_the_board(sandbox, tmp_pa
     sandbox.start("--nodes=2", "--validate=ignore", "-f", "-", "<", str(tmp_path / "pod.yaml"))
     sandbox.terminal.shows("shop/typed → node-")
     sandbox.terminal.press("q")
-    sandbox.terminal.shows("1 pods placed, 0 waiting")
+    sandbox.terminal.shows("1 pod placed, 0 waiting")
     sandbox.has_ended()
 
 

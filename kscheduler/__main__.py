@@ -1,0 +1,5 @@
+"""Lets `python -m kscheduler` do what the command does."""
+
+from kscheduler.cli import main
+
+main()
