@@ -10,6 +10,7 @@ import signal
 import sysconfig
 from asyncio.subprocess import Process
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,9 @@ class Scheduler:
         """Ends it; its exit code."""
         process, self.process = self.process, None
         assert process is not None
-        process.send_signal(number)
+        # It may have ended of a signal that it was sent before.
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
         try:
             async with asyncio.timeout(END_SECONDS):
                 return await process.wait()
