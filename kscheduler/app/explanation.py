@@ -33,7 +33,7 @@ from kscheduler.decisions.explain import View, attempt_of
 from kscheduler.decisions.record import NodeNames, record_of
 from kscheduler.errors import MissingError
 from kscheduler.serving.explanation.reads import Sources
-from kscheduler.what_if import LiveScheduler, Reviewer
+from kscheduler.what_if import LiveScheduler, NamespacesSeen, Reviewer
 
 if TYPE_CHECKING:
     from kscheduler.app.daemon import Daemon
@@ -87,11 +87,15 @@ class Reviewers:
         self._daemon = daemon
         self._of: tuple[Scheduler, Reviewer] | None = None
 
-    async def review(self, review: PlacementReview, *, node_names: bool) -> PlacementReview:
+    async def review(
+        self, review: PlacementReview, *, node_names: bool, namespaces_seen: NamespacesSeen
+    ) -> PlacementReview:
         scheduler = self._daemon.scheduler
         if self._of is None or self._of[0] is not scheduler:
             self._of = scheduler, Reviewer(live_scheduler(self._daemon), explain=explained)
-        return await self._of[1].review(review, node_names=node_names)
+        return await self._of[1].review(
+            review, node_names=node_names, namespaces_seen=namespaces_seen
+        )
 
 
 class _PriorityClasses(msgspec.Struct):

@@ -29,6 +29,6 @@ ties are told.
 
 from kscheduler.what_if.errors import ReviewError, ReviewLimitError
 from kscheduler.what_if.fork import LiveScheduler
-from kscheduler.what_if.reviewer import Reviewer
+from kscheduler.what_if.reviewer import NamespacesSeen, Reviewer
 
-__all__ = ["LiveScheduler", "ReviewError", "ReviewLimitError", "Reviewer"]
+__all__ = ["LiveScheduler", "NamespacesSeen", "ReviewError", "ReviewLimitError", "Reviewer"]

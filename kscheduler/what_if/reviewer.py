@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from random import Random
@@ -67,6 +67,8 @@ from kscheduler.what_if.remedies import remedies_for
 
 # Makes the record of an attempt, as far as the asker may see it.
 Explain = Callable[[Attempt, Outcome, View], AttemptRecord]
+# The namespaces of these whose pods the asker may be told of.
+NamespacesSeen = Callable[[Iterable[str]], Awaitable[Collection[str]]]
 
 # Placements that are explained; the others of a large review are only told.
 MAX_EXPLAINED = 100
@@ -107,17 +109,30 @@ class Reviewer:
         self._metrics = Metrics()
         self._turn = asyncio.Lock()
 
-    async def review(self, review: PlacementReview, *, node_names: bool = True) -> PlacementReview:
+    async def review(
+        self,
+        review: PlacementReview,
+        *,
+        node_names: bool = True,
+        namespaces_seen: NamespacesSeen | None = None,
+    ) -> PlacementReview:
         """The review with its status; ReviewError if its spec cannot be answered. Without
         `node_names` nodes are counted in it, as in the scheduler's events: no node is named, and
-        nothing is told of how much is left on one.
+        nothing is told of how much is left on one. No sentence is about a drained pod of a
+        namespace that is not among the `namespaces_seen`; its placement is there all the same.
         """
         async with self._turn:
-            status = await self._answer(review.spec, node_names=node_names)
+            status = await self._answer(
+                review.spec, node_names=node_names, namespaces_seen=namespaces_seen
+            )
         return replace(review, status=status)
 
     async def _answer(
-        self, spec: PlacementReviewSpec, *, node_names: bool
+        self,
+        spec: PlacementReviewSpec,
+        *,
+        node_names: bool,
+        namespaces_seen: NamespacesSeen | None,
     ) -> PlacementReviewStatus:
         live, started, slices = self._live, self._timer(), self._make_slices()
         completed = self._completed(spec.configuration)
@@ -136,6 +151,11 @@ class Reviewer:
         question.check_number(len(spec.pods) * spec.replicas + len(changed.drained))
         await slices.rest()
         pods = await reader.read(spec, slices)
+        hidden: frozenset[str] = frozenset()
+        if namespaces_seen is not None and changed.drained:
+            others = {one.pod.namespace for one in changed.drained}
+            others -= {one.pod.namespace for one in pods}
+            hidden = frozenset(others).difference(await namespaces_seen(others))
         await slices.rest()
         try:
             fork = Fork(live, completed, self._metrics, Random(self._seed))
@@ -158,6 +178,7 @@ class Reviewer:
                 explain=self._explain if spec.detail != question.DETAILS[0] else None,
                 numeric_operators=live.gates.enabled(NUMERIC_OPERATORS),
                 node_names=node_names,
+                hidden=hidden,
             )
             run.tally.total = len(changed.drained) + len(spec.pods) * spec.replicas
             wanted = chain(changed.drained, reader.replicas(pods, spec.replicas))
@@ -226,11 +247,14 @@ class _Run:
         explain: Explain | None,
         numeric_operators: bool,
         node_names: bool,
+        hidden: Collection[str],
     ) -> None:
+        """`hidden`: namespaces of drained pods that no sentence may be about."""
         self._fork = fork
         self._allow_preemption = spec.allow_preemption
         self._explain = explain
         self._numeric_operators = numeric_operators
+        self._hidden = hidden
         # "Candidates" are the nodes that can take the pod; "All" has those that cannot as well.
         self._view = View(node_names=node_names, rejected_nodes=spec.detail == "All")
         self._placements: list[ReviewedPlacement] = []
@@ -288,7 +312,11 @@ class _Run:
         """Why the first pod does not fit that does not, and what would help it."""
         if not self._unplaced:
             return
-        index = min(self._unplaced)
+        told_of = [i for i, one in self._unplaced.items() if one.pod.namespace not in self._hidden]
+        if not told_of:
+            self.tally.obstacle = summary.HIDDEN
+            return
+        index = min(told_of)
         wanted, told = self._unplaced[index], self._placements[index]
         attempt, outcome = self._fork.decide(wanted.pod)
         if isinstance(outcome, Placement):
@@ -474,7 +502,9 @@ class _Run:
                 controller = pod.pod.metadata.controller
                 if controller is None or controller.kind != "DaemonSet":
                     where = f" from {candidate.node}" if self._view.node_names else ""
-                    note = f"evicted{where} for {attempt.pod.key}"
+                    is_hidden = attempt.pod.namespace in self._hidden
+                    for_whom = "a drained pod" if is_hidden else attempt.pod.key
+                    note = f"evicted{where} for {for_whom}"
                     # A pod of the review itself may have to make room for a later one.
                     asked = self._node_of.pop(pod.uid, None) is not None
                     again = PodToPlace(question.unbound(pod), note, evicted=True, asked=asked)

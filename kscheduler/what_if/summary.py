@@ -23,6 +23,8 @@ _SAID = {
     "PodTopologySpread": ("would break its topology spread",) * 2,
     "InterPodAffinity": ("does not suit the affinity of pods",) * 2,
 }
+# In place of reasons that the asker may not be told.
+HIDDEN = "to be told why takes the right to get pods in their namespaces"
 _PLURAL = {"has ": "have ", "does ": "do "}
 
 

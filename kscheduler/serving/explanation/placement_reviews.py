@@ -119,7 +119,9 @@ class PlacementReviews:
             await _check_no_named_node(asker, review)
         try:
             async with asyncio.timeout(REVIEW_SECONDS):
-                answered = await self._review(review, node_names=node_names)
+                answered = await self._review(
+                    review, node_names=node_names, namespaces_seen=asker.namespaces_seen
+                )
         except ReviewLimitError as error:
             raise StatusError(413, "RequestEntityTooLarge", str(error)) from error
         except ReviewError as error:

@@ -78,7 +78,8 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     # By key, as informers know it.
     pod: Callable[[str], Pod | None]
     status: Callable[[], SchedulerStatus]
-    # Takes a review, and by the keyword `node_names` whether its answer may name nodes.
+    # Takes a review, and by keywords whether its answer may name nodes, and what finds the
+    # namespaces whose pods it may tell of.
     review: Callable[..., Awaitable[PlacementReview]]
     # Why this instance has nothing to tell, or None if it schedules.
     not_leading: Callable[[], str | None]

@@ -7,6 +7,7 @@ import pytest
 
 from kscheduler.api.small_groups import UserInfo
 from kscheduler.rest.status import StatusError
+from kscheduler.sandbox import node_manifest
 from kscheduler.serving.explanation import placement_reviews
 from kscheduler.serving.explanation.limits import Limit, Rate
 from tests.kit.manifests import pod_manifest
@@ -225,16 +226,64 @@ async def test_pods_that_have_to_move_are_named_to_whom_may_get_them(explained):
         assert [one["name"] for one in whole.body["status"]["placements"]] == ["secret"]
 
 
+async def test_no_sentence_is_about_a_drained_pod_that_the_asker_may_not_get(explained):
+    """Neither why such a pod fits nowhere else nor what would help it."""
+    async with explained(nodes=2) as asked:
+        only_there = {"nodeSelector": {"kubernetes.io/hostname": "node-0"}}
+        await asked.place("secret", namespace="other", **only_there)
+        await until(
+            lambda: asked.api.objects.find("pods", "secret", "other")["spec"].get("nodeName")
+        )
+        drain = {"drainNodes": ["node-0"]}
+        status = (await asked.review(drain, NODES)).body["status"]
+        assert "secret" not in json.dumps(status)
+        assert "remedies" not in status
+        assert status["summary"] == (
+            "It does not fit: to be told why takes the right to get pods in their namespaces."
+        )
+        # Of several, the first that the asker may get is explained.
+        mine = (await asked.review({"pods": [pod("mine", HUGE)], **drain}, NODES)).body["status"]
+        assert "secret" not in json.dumps(mine)
+        assert mine["message"].startswith("default/mine: 0/2 nodes are available: ")
+        whole = (await asked.review(drain, ALL)).body["status"]
+        assert whole["message"].startswith("other/secret: 0/2 nodes are available: ")
+
+
+async def test_a_pod_evicted_for_a_drained_one_does_not_name_it_to_every_asker(explained):
+    async with explained(nodes=1) as asked:
+        asked.api.objects.create(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": "high"},
+                "value": 100,
+            }
+        )
+        await asked.place("secret", namespace="other", cpu="5", priorityClassName="high")
+        await until(
+            lambda: asked.api.objects.find("pods", "secret", "other")["spec"].get("nodeName")
+        )
+        asked.api.objects.create(node_manifest("node-1"))
+        await asked.place("mine", cpu="5")
+        await until(lambda: asked.daemon.scheduler.decisions.get("default", "mine").last.node)
+        spec = {"drainNodes": ["node-0"], "allowPreemption": True}
+        told = await asked.review(spec, NODES)
+        assert "secret" not in told.text
+        (moved,) = told.body["status"]["placements"]
+        assert moved["message"].startswith("evicted from node-1 for a drained pod; ")
+        assert "evicted from node-1 for other/secret; " in (await asked.review(spec, ALL)).text
+
+
 async def test_one_asker_has_one_review_at_a_time_and_all_have_two(explained, monkeypatch):
     async with explained() as asked:
         go_on, begun = asyncio.Event(), []
         reviews = asked.daemon.explanations._reviews
         answer = reviews._review
 
-        async def held(review, *, node_names):
+        async def held(review, **asker):
             begun.append(review)
             await go_on.wait()
-            return await answer(review, node_names=node_names)
+            return await answer(review, **asker)
 
         monkeypatch.setattr(reviews, "_review", held)
         first = asyncio.create_task(asked.review({"pods": [pod()]}, ALL))
@@ -256,7 +305,7 @@ async def test_a_review_that_takes_too_long_is_ended(explained, monkeypatch):
     monkeypatch.setattr(placement_reviews, "REVIEW_SECONDS", 0.01)
     async with explained() as asked:
 
-        async def never(review, *, node_names):
+        async def never(review, **asker):
             await asyncio.Event().wait()
 
         monkeypatch.setattr(asked.daemon.explanations._reviews, "_review", never)
