@@ -45,6 +45,10 @@ def _escape(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+# Of a number of 64 bits, in any base.
+_MOST_DIGITS = 64
+
+
 def parse_bool(text: str) -> bool:
     if text not in _BOOLS:
         raise _syntax("ParseBool", text)
@@ -145,7 +149,11 @@ def _magnitude(digits: str, base: int) -> int | None:
             base = 10
     digit = _DIGITS[base]
     pattern = f"{digit}+(_{digit}+)*" if underscores else f"{digit}+"
-    return int(digits.replace("_", ""), base) if re.fullmatch(pattern, digits) else None
+    if not re.fullmatch(pattern, digits):
+        return None
+    digits = digits.replace("_", "").lstrip("0") or "0"
+    # Longer than any 64 bits; int() would refuse some thousand digits.
+    return int(digits, base) if len(digits) <= _MOST_DIGITS else 1 << _MOST_DIGITS
 
 
 def _syntax(function: str, text: str) -> ConfigError:

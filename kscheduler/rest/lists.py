@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ import msgspec
 
 from kscheduler.api.fields import FieldRequirement, parse_field_selector
 from kscheduler.api.labels import Selector, SelectorError, parse_selector
+from kscheduler.errors import ConfigError
+from kscheduler.gotext.strconv import parse_int, parse_uint, quote
 from kscheduler.rest import fields, status
 from kscheduler.rest.fields import FieldError
 from kscheduler.rest.resources import ServedResource
@@ -58,7 +61,7 @@ def parse_list_options(query: Mapping[str, str], *, streaming: bool) -> ListOpti
     try:
         options = ListOptions(
             watch=_is_true(query.get("watch")),
-            limit=int(query.get("limit") or 0),
+            limit=parse_int(query.get("limit") or "0", base=10),
             token=query.get("continue", ""),
             resource_version=query.get("resourceVersion", ""),
             match=query.get("resourceVersionMatch", ""),
@@ -66,13 +69,15 @@ def parse_list_options(query: Mapping[str, str], *, streaming: bool) -> ListOpti
             initial_events=None
             if (initial := query.get("sendInitialEvents")) is None
             else _is_true(initial),
-            timeout_seconds=float(timeout) if (timeout := query.get("timeoutSeconds")) else None,
+            timeout_seconds=_seconds(timeout) if (timeout := query.get("timeoutSeconds")) else None,
         )
-    except ValueError as error:
+    except ConfigError as error:
         raise status.bad_request(str(error)) from error
-    if options.resource_version and not options.resource_version.isdigit():
-        wrong = fields.invalid("resourceVersion", options.resource_version, "invalid syntax")
-        raise status.invalid("", "", [wrong])
+    try:
+        parse_uint(options.resource_version or "0", base=10)
+    except ConfigError as error:
+        wrong = fields.invalid("resourceVersion", options.resource_version, str(error))
+        raise status.invalid("", "", [wrong]) from error
     errors = _watch_errors(options, streaming=streaming) if options.watch else _errors(options)
     if errors:
         raise status.invalid("ListOptions", "", errors, group="meta.k8s.io")
@@ -152,6 +157,17 @@ def _watch_errors(options: ListOptions, *, streaming: bool) -> list[FieldError]:
     if options.match not in ("", "NotOlderThan"):
         errors.append(fields.not_supported(path, options.match, ("NotOlderThan",)))
     return errors
+
+
+def _seconds(text: str) -> float:
+    """Fractions are taken as well, unlike upstream's whole seconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not math.isfinite(seconds):
+        raise status.bad_request(f"timeoutSeconds {quote(text)} is not a number of seconds")
+    return seconds
 
 
 def _is_true(text: str | None) -> bool:

@@ -197,7 +197,13 @@ async def test_hostile_queries_are_refused_in_a_sentence(explained):
             "labelSelector=a+in+(": 400,
             "labelSelector=" + "a," * 5000: 400,
             "resourceVersion=new": 422,
-            "resourceVersion=99999999999999999999": 504,
+            "resourceVersion=%C2%B2": 422,
+            "resourceVersion=" + "9" * 5000: 422,
+            "resourceVersion=9999999999999999999": 504,
+            "limit=" + "9" * 5000: 400,
+            "watch=true&timeoutSeconds=nan": 400,
+            "watch=true&timeoutSeconds=soon": 400,
+            "watch=true&resourceVersion=%C2%B2": 422,
             "resourceVersion=5&resourceVersionMatch=Exact": 410,
         }.items():
             refused = await asked.get(f"/decisions?{query}")
