@@ -25,6 +25,7 @@ from kscheduler.api.quantity import QuantityError, parse
 from kscheduler.api.requests import Counting
 from kscheduler.api.scheduling import PriorityClass
 from kscheduler.api.taints import UNSCHEDULABLE_TAINT
+from kscheduler.api.validation import dns_label_errors, dns_subdomain_errors
 from kscheduler.slices import Slices
 from kscheduler.state.cache import Contents
 from kscheduler.state.pod_info import PodInfo
@@ -256,9 +257,16 @@ _decode_kind = msgspec.json.Decoder(_Kind).decode
 def _quantity_errors(amounts: Mapping[str, Quantity], path: Path) -> Iterator[FieldError]:
     for name, amount in amounts.items():
         try:
-            parse(amount)
+            if parse(amount).nanos < 0:
+                yield invalid(path[name], amount, "must be greater than or equal to 0")
         except QuantityError as error:
             yield invalid(path[name], amount, str(error))
+
+
+def _name_errors(
+    name: str, path: Path, complaints: Callable[[str], Iterable[str]]
+) -> Iterator[FieldError]:
+    return (invalid(path, name, complaint) for complaint in complaints(name))
 
 
 class PodReader:
@@ -327,6 +335,20 @@ class PodReader:
                 where = (path / "spec" / field)[number] / "resources"
                 raise_any(_quantity_errors(one.resources.requests, where / "requests"))
                 raise_any(_quantity_errors(one.resources.limits, where / "limits"))
+        raise_any(_quantity_errors(spec.overhead, path / "spec" / "overhead"))
+        if spec.resources is not None:
+            where = path / "spec" / "resources"
+            raise_any(_quantity_errors(spec.resources.requests, where / "requests"))
+            raise_any(_quantity_errors(spec.resources.limits, where / "limits"))
+        # Names that stand in paths of requests to the API server.
+        if metadata.namespace:
+            where = path / "metadata" / "namespace"
+            raise_any(_name_errors(metadata.namespace, where, dns_label_errors))
+        for number, claim in enumerate(spec.resource_claims):
+            if claim.resource_claim_template_name is not None:
+                where = (path / "spec" / "resourceClaims")[number] / "resourceClaimTemplateName"
+                name = claim.resource_claim_template_name
+                raise_any(_name_errors(name, where, dns_subdomain_errors))
         priority, policy = self._priority(pod, path)
         spec = replace(
             spec,

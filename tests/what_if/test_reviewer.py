@@ -288,12 +288,44 @@ class TestRefusals:
                 "([eEinumkKMGTP]*[-+]?[0-9]*)$'",
             ),
             ({"containers": []}, {}, "spec.pods[0].spec.containers: Required value"),
+            (
+                {"cpu": "-1"},
+                {},
+                "spec.pods[0].spec.containers[0].resources.requests[cpu]: Invalid value: "
+                '"-1": must be greater than or equal to 0',
+            ),
+            (
+                {"overhead": {"cpu": "-1"}},
+                {},
+                'spec.pods[0].spec.overhead[cpu]: Invalid value: "-1": '
+                "must be greater than or equal to 0",
+            ),
+            (
+                {"resources": {"limits": {"cpu": "-1"}}},
+                {},
+                'spec.pods[0].spec.resources.limits[cpu]: Invalid value: "-1": '
+                "must be greater than or equal to 0",
+            ),
         ],
     )
     async def test_names_the_field(self, world, pod, fields, text):
         with pytest.raises(ReviewError) as refusal:
             await world([node("a")]).review(pod_manifest(**pod), **fields)
         assert str(refusal.value) == text
+
+    @pytest.mark.parametrize("name", ["?watch=true", "../../../api/v1/nodes/a", "..", "A"])
+    async def test_a_name_that_no_object_can_have_is_not_asked_for(self, world, name):
+        """It would be a part of the path of a request with the scheduler's own rights."""
+        claim = {"name": "gpu", "resourceClaimTemplateName": name}
+        with pytest.raises(ReviewError, match=r"resourceClaims\[0\].*must consist of lower case"):
+            await world([node("a")]).review(pod_manifest(resourceClaims=[claim]))
+        with pytest.raises(ReviewError, match=r"^spec.pods\[0\].metadata.namespace: Invalid value"):
+            await world([node("a")]).review(pod_manifest(namespace=name))
+
+    async def test_a_node_that_is_added_has_no_negative_room(self, world):
+        added = [{"node": raw(node_manifest(cpu="-1"))}]
+        with pytest.raises(ReviewError, match=r"allocatable\[cpu\].* greater than or equal to 0"):
+            await world([node("a")]).review(pod_manifest(), add_nodes=added)
 
     async def test_another_kind_is_no_pod(self, world):
         with pytest.raises(ReviewError, match=r'^spec.pods\[0\].kind: Unsupported value: "Node"'):
