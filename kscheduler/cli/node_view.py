@@ -17,7 +17,7 @@ from kscheduler.api.explanation import (
 )
 from kscheduler.api.pod_questions import OF_THE_WISH
 from kscheduler.cli.decision_view import PARTIAL, differences, weighted
-from kscheduler.cli.page import joined, listed, table, whole_seconds, wrapped
+from kscheduler.cli.page import answer_about, joined, listed, table, whole_seconds, wrapped
 
 PART_HIDDEN = "Which nodes were rejected, and why which, is not shown to you."
 
@@ -73,7 +73,7 @@ def node_explained(
     elsewhere = f"{pod} is on {attempt.node}. " if attempt.outcome == SCHEDULED else ""
     there = rejected_now(now, node) if now is not None else ()
     if about.is_chosen and attempt.outcome == SCHEDULED:
-        yield wrapped(f"{pod} is on {node}. {decision.summary}")
+        yield answer_about(pod, decision.summary)
         return
     if about.is_chosen:
         yield wrapped(f"{pod} was to go to {node} {when}: {attempt.message}")
@@ -105,13 +105,15 @@ def node_now(
     """
     there = rejected_now(now, node)
     if now.fits:
-        yield wrapped(f"Asked now, {pod} would fit on {node}.")
+        note = now.placements[0].message if now.placements else ""
+        yield wrapped(f"Asked now, {pod} would fit on {node}{f', {note}' if note else ''}.")
         return
     if not is_said:
         why = _reasons(there, node) if there else (now.message or now.summary).rstrip(".")
         yield wrapped(f"Asked now, {pod} does not fit on {node}: {why}.")
     changes = [one.change for one in now.remedies if not one.change.startswith(OF_THE_WISH)]
-    if any(one.plugin == "NodeAffinity" for one in there):
+    # Not what a profile's addedAffinity enforces.
+    if any(one.plugin == "NodeAffinity" and "Pod's" in one.reason for one in there):
         changes.insert(0, "without its node selector or affinity")
     if changes:
         yield listed("What would help:", changes)

@@ -7,24 +7,29 @@ answers all of them: a cordoned node has a taint as well, and volumes concern se
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from kscheduler.api.amounts import at_least, rounded_down
+from kscheduler.api.core import PodSpec
 from kscheduler.api.explanation import Remedy
 from kscheduler.api.taints import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated, taint_text
 from kscheduler.cycle.attempt import Attempt
 from kscheduler.extension_points import Point
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.status import Mask, Rows
+from kscheduler.framework.status import Charge, Mask, Rows
+from kscheduler.plugins.inter_pod_affinity.filtering import REASON_EXISTING
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 MAX_REMEDIES = 8
 
 FIT, TAINTS, CORDON = "NodeResourcesFit", "TaintToleration", "NodeUnschedulable"
+AFFINITY, INTER_POD = "NodeAffinity", "InterPodAffinity"
+AFFINITIES = frozenset({AFFINITY, INTER_POD})
 VOLUMES = frozenset({"VolumeBinding", "VolumeZone", "NodeVolumeLimits", "VolumeRestrictions"})
 
 # Kinds of changes, by how much of what the pod asks for is given up.
@@ -60,6 +65,12 @@ def remedies_for(
         elif TAINTS in plugins:
             tolerations = _tolerations(pod, nodes, rows, numeric_operators=numeric_operators)
             found += tolerations if tells_nodes else _unnamed(tolerations)
+        elif plugins <= AFFINITIES:
+            (name,) = plugins
+            found += _fewer_wishes(attempt, name)
+            if name == INTER_POD and (others := verdicts.rejected_for(REASON_EXISTING, rows)):
+                change = "without the anti-affinity of pods that run there"
+                found.append(_Found(_DROPPED, 0.0, -others, change))
         else:
             (name, *_) = sorted(plugins)
             found.append(_Found(_DROPPED, 0.0, -len(rows), _without(name, pod)))
@@ -73,6 +84,7 @@ class _Verdicts:
         framework, pod, nodes = attempt.framework, attempt.pod, attempt.nodes
         self._valid = nodes.valid
         self._rejected: dict[str, Mask] = {}
+        self._charges: list[Charge] = []
         cycle = CycleState()
         prepared = framework.run_pre_filter(cycle, pod, nodes)
         if prepared.status is not None:
@@ -96,6 +108,7 @@ class _Verdicts:
             filtered = framework.run_filter(alone, pod, nodes, within)
             rejected = within.copy()
             rejected[filtered.feasible] = False
+            self._charges += filtered.charges
             self._add(plugin.name, rejected)
             number_of_rejections += rejected
         if prepared.names is not None:
@@ -131,6 +144,11 @@ class _Verdicts:
             else:
                 rejected |= mask
         return np.flatnonzero(gained & ~rejected & self._valid)
+
+    def rejected_for(self, reason: str, rows: Rows) -> int:
+        """How many of these rows were rejected for this reason."""
+        found = [one.rows for one in self._charges if one.reason == reason]
+        return int(np.isin(rows, np.concatenate(found)).sum()) if found else 0
 
 
 def _smaller_requests(
@@ -210,25 +228,71 @@ def _tolerations(
         yield _Found(_UNCORDON, 0.0, -cordoned, "with cordoned nodes uncordoned")
 
 
+def _fewer_wishes(attempt: Attempt, plugin: str) -> Iterator[_Found]:
+    """The pod without one of its rules that this plugin looks at, or without all of them where
+    that gains more. Each is tried: a rule may hold, and what is in the way be another one, or one
+    of the configuration or of other pods.
+    """
+    pod = attempt.pod
+    wishes = _node_wishes(pod.pod.spec) if plugin == AFFINITY else _pod_wishes(pod.pod.spec)
+    choices = [{name: change} for name, change in wishes.items()]
+    if len(wishes) > 1:
+        choices.append(wishes)
+    most = 0
+    for changes in choices:
+        spec = pod.pod.spec
+        for change in changes.values():
+            spec = change(spec)
+        count = _count_fitting(attempt, pod.renewed(replace(pod.pod, spec=spec)))
+        if count and (len(changes) == 1 or count > most):
+            yield _Found(_DROPPED, 0.0, -count, f"without its {' and '.join(changes)}")
+        most = max(most, count)
+
+
+def _node_wishes(spec: PodSpec) -> dict[str, Callable[[PodSpec], PodSpec]]:
+    """By what the rule is called, what takes it out of a spec."""
+    found: dict[str, Callable[[PodSpec], PodSpec]] = {}
+    if spec.node_selector:
+        found["node selector"] = lambda spec: replace(spec, node_selector=None)
+    rules = spec.affinity
+    if rules is not None and rules.node_affinity and rules.node_affinity.required is not None:
+        found["node affinity"] = lambda spec: _without_rules(spec, "node_affinity")
+    return found
+
+
+def _pod_wishes(spec: PodSpec) -> dict[str, Callable[[PodSpec], PodSpec]]:
+    found: dict[str, Callable[[PodSpec], PodSpec]] = {}
+    rules = spec.affinity
+    if rules is not None and rules.pod_affinity and rules.pod_affinity.required:
+        found["pod affinity"] = lambda spec: _without_rules(spec, "pod_affinity")
+    if rules is not None and rules.pod_anti_affinity and rules.pod_anti_affinity.required:
+        found["pod anti-affinity"] = lambda spec: _without_rules(spec, "pod_anti_affinity")
+    return found
+
+
+def _without_rules(spec: PodSpec, kind: str) -> PodSpec:
+    return replace(spec, affinity=replace(spec.affinity, **{kind: None}))
+
+
+def _count_fitting(attempt: Attempt, pod: PodInfo) -> int:
+    """How many nodes would take the pod."""
+    framework, nodes, cycle = attempt.framework, attempt.nodes, CycleState()
+    prepared = framework.run_pre_filter(cycle, pod, nodes)
+    if prepared.status is not None:
+        return 0
+    within = nodes.valid
+    if prepared.names is not None:
+        within = np.zeros(len(nodes), np.bool_)
+        within[[row for name in prepared.names if (row := nodes.row_of(name)) is not None]] = True
+    return len(framework.run_filter(cycle, pod, nodes, within).feasible)
+
+
 def _without(plugin: str, pod: PodInfo) -> str:
-    spec = pod.pod.spec
     match plugin:
-        case "NodeAffinity":
-            affinity = spec.affinity is not None and spec.affinity.node_affinity is not None
-            named = [*["node selector"] * bool(spec.node_selector), *["node affinity"] * affinity]
-            return f"without its {' and '.join(named) or 'node affinity'}"
         case "NodePorts":
             ports = sorted({port.port for port in pod.host_ports})
             many = "s" if len(ports) > 1 else ""
             return f"without its host port{many} {', '.join(map(str, ports))}"
-        case "InterPodAffinity":
-            named = [
-                *["pod affinity"] * bool(pod.required_affinity),
-                *["pod anti-affinity"] * bool(pod.required_anti_affinity),
-            ]
-            if not named:
-                return "without the anti-affinity of pods that run there"
-            return f"without its {' and '.join(named)}"
         case "PodTopologySpread":
             return "without its topology spread constraints"
         case "DynamicResources":

@@ -8,6 +8,7 @@ import numpy as np
 from kscheduler.api.amounts import at_least
 from kscheduler.cycle.attempt import Attempt, Failed, Unschedulable
 from kscheduler.framework.status import Rows
+from kscheduler.plugins.node_affinity.plugin import REASON_ENFORCED
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
@@ -19,6 +20,7 @@ _SAID = {
     "TaintToleration": ("has a taint the pod does not tolerate",) * 2,
     "NodeUnschedulable": ("is cordoned", "are cordoned"),
     "NodeAffinity": ("does not match its node selector or affinity",) * 2,
+    REASON_ENFORCED: ("does not match the affinity that the configuration adds",) * 2,
     "NodePorts": ("has its host port in use", "have its host port in use"),
     "PodTopologySpread": ("would break its topology spread",) * 2,
     "InterPodAffinity": ("does not suit the affinity of pods",) * 2,
@@ -50,7 +52,10 @@ def sentence(tally: Tally) -> str:
         if tally.homeless:
             does = "does" if tally.homeless == 1 else "do"
             which = "which" if tally.evicted == 1 else f"{tally.homeless:,} of which"
-            evicted += f", {which} {does} not fit anywhere else"
+            if tally.homeless == tally.evicted > 1:
+                evicted += ", none of which fits anywhere else"
+            else:
+                evicted += f", {which} {does} not fit anywhere else"
     if placed == total:
         if total == 0:
             return "There is no pod to place."

@@ -185,7 +185,7 @@ class TestOneNode:
 
     def test_the_chosen_one(self):
         one = decision(node="n0")
-        assert self.told(one, "n0") == ["shop/p is on n0. It is told in a sentence."]
+        assert self.told(one, "n0") == ["shop/p: it is told in a sentence."]
 
     def test_one_with_a_lower_score_by_plugin(self):
         one = decision(node="n0", scores=scores([90, 80]))
@@ -214,6 +214,27 @@ class TestOneNode:
             "of 100 nodes were, and enough of them fitted.",
             "Asked now, it would fit on n50.",
         ]
+
+    def test_a_gated_pod_fits_once_its_gates_are_gone(self):
+        placement = ReviewedPlacement(message="once its scheduling gates are removed: a/b")
+        now = PlacementReviewStatus(fits=True, total=1, placements=(placement,))
+        assert self.told(decision(node="n0"), "n50", now)[-1] == (
+            "Asked now, it would fit on n50, once its scheduling gates are removed: a/b."
+        )
+
+    @pytest.mark.parametrize(
+        ("reason", "is_the_pods"),
+        [
+            ("node(s) didn't match Pod's node affinity/selector", True),
+            ("node(s) didn't match scheduler-enforced node affinity", False),
+        ],
+    )
+    def test_only_its_own_affinity_is_to_be_taken_from_the_pod(self, reason, is_the_pods):
+        rejected = RejectedNodes("NodeAffinity", reason, 1, nodes=("b",))
+        attempt = AttemptRecord(outcome=UNSCHEDULABLE, rejections=(rejected,))
+        now = PlacementReviewStatus(total=1, placements=(ReviewedPlacement(explanation=attempt),))
+        told = self.told(decision(outcome=UNSCHEDULABLE, rejections=(rejected,)), "b", now)
+        assert ("without its node selector or affinity" in "".join(told)) is is_the_pods
 
     def test_one_that_is_not_in_the_record(self):
         one = decision(node="n0", nodes=NodeCounts(total=9, evaluated=9, feasible=9))

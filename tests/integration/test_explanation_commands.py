@@ -217,7 +217,7 @@ class TestWhyNot:
     @pytest.mark.parametrize(
         ("name", "node", "code", "said"),
         [
-            ("web", "large", 0, "default/web is on large. It is on large, one of 3"),
+            ("web", "large", 0, "default/web: it is on large, one of 3"),
             ("web", "small-1", 0, "default/web could have gone to small-1, but large scored"),
             ("web", "tainted", 1, "default/web is on large. It cannot go to tainted: node(s) had"),
             (
@@ -228,7 +228,13 @@ class TestWhyNot:
                 "5500m), says NodeResourcesFit.",
             ),
             ("lunar", "large", 1, "default/lunar cannot go to large: node(s) didn't match Pod's"),
-            ("gated", "small-1", 0, "Asked now, default/gated would fit on small-1."),
+            (
+                "gated",
+                "small-1",
+                0,
+                "Asked now, default/gated would fit on small-1, once its scheduling gates are "
+                "removed: example.com/",
+            ),
         ],
     )
     async def test_one_node_is_told_with_its_numbers(self, colleague, name, node, code, said):

@@ -2,11 +2,13 @@ import pytest
 
 from kscheduler.api.amounts import at_least, rounded_down
 from kscheduler.api.quantity import milli_value, value
-from tests.kit.manifests import pod_manifest
+from tests.kit.manifests import HOSTNAME, near, node_terms, pod_manifest, required
 from tests.kit.objects import make_node, make_pod
 
 GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 DISK = {"labels": {"disk": "ssd"}}
+IN_A = {"key": "zone", "operator": "In", "values": ["a"]}
+ANTI_AFFINITY_THERE = "without the anti-affinity of pods that run there"
 
 
 async def remedies(cluster, pod):
@@ -58,6 +60,82 @@ async def test_a_single_change_and_the_nodes_it_gains(world, node, pods, pod, wa
     ]
     cluster = world([make_node(name, **node) for name in names], there)
     assert await remedies(cluster, pod_manifest(**pod)) == want
+
+
+ENFORCED = {
+    "schedulerName": "default-scheduler",
+    "pluginConfig": [
+        {
+            "name": "NodeAffinity",
+            "args": {
+                "addedAffinity": node_terms({"key": "pool", "operator": "In", "values": ["x"]})
+            },
+        }
+    ],
+}
+PREFERRED = {
+    "preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "preference": {"matchExpressions": [{"key": "z", "operator": "Exists"}]}}
+    ]
+}
+
+
+async def test_no_change_of_a_pod_answers_the_affinity_of_a_profile(world):
+    cluster = world([make_node("a", **DISK)], profiles=[ENFORCED])
+    status = await cluster.review(pod_manifest(nodeSelector={"disk": "ssd"}))
+    assert (status.remedies, status.summary) == (
+        (),
+        "It does not fit: 1 node does not match the affinity that the configuration adds.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("wishes", "want"),
+    [
+        ({"nodeSelector": {"a": "b"}, "node_affinity": PREFERRED}, ["without its node selector"]),
+        (
+            {"nodeSelector": {"disk": "ssd"}, "node_affinity": node_terms(IN_A)},
+            ["without its node affinity"],
+        ),
+        (
+            {"nodeSelector": {"a": "b"}, "node_affinity": node_terms(IN_A)},
+            ["without its node selector and node affinity"],
+        ),
+    ],
+    ids=["preferred", "one of two", "both"],
+)
+async def test_only_rules_that_are_in_the_way_are_to_be_given_up(world, wishes, want):
+    told = await remedies(world([make_node("n", **DISK)]), pod_manifest(**wishes))
+    assert told == [(change, 1) for change in want]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "want"),
+    [
+        ({}, [ANTI_AFFINITY_THERE]),
+        ({"pod_affinity": required(near({"app": "there"}, HOSTNAME))}, [ANTI_AFFINITY_THERE]),
+        ({"pod_affinity": required(near({"app": "none"}, HOSTNAME))}, []),
+        ({"pod_anti_affinity": required(near({"app": "none"}, HOSTNAME))}, [ANTI_AFFINITY_THERE]),
+    ],
+    ids=["none", "affinity that holds", "affinity that does not", "anti-affinity that holds"],
+)
+async def test_the_anti_affinity_of_another_pod_is_not_taken_for_a_rule_of_this_one(
+    world, wishes, want
+):
+    rules = {"podAntiAffinity": required(near({"app": "new"}, HOSTNAME))}
+    there = make_pod("there", node="n", labels={"app": "there"}, affinity=rules)
+    node = make_node("n", labels={HOSTNAME: "n"})
+    told = await remedies(world([node], [there]), pod_manifest(labels={"app": "new"}, **wishes))
+    assert told == [(change, 1) for change in want]
+
+
+async def test_of_affinity_and_anti_affinity_the_one_in_the_way_is_named(world):
+    node = make_node("n", labels={HOSTNAME: "n"})
+    pod = pod_manifest(
+        pod_affinity=required(near({"app": "none"}, HOSTNAME)),
+        pod_anti_affinity=required(near({"app": "other"}, HOSTNAME)),
+    )
+    assert await remedies(world([node]), pod) == [("without its pod affinity", 1)]
 
 
 async def test_the_smallest_change_comes_first(world):

@@ -247,6 +247,16 @@ class TestPreemption:
         assert status.placements[1].message == "evicted from a for default/new"
         assert status.summary == "It fits, on 1 node, if 1 pod is evicted."
 
+    async def test_victims_that_all_fit_nowhere_else_are_told_in_one_word(self, world):
+        there = [make_pod(f"low-{n}", node=n, requests={"cpu": "3"}) for n in "ab"]
+        pod = pod_manifest("new", cpu="4", priority=10)
+        status = await world([node("a"), node("b")], there).review(
+            pod, replicas=2, allow_preemption=True
+        )
+        assert status.summary == (
+            "Both fit, on 2 nodes, if 2 pods are evicted, none of which fits anywhere else."
+        )
+
     async def test_a_pod_of_the_review_may_be_evicted_for_a_later_one(self, world):
         cluster = world([node("a")])
         pods = [pod_manifest("low", cpu="3", priority=1), pod_manifest("high", cpu="3", priority=9)]
