@@ -9,7 +9,8 @@ API objects and compiled pods are shared, as they never change.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from random import Random
 from typing import Any, NoReturn, cast
 
@@ -41,6 +42,7 @@ from kscheduler.runtime.handle import OutOfTreeServices, RuntimeHandle
 from kscheduler.runtime.profile import build_frameworks
 from kscheduler.slices import Slices
 from kscheduler.state.cache import Cache, Contents
+from kscheduler.state.change_log import ChangeLog
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.what_if.claims import ForkClaims
 from kscheduler.what_if.listers import ForkListers
@@ -85,9 +87,16 @@ class Fork:
     """A scheduler's core on a copy of the cluster."""
 
     def __init__(
-        self, live: LiveScheduler, completed: Completed, metrics: Metrics, rng: Random
+        self,
+        live: LiveScheduler,
+        completed: Completed,
+        metrics: Metrics,
+        rng: Random,
+        asked: Collection[str] = (),
     ) -> None:
-        """ConfigError if a plugin refuses its arguments. Empty until `fill`."""
+        """ConfigError if a plugin refuses its arguments. Empty until `fill`. `asked`: keys of pods
+        that are asked about; room nominated for pods that are called so is theirs.
+        """
         self.cache = Cache(logged=False)
         self.listers = ForkListers(live.listers)
         services = live.out_of_tree
@@ -95,7 +104,7 @@ class Fork:
             gates=live.gates,
             listers=self.listers,
             snapshot=self.cache.snapshot,
-            nominator=live.nominator,
+            nominator=_nominated_others(live.nominator, frozenset(asked)),
             activate=lambda pods: None,
             client=cast("ApiCalls", ReadOnlyClient()),
             recorder=_NoEvents(),
@@ -213,6 +222,35 @@ class ReadOnlyClient:
             raise KschedulerError(f"a placement review makes no API calls, not even {name}")
 
         return refuse
+
+
+def _nominated_others(nominator: Nominator, hidden: Collection[str]) -> Nominator:
+    nominated = chain.from_iterable(map(nominator.pods_for_node, nominator.nodes))
+    is_one_hidden = any(pod.key in hidden for pod in nominated)
+    return _NominatedOthers(nominator, hidden) if is_one_hidden else nominator
+
+
+class _NominatedOthers:
+    """The nominations of the living scheduler but those of these pods, by key."""
+
+    def __init__(self, nominator: Nominator, hidden: Collection[str]) -> None:
+        self._nominator = nominator
+        self._hidden = hidden
+
+    @property
+    def nodes(self) -> Collection[str]:
+        return [node for node in self._nominator.nodes if self.pods_for_node(node)]
+
+    @property
+    def changes(self) -> ChangeLog[str]:
+        return self._nominator.changes
+
+    def pods_for_node(self, node: str, /) -> Sequence[PodInfo]:
+        pods = self._nominator.pods_for_node(node)
+        return [pod for pod in pods if pod.key not in self._hidden]
+
+    def node_of(self, uid: str, /) -> str | None:
+        return self._nominator.node_of(uid)
 
 
 class _NoEvents:

@@ -158,7 +158,8 @@ class Reviewer:
             hidden = frozenset(others).difference(await namespaces_seen(others))
         await slices.rest()
         try:
-            fork = Fork(live, completed, self._metrics, Random(self._seed))
+            asked = {f"{one.pod.namespace}/{one.pod.name}" for one in pods}
+            fork = Fork(live, completed, self._metrics, Random(self._seed), asked)
         except ConfigError as error:
             raise _bad_configuration(error) from error
         await slices.rest()

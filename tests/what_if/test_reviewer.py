@@ -17,7 +17,9 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.scheduling import PriorityClass
 from kscheduler.api.small_groups import PodDisruptionBudget
 from kscheduler.slices import Slices
+from kscheduler.state.pod_info import PodInfo
 from kscheduler.what_if import Reviewer, ReviewError, ReviewLimitError
+from tests.kit.clusters import FixedNominator
 from tests.kit.manifests import node_manifest, pod_manifest
 from tests.kit.objects import make_node, make_pod
 from tests.what_if.conftest import nodes_of, raw
@@ -246,6 +248,16 @@ class TestPreemption:
         assert "1 disruption budget would be exceeded." in status.message
         assert status.placements[1].message == "evicted from a for default/new"
         assert status.summary == "It fits, on 1 node, if 1 pod is evicted."
+
+    async def test_room_nominated_for_the_pod_asked_about_is_not_taken_from_it(self, world):
+        """Other pods leave it that room."""
+        cluster = world([node("a")])
+        waiting = make_pod("p", requests={"cpu": "4"}, priority=10)
+        nominator = FixedNominator({"a": [PodInfo(waiting)]})
+        cluster.live = msgspec.structs.replace(cluster.live, nominator=nominator)
+        asked, other = (pod_manifest(name, cpu="4", priority=10) for name in ("p", "other"))
+        assert (await cluster.review(asked)).fits
+        assert not (await cluster.review(other)).fits
 
     async def test_victims_that_all_fit_nowhere_else_are_told_in_one_word(self, world):
         there = [make_pod(f"low-{n}", node=n, requests={"cpu": "3"}) for n in "ab"]
