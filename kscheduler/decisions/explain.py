@@ -130,7 +130,7 @@ def attempt_of(record: Record, view: View = WHOLE) -> AttemptRecord:
         only_tried=record.only_tried,
         rejections=_rejections(record, view),
         scores=_score_table(record, view),
-        node=record.node,
+        node=_told_node(record, view),
         nominated_before=record.nominated_before,
         nominated_node=record.nominated_node,
         victims=tuple(Victim(*one) for one in record.victims if view.names_pods_of(one.namespace)),
@@ -164,8 +164,9 @@ def summary_of(entry: Entry, view: View = WHOLE) -> str:
     if record.outcome == SCHEDULED:
         return _placed(record, entry.attempts, view)
     if record.failed_at:
+        node = _told_node(record, view) or "a node"
         return (
-            f"It was to go to {record.node}, but {record.failed_at} failed: {record.message}"
+            f"It was to go to {node}, but {record.failed_at} failed: {record.message}"
             f"{_times(entry)}"
         )
     if record.outcome == ERROR:
@@ -185,6 +186,11 @@ def summary_of(entry: Entry, view: View = WHOLE) -> str:
     else:
         ending = ""
     return f"{lead}: {text.rstrip('.')}.{ending}{_times(entry)}"
+
+
+def _told_node(record: Record, view: View) -> str:
+    """The node decided on; of an attempt that failed, the pod does not tell it."""
+    return record.node if view.node_names or record.outcome == SCHEDULED else ""
 
 
 def _placed(record: Record, attempts: int, view: View) -> str:
@@ -342,7 +348,7 @@ def _score_table(record: Record, view: View) -> ScoreTable | None:
     chosen = next((one for one in order if names[rows[one]] == record.node), None)
     runner_up = next((one for one in order if one != chosen), None)
     if not (view.per_node and view.node_names):
-        order = [] if chosen is None else [chosen]
+        order = [chosen] if chosen is not None and _told_node(record, view) else []
     raw = [scores.raw_of(index)[order].tolist() for index in range(len(scores.plugins))]
     normalized = scores.normalized[:, order].tolist()
     silent = (0,) * len(scores.all_zero)

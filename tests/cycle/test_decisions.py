@@ -1,5 +1,6 @@
 """Decisions that are kept: what is told of an attempt, how attempts fold, what room they take."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from kscheduler.api.explanation import (
 from kscheduler.cycle.attempt import at_once
 from kscheduler.decisions import decision_log
 from kscheduler.decisions.decision_log import DecisionLog
-from kscheduler.decisions.explain import decision_of
+from kscheduler.decisions.explain import View, decision_of
 from kscheduler.framework.plugin import Wait
 from kscheduler.framework.status import failed, rejected, unresolvable, unschedulable
 from kscheduler.runtime.out_of_tree.health import Fault, FaultReport
@@ -141,6 +142,19 @@ def test_the_point_that_ended_an_attempt_is_told(make_rig, scripted, told, point
     assert (decision.outcome, decision.node, decision.last.node) == (outcome, "", "n1")
     assert decision.last.steps[-1].point == point.capitalize()
     assert "It was to go to n1" in decision.summary
+
+
+def test_the_node_of_an_attempt_that_failed_is_told_only_to_whom_may_list_nodes(make_rig, scripted):
+    """The pod is not there, so nothing else tells it."""
+    rig = make_rig(scripted("Ends", permit=failed("broken")), nodes=THREE)
+    rig.add()
+    assert rig.schedule() is None
+    entry = rig.decisions.get("ns", "p")
+    decision = decision_of(entry, View(node_names=False))
+    assert decision.summary.startswith("It was to go to a node, but Permit failed: ")
+    text = msgspec.json.encode(decision).decode()
+    assert not [node for node in THREE if node in text]
+    assert entry.last.node in decision_of(entry).summary
 
 
 async def test_a_binding_that_fails_is_told(make_rig, scripted, told):
