@@ -271,6 +271,7 @@ def _pod_wishes(spec: PodSpec) -> dict[str, Callable[[PodSpec], PodSpec]]:
 
 
 def _without_rules(spec: PodSpec, kind: str) -> PodSpec:
+    assert spec.affinity is not None
     return replace(spec, affinity=replace(spec.affinity, **{kind: None}))
 
 
@@ -296,7 +297,9 @@ def _without(plugin: str, pod: PodInfo) -> str:
         case "PodTopologySpread":
             return "without its topology spread constraints"
         case "DynamicResources":
-            return "without its resource claims"
+            # Of extended resources that are devices, the scheduler makes the claim.
+            what = "resource claims" if pod.pod.spec.resource_claims else "extended resources"
+            return f"without its {what}"
         case _ if plugin in VOLUMES:
             return "without its volumes"
         case _:

@@ -8,6 +8,7 @@ import numpy as np
 from kscheduler.api.amounts import at_least
 from kscheduler.cycle.attempt import Attempt, Failed, Unschedulable
 from kscheduler.framework.status import Rows
+from kscheduler.plugins.dynamic_resources.plugin import CANNOT_ALLOCATE
 from kscheduler.plugins.node_affinity.plugin import REASON_ENFORCED
 from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
@@ -22,6 +23,7 @@ _SAID = {
     "NodeAffinity": ("does not match its node selector or affinity",) * 2,
     REASON_ENFORCED: ("does not match the affinity that the configuration adds",) * 2,
     "NodePorts": ("has its host port in use", "have its host port in use"),
+    CANNOT_ALLOCATE: ("lacks devices it asks for", "lack devices it asks for"),
     "PodTopologySpread": ("would break its topology spread",) * 2,
     "InterPodAffinity": ("does not suit the affinity of pods",) * 2,
 }
@@ -114,7 +116,9 @@ def _part(
         text = f"{noun} {'lacks' if count == 1 else 'lack'} {resource}"
         return text + _least_short(resource, rows, pod, nodes) if node_names else text
     if said not in _SAID:
-        return f"{count:,} {said}"
+        if said.startswith("node(s) "):
+            return f"{count:,} {said}"
+        return f"{count:,} {'node' if count == 1 else 'nodes'}: {said}"
     one, many = _SAID[said]
     if count > 1:
         for singular, plural in _PLURAL.items():

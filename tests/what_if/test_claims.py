@@ -168,6 +168,11 @@ class TestDevices:
         container = {"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}
         status = await cluster.review(pod_manifest(containers=[container]), replicas=3)
         assert nodes_of(status) == ["a", "a", ""]
+        # The pod has no claims of its own to do without.
+        assert [one.change for one in status.remedies] == ["without its extended resources"]
+        assert status.summary == (
+            "2 of 3 fit; the other does not: 1 node lacks devices it asks for."
+        )
 
 
 def storage_class(name="fast", provisioner="csi.example.com", mode="WaitForFirstConsumer", **more):
