@@ -144,17 +144,20 @@ def live_scheduler(daemon: Daemon) -> LiveScheduler:
 
 
 def explained(attempt: Attempt, outcome: Outcome, view: View) -> AttemptRecord:
-    """An attempt of a review, told like one of the scheduler's own."""
+    """An attempt of a review, told like one of the scheduler's own, without what never was: a wait
+    in the queue, and answers after the decision.
+    """
     record = record_of(attempt, outcome, NodeNames(attempt.nodes), now=time.time())
+    record.waited = (0.0, 0.0, 0.0)
     record.outcome = SCHEDULED
     if isinstance(outcome, Unschedulable):
         record.outcome, record.message = UNSCHEDULABLE, outcome.message
     elif isinstance(outcome, Failed):
         record.outcome = UNSCHEDULABLE if outcome.status.rejected else ERROR
         record.message = outcome.status.message
-    told = attempt_of(record, view)
+    told = replace(attempt_of(record, view), steps=())
     if view.node_names:
         return told
     # No pod tells the node that it only would get.
     scores = None if told.scores is None else replace(told.scores, nodes=())
-    return replace(told, node="", nominated_node="", scores=scores)
+    return replace(told, node="", nominated_before="", nominated_node="", scores=scores)

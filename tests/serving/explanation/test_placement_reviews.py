@@ -274,6 +274,29 @@ async def test_a_pod_evicted_for_a_drained_one_does_not_name_it_to_every_asker(e
         assert "evicted from node-1 for other/secret; " in (await asked.review(spec, ALL)).text
 
 
+async def test_an_attempt_of_a_review_has_neither_waited_nor_been_bound(explained):
+    async with explained() as asked:
+        answer = await asked.review({"pods": [pod()], "detail": "Candidates"})
+        attempt = answer.body["status"]["placements"][0]["explanation"]
+        assert attempt["outcome"] == "Scheduled"
+        assert not {"waits", "steps"} & attempt.keys()
+        assert not attempt.get("waitedSeconds")
+
+
+async def test_the_node_of_victims_is_told_to_whom_may_list_nodes(explained):
+    async with explained(nodes=1) as asked:
+        await asked.place("low", cpu="6")
+        await until(
+            lambda: asked.api.objects.find("pods", "low", "default")["spec"].get("nodeName")
+        )
+        high = pod("high", "6", priority=100)
+        spec = {"pods": [high], "allowPreemption": True, "detail": "All"}
+        told = await asked.review(spec, TENANT)
+        assert told.body["status"]["placements"][0]["victims"][0]["name"] == "low"
+        assert "node-" not in json.dumps(told.body["status"])
+        assert "node-0" in (await asked.review(spec, ALL)).text
+
+
 async def test_one_asker_has_one_review_at_a_time_and_all_have_two(explained, monkeypatch):
     async with explained() as asked:
         go_on, begun = asyncio.Event(), []
