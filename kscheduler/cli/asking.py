@@ -16,6 +16,7 @@ import msgspec
 
 from kscheduler.api.meta import ApiObject
 from kscheduler.api.resources import Resource
+from kscheduler.api.validation import dns_label_errors, dns_subdomain_errors
 from kscheduler.cli.page import tamed
 from kscheduler.client.clientcmd.loading_rules import (
     DEFAULT_NAMESPACE,
@@ -33,7 +34,6 @@ from kscheduler.gotext.duration import SECOND, DurationError, parse_duration
 YES, NO, FAILED = 0, 1, 2
 INTERRUPTED = 130
 TABLE, WIDE, YAML, JSON = OUTPUTS = ("table", "wide", "yaml", "json")
-MAX_NAME = 253
 MAX_DIGITS = 9
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,7 +66,8 @@ class Question(msgspec.Struct, frozen=True):
             namespace = first.removeprefix("pod/").removeprefix("pods/")
         else:
             namespace = self.namespace
-        if not name or not namespace or "/" in namespace or len(name) > MAX_NAME:
+        # They become parts of a path.
+        if dns_subdomain_errors(name) or dns_label_errors(namespace):
             raise Failure(f'POD has to be NAME, pod/NAME or NAMESPACE/NAME, not "{text}".')
         return namespace, name
 

@@ -200,7 +200,7 @@ class TestExplain:
         assert answer.code == 2
         assert "Attempt 7 is not kept: of 1, 1 can be told of" in answer.complaint
 
-    @pytest.mark.parametrize("name", ["", "a/b/c", "/x", "x" * 300])
+    @pytest.mark.parametrize("name", ["", "a/b/c", "/x", "x" * 300, "x?watch=true", "a?b/x", "☃"])
     async def test_a_name_that_is_none_is_refused(self, colleague, name):
         answer = await colleague.ask("explain", name)
         assert answer.code == 2
