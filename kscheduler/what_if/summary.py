@@ -14,6 +14,8 @@ from kscheduler.state.nodes_view import Nodes
 from kscheduler.state.pod_info import PodInfo
 
 INSUFFICIENT = "Insufficient "
+# Reasons that the sentence has; a pod may ask for thousands of resources.
+MAX_REASONS = 8
 
 # By plugin, or by reason where a plugin has several: what one node is like, and what several are.
 _SAID = {
@@ -99,8 +101,10 @@ def obstacle(attempt: Attempt, outcome: Unschedulable | Failed, *, node_names: b
     found.sort(key=lambda one: -len(one[1]))
     parts = [
         _part(said, rows, attempt.pod, nodes, is_first=number == 0, node_names=node_names)
-        for number, (said, rows) in enumerate(found)
+        for number, (said, rows) in enumerate(found[:MAX_REASONS])
     ]
+    if others := len(found) - len(parts):
+        parts.append(f"{others:,} more reason{'s' if others > 1 else ''}")
     if left and diagnosis.absent.reasons:
         parts.append(f"{left:,} {diagnosis.absent.message}")
     return ", ".join(parts)

@@ -92,6 +92,13 @@ class TestPredictions:
         status = await world([node("a")]).review(pod_manifest(cpu="1"), replicas=3)
         assert (status.summary, status.fits) == ("All 3 fit, on 1 node.", True)
 
+    async def test_of_very_many_reasons_the_sentence_has_the_first(self, world):
+        many = {f"example.com/r{number}": "1" for number in range(2000)}
+        container = {"name": "c", "resources": {"requests": many}}
+        status = await world([node("a")]).review(pod_manifest(containers=[container]))
+        assert status.summary.startswith("It does not fit: 1 node lacks example.com/r0, 1 lacks ")
+        assert status.summary.endswith(", 1,992 more reasons.")
+
     async def test_pods_without_a_name_get_one_each(self, world):
         manifest = pod_manifest("")
         status = await world([node("a")]).review(manifest, manifest)
