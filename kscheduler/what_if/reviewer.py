@@ -153,9 +153,10 @@ class Reviewer:
         pods = await reader.read(spec, slices)
         hidden: frozenset[str] = frozenset()
         if namespaces_seen is not None and changed.drained:
-            others = {one.pod.namespace for one in changed.drained}
-            others -= {one.pod.namespace for one in pods}
-            hidden = frozenset(others).difference(await namespaces_seen(others))
+            seen = await namespaces_seen({one.pod.namespace for one in changed.drained})
+            hidden = frozenset(
+                one.pod.uid for one in changed.drained if one.pod.namespace not in seen
+            )
         await slices.rest()
         try:
             asked = {f"{one.pod.namespace}/{one.pod.name}" for one in pods}
@@ -250,7 +251,7 @@ class _Run:
         node_names: bool,
         hidden: Collection[str],
     ) -> None:
-        """`hidden`: namespaces of drained pods that no sentence may be about."""
+        """`hidden`: uids of drained pods that no sentence may be about."""
         self._fork = fork
         self._allow_preemption = spec.allow_preemption
         self._explain = explain
@@ -313,7 +314,7 @@ class _Run:
         """Why the first pod does not fit that does not, and what would help it."""
         if not self._unplaced:
             return
-        told_of = [i for i, one in self._unplaced.items() if one.pod.namespace not in self._hidden]
+        told_of = [i for i, one in self._unplaced.items() if one.pod.uid not in self._hidden]
         if not told_of:
             self.tally.obstacle = summary.HIDDEN
             return
@@ -503,7 +504,7 @@ class _Run:
                 controller = pod.pod.metadata.controller
                 if controller is None or controller.kind != "DaemonSet":
                     where = f" from {candidate.node}" if self._view.node_names else ""
-                    is_hidden = attempt.pod.namespace in self._hidden
+                    is_hidden = attempt.pod.uid in self._hidden
                     for_whom = "a drained pod" if is_hidden else attempt.pod.key
                     note = f"evicted{where} for {for_whom}"
                     # A pod of the review itself may have to make room for a later one.

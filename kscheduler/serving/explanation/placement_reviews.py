@@ -134,8 +134,7 @@ class PlacementReviews:
                 "or again when less is going on",
                 {"retryAfterSeconds": RETRY_SECONDS},
             ) from error
-        own = {*_namespaces(review), namespace}
-        return await self._redacted(asker, answered, own), warnings
+        return await self._redacted(asker, answered), warnings
 
     async def _check_namespaces(
         self, asker: Asker, review: PlacementReview, namespace: str
@@ -156,15 +155,17 @@ class PlacementReviews:
                 )
                 raise status.forbidden(PLACEMENT_REVIEW, review.name, why)
 
-    async def _redacted(
-        self, asker: Asker, review: PlacementReview, own: set[str]
-    ) -> PlacementReview:
-        """Without the names of pods that the asker may not get, which are counted instead."""
+    async def _redacted(self, asker: Asker, review: PlacementReview) -> PlacementReview:
+        """Without the names of pods that the asker may not get, which are counted instead. Pods
+        that it asked about are its own: they come after drained pods and before evicted ones.
+        """
         told = review.status
+        number = len(review.spec.pods) * review.spec.replicas
+        asked = range(told.total - number, told.total)
         namespaces = {one.namespace for one in told.placements}
         namespaces |= {pod.namespace for one in told.placements for pod in one.victims}
         namespaces |= {one.namespace for one in told.budgets}
-        seen = own | {*await asker.namespaces_seen(namespaces - own)}
+        seen = {*await asker.namespaces_seen(namespaces)}
         if namespaces <= seen:
             return review
 
@@ -172,13 +173,16 @@ class PlacementReviews:
             victims = tuple(pod for pod in one.victims if pod.namespace in seen)
             return replace(one, victims=victims, hidden_victims=len(one.victims) - len(victims))
 
-        placements = tuple(named(one) for one in told.placements if one.namespace in seen)
+        placements = tuple(
+            named(one)
+            for index, one in enumerate(told.placements)
+            if index in asked or one.namespace in seen
+        )
         hidden = len(told.placements) - len(placements)
         message = told.message
         if hidden:
-            one = "1 placement of another namespace is"
-            what = one if hidden == 1 else f"{hidden} placements of other namespaces are"
-            message = f"{message} {what} not shown.".strip()
+            what = "1 placement is" if hidden == 1 else f"{hidden} placements are"
+            message = f"{message} {what} not shown: that takes the right to get pods there.".strip()
         budgets = tuple(one for one in told.budgets if one.namespace in seen)
         return replace(
             review,

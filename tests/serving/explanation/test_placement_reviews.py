@@ -221,7 +221,7 @@ async def test_pods_that_have_to_move_are_named_to_whom_may_get_them(explained):
         told = await asked.review(spec, NODES)
         assert "secret" not in told.text
         assert told.body["status"]["partial"]
-        assert "1 placement of another namespace is not shown" in told.body["status"]["message"]
+        assert "1 placement is not shown: that takes the" in told.body["status"]["message"]
         whole = await asked.review(spec, ALL)
         assert [one["name"] for one in whole.body["status"]["placements"]] == ["secret"]
 
@@ -281,6 +281,21 @@ async def test_an_attempt_of_a_review_has_neither_waited_nor_been_bound(explaine
         assert attempt["outcome"] == "Scheduled"
         assert not {"waits", "steps"} & attempt.keys()
         assert not attempt.get("waitedSeconds")
+
+
+async def test_victims_are_named_to_whom_may_get_them_whatever_may_be_asked(explained):
+    async with explained(nodes=1) as asked:
+        grant(asked.api, NOBODY, API, namespace="default")
+        await asked.place("secret", cpu="6")
+        await until(
+            lambda: asked.api.objects.find("pods", "secret", "default")["spec"].get("nodeName")
+        )
+        spec = {"pods": [pod("high", "6", priority=100)], "allowPreemption": True}
+        told = await asked.review(spec, NOBODY)
+        assert "secret" not in told.text
+        (placement,) = told.body["status"]["placements"]
+        assert (placement["name"], placement["hiddenVictims"]) == ("high", 1)
+        assert "secret" in (await asked.review(spec, TENANT)).text
 
 
 async def test_the_node_of_victims_is_told_to_whom_may_list_nodes(explained):
