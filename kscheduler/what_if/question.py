@@ -34,6 +34,8 @@ from kscheduler.what_if.made_claims import ClaimMaker, VolumeClaimTemplates
 
 MAX_PLACEMENTS = 10_000
 MAX_ADDED_NODES = 10_000
+# The spec of one pod: a decision cannot be interrupted, and grows with it.
+MAX_POD_SPEC_BYTES = 64 << 10
 DETAILS = ("Summary", "Candidates", "All")
 HOSTNAME = "kubernetes.io/hostname"
 MIRROR = "kubernetes.io/config.mirror"
@@ -45,7 +47,15 @@ SYSTEM_PRIORITIES = {
     "system-node-critical": 2_000_001_000,
 }
 
+
+class _Sized(msgspec.Struct):
+    """A pod whose spec is not read."""
+
+    spec: msgspec.Raw = msgspec.Raw()
+
+
 _decode_pod = decoder_for(Pod)
+_decode_sized = msgspec.json.Decoder(_Sized).decode
 _decode_node = decoder_for(Node)
 
 
@@ -324,6 +334,12 @@ class PodReader:
 
     def _defaulted(self, text: msgspec.Raw, path: Path) -> Pod:
         pod: Pod = _read(text, "Pod", _decode_pod, path)
+        if (size := len(_decode_sized(text).spec)) > MAX_POD_SPEC_BYTES:
+            detail = (
+                f"at most {MAX_POD_SPEC_BYTES:,} bytes of a pod's spec are read; leave out what "
+                "does not matter to a scheduler, as commands and environment variables"
+            )
+            raise ReviewLimitError(invalid(path / "spec", f"{size:,} bytes", detail))
         spec, metadata = pod.spec, pod.metadata
         if not spec.containers:
             raise ReviewError(required(path / "spec" / "containers"))

@@ -20,7 +20,7 @@ from kscheduler.slices import Slices
 from kscheduler.state.pod_info import PodInfo
 from kscheduler.what_if import Reviewer, ReviewError, ReviewLimitError
 from tests.kit.clusters import FixedNominator
-from tests.kit.manifests import node_manifest, pod_manifest
+from tests.kit.manifests import near, node_manifest, pod_manifest, required
 from tests.kit.objects import make_node, make_pod
 from tests.what_if.conftest import nodes_of, raw
 
@@ -98,6 +98,12 @@ class TestPredictions:
         status = await world([node("a")]).review(pod_manifest(containers=[container]))
         assert status.summary.startswith("It does not fit: 1 node lacks example.com/r0, 1 lacks ")
         assert status.summary.endswith(", 1,992 more reasons.")
+
+    async def test_a_pod_that_would_take_long_to_decide_is_refused(self, world):
+        terms = [near({"app": f"web-{number}"}, "zone") for number in range(1000)]
+        hostile = pod_manifest(pod_anti_affinity=required(terms))
+        with pytest.raises(ReviewLimitError, match=r"spec\.pods\[0\]\.spec: .* 65,536 bytes of a"):
+            await world([node("a")]).review(hostile)
 
     async def test_pods_without_a_name_get_one_each(self, world):
         manifest = pod_manifest("")
