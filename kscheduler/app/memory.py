@@ -47,9 +47,11 @@ FEWEST = 500_000
 # Entries that were not asked for in one to two of these are forgotten. Making one again takes some
 # microseconds to a millisecond, so that little is lost in a quiet time.
 AGING_SECONDS = 15.0
-# How often memory is held against its limit, and the share of it from which on it is short.
-LOOK_SECONDS = 1.0
+# How often memory is held against its limit, the share of it from which on it is short, and how
+# much more than could not be given back is worth another try before caches age again.
+LOOK_SECONDS = 0.25
 SHORT_SHARE = 0.9
+GROWN_SHARE = 0.02
 
 log = logs.logger(__name__)
 
@@ -139,14 +141,16 @@ async def age_caches(
     `shed` gives up half of what else could be forgotten; it is called when memory is short.
     """
     trim = malloc_trim()
-    looks = 0
+    looks, short_share = 0, SHORT_SHARE
     while True:
         await asyncio.sleep(look_seconds)
         looks += 1
         use = nearest_limit()
-        is_short = use is not None and use.share > SHORT_SHARE
-        if not is_short and looks * look_seconds < AGING_SECONDS:
+        if looks * look_seconds >= AGING_SECONDS:
+            short_share = SHORT_SHARE
+        elif use is None or use.share <= short_share:
             continue
+        is_short = use is not None and use.share > short_share
         # Entries go that were not asked for since the last time: the second time that is all.
         for _ in range(2 if is_short else 1):
             for cache in caches():
@@ -160,8 +164,8 @@ async def age_caches(
             log.info("Memory is nearly used up, dropped caches", used=use.used, limit=use.limit)
             # What did not help is not done again at once: deciding without caches takes longer.
             left = nearest_limit()
-            if left is not None and left.share > SHORT_SHARE:
-                await asyncio.sleep(AGING_SECONDS)
+            if left is not None:
+                short_share = max(SHORT_SHARE, left.share + GROWN_SHARE)
 
 
 def malloc_trim() -> Callable[[int], int]:

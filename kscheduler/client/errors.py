@@ -41,12 +41,14 @@ from kscheduler.gotext import files
 MAX_FOREIGN_TEXT_BYTES = 2048
 
 _decode_status = decoder_for(Status)
-# What exchanges fail with; a ValueError is about a request that cannot be written down.
+# What exchanges fail with; a ValueError is about a request that cannot be written down, and a
+# MemoryError ends the connection that had no room for what came.
 BROKEN = (
     CutShortError,
     DialError,
     HandshakeTimeoutError,
     MalformedResponseError,
+    MemoryError,
     OSError,
     ProxyRefusedError,
     ServerClosedError,
@@ -339,6 +341,8 @@ def failure(request: str, error: Exception) -> TransportError:
             return ConnectionReset(request, "unexpected EOF")
         case ServerClosedError():
             return ConnectionReset(request, "EOF")
+        case MemoryError():
+            return ConnectionReset(request, "no memory for the answer")
         case MalformedResponseError():
             broken = "net/http: HTTP/1.x transport connection broken"
             return TransportError(request, f"{broken}: {error}")

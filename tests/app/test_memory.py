@@ -186,3 +186,21 @@ async def test_what_did_not_help_is_not_done_again_at_once():
         await asyncio.sleep(0)
     aging.cancel()
     assert shed == [1]
+
+
+async def test_what_grows_beyond_that_is_given_back_before_caches_age_again():
+    uses = iter([92, 92, 93, 95, 94])  # short, what is left, a bit more, much more, what is left
+    shed = []
+    aging = asyncio.create_task(
+        memory.age_caches(
+            list,
+            lambda: shed.append(1),
+            nearest_limit=lambda: MemoryUse(next(uses, 94), 100),
+            look_seconds=0.0,
+        )
+    )
+    await until(lambda: len(shed) == 2)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    aging.cancel()
+    assert len(shed) == 2

@@ -16,6 +16,7 @@ from kscheduler.client.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from kscheduler.client.http.response import Response
 from kscheduler.client.observation import RestClientMetrics, ThreadsafeObserver
 from kscheduler.client.tls import TlsConfig
 from kscheduler.client.transport import Transport, user_agent
@@ -180,6 +181,17 @@ async def test_answer_cut_in_its_middle_is_a_reset(server, connect):
     server.on("PUT", PATH, Stream(b"{", CUT))
     with pytest.raises(ConnectionReset):
         await (await connect()).request("PUT", PATH, body=b"{}")
+
+
+async def test_an_answer_for_which_there_is_no_memory_is_a_reset(server, connect, monkeypatch):
+    def feed(_response, _data):
+        raise MemoryError
+
+    server.on("PUT", PATH, Reply())
+    transport = await connect()
+    monkeypatch.setattr(Response, "feed", feed)
+    with pytest.raises(ConnectionReset, match="no memory for the answer"):
+        await transport.request("PUT", PATH, body=b"{}")
 
 
 async def test_rate_limit_holds_back_what_exceeds_the_burst(server, connect):

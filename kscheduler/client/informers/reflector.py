@@ -127,6 +127,12 @@ class Reflector(Generic[T]):
                             error, "Failed to watch", reflector=REFLECTOR, type=kind, **remedy
                         )
                     await self._back_off(error)
+                except MemoryError as error:
+                    # What did not fit is listed again when there may be room for it.
+                    log.unhandled(
+                        error, "Failed to watch", reflector=REFLECTOR, type=self._shape.name
+                    )
+                    await self._back_off(None)
         finally:
             log.v(3).info("Stopping reflector", type=self._shape.name, **resync)
 

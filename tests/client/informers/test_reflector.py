@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from kscheduler.client.informers.informer import Informer
 from kscheduler.client.informers.pace import Gate
 from tests.client.following import following
 from tests.client.scripted import (
@@ -72,6 +73,21 @@ async def test_streamed_list_fills_the_store_and_goes_on_as_a_watch(server, clie
     ]
     (request,) = server.requests
     assert short(request.query) == STREAMED_LIST
+
+
+async def test_what_there_was_no_memory_for_is_listed_again(server, client, monkeypatch):
+    server.on("GET", PATH, Stream(*initial(pod("a", 3)), event("ADDED", pod("b", 11)), HOLD))
+    put, failures = Informer.put, [MemoryError()]
+
+    def put_or_fail(informer, key, item):
+        if item.name == "b" and failures:
+            raise failures.pop()
+        put(informer, key, item)
+
+    monkeypatch.setattr(Informer, "put", put_or_fail)
+    async with following(client) as followed:
+        await until(lambda: followed.state == {"a": "3", "b": "11"})
+    assert not failures
 
 
 async def test_watch_asks_for_a_random_end_in_both_forms(server, client):
