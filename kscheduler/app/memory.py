@@ -158,6 +158,8 @@ async def age_caches(
                 await asyncio.sleep(0)
         if is_short:
             shed()
+            # Cycles may hold what was given up.
+            gc.collect()
         trim(0)
         looks = 0
         if is_short and use is not None:
