@@ -55,6 +55,8 @@ from kscheduler.api.volume_claims import claim_name, is_fully_bound
 from kscheduler.app import explanation
 from kscheduler.app.daemon import Daemon
 from kscheduler.what_if import LiveScheduler, Reviewer
+from tests.bench.beside import prepare
+from tests.conformance.programs import CLUSTER_PROGRAMS, build_all
 from tests.kit.manifests import Json
 from tests.kit.polling import until
 from tests.what_if.random_claims import EXTENDED, KINDS, NAMESPACE, random_case_with
@@ -414,6 +416,10 @@ async def run(seeds: range, kinds: tuple[str, ...], *, real_server: bool) -> Tal
 @click.option("--with", "kinds", type=click.Choice(KINDS), multiple=True, help="Claims of pods.")
 @click.option("--api-server", is_flag=True, help="A real etcd and kube-apiserver.")
 def main(cases: int, first: int, kinds: tuple[str, ...], api_server: bool) -> None:
+    if api_server:
+        prepare()
+        if kinds:
+            build_all(CLUSTER_PROGRAMS)
     logs.configure(logs.Logging(), stderr=io.BytesIO())
     tally = asyncio.run(run(range(first, first + cases), kinds, real_server=api_server))
     print(tally)
