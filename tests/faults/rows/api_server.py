@@ -58,13 +58,18 @@ class ServerErrors(Row):
 
 
 class Latency(Row):
+    """It ends when the last request is answered that was slowed down."""
+
     number = 5
     title = "5 s latency on every request"
     patience_seconds = 120.0
 
     async def fault(self, rig: Rig) -> None:
+        before = len(rig.workload.bound_at)
         with rig.proxy.rule(Rule(Delay(LATENCY_SECONDS * rig.scale))):
             await rig.pause(1.5 * FAULT_SECONDS)
+        rig.notes["bound meanwhile"] = len(rig.workload.bound_at) - before
+        await rig.pause(LATENCY_SECONDS)
 
 
 class LostBindings(Row):
