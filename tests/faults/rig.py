@@ -78,7 +78,6 @@ class Rig:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.api = Api(self.server / "kubeconfig")
         self._stack.push_async_callback(self.api.close)
-        self._stack.push_async_callback(self._end_tasks)
         self.mirrors = {name: Mirror(self.api, name) for name in MIRRORED}
         pods, nodes, volumes, volume_claims, claims = self.mirrors.values()
         self.hands = Hands()
@@ -90,6 +89,8 @@ class Rig:
         self.proxy = self._make_proxy()
         self._stack.push_async_callback(self.proxy.close)
         self._stack.push_async_callback(self._end_schedulers)
+        # First of all: the supervisor would start again what has ended.
+        self._stack.push_async_callback(self._end_tasks)
         try:
             self.start_task(self.hands.run(), "stand-ins")
             for name, mirror in self.mirrors.items():
