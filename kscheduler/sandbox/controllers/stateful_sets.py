@@ -7,22 +7,27 @@ rolling updates from the last ordinal down to the partition, OnDelete. Differs: 
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 
 from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.controllers.controller import is_deleting
-from kscheduler.sandbox.controllers.owned_pods import BURST, PodController, PodRecord
+from kscheduler.sandbox.controllers.owned_pods import BURST, PodController, PodIndex, PodRecord
 from kscheduler.sandbox.controllers.revisions import (
     REVISION_LABEL,
     current_revision,
     hash_label,
 )
 from kscheduler.sandbox.kinds.resource import Resource
+from kscheduler.sandbox.registry import Registry
 from kscheduler.sandbox.resources import CLAIMS, CONTROLLER_REVISIONS, STATEFUL_SETS
 from kscheduler.sandbox.store import Key, Object
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
+# Between claims and the pod that uses them. On a real cluster each takes a request, so a scheduler,
+# which watches both, hears of the claims first; made in one step, the pod may be the faster one.
+CLAIM_LEAD_SECONDS = 0.02
 
 
 class StatefulSetController(PodController):
@@ -31,9 +36,15 @@ class StatefulSetController(PodController):
     name = "statefulset-controller"
     resource: ClassVar[Resource] = STATEFUL_SETS
 
+    def __init__(self, registry: Registry, pods: PodIndex) -> None:
+        super().__init__(registry, pods)
+        # When the latest claims of a set were created, on the monotonic clock.
+        self._claims_created_at: dict[Key, float] = {}
+
     def sync(self, key: Key) -> None:
         owner = self.find(self.resource, key)
         if owner is None:
+            self._claims_created_at.pop(key, None)
             return
         pods = {
             ordinal: pod
@@ -75,8 +86,13 @@ class StatefulSetController(PodController):
                 if created == BURST:
                     self.mark(_key(owner))
                     return
-                self._create(owner, ordinal, current, update)
-                created += 1
+                if self._create_claims(owner, ordinal):
+                    self._claims_created_at[_key(owner)] = time.monotonic()
+                if lead := self._claim_lead_seconds(owner):
+                    self.mark_later(_key(owner), lead)
+                else:
+                    self._create(owner, ordinal, current, update)
+                    created += 1
                 if ordered:
                     return
             elif ordered and not self._is_healthy(owner, pod, min_ready):
@@ -113,7 +129,6 @@ class StatefulSetController(PodController):
         name = f"{about['name']}-{ordinal}"
         rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
         revision = current if ordinal < rolling.get("partition", 0) else update
-        self._create_claims(owner, ordinal)
 
         def prepare(pod: Object) -> None:
             metadata, pod_spec = pod["metadata"], pod["spec"]
@@ -142,7 +157,9 @@ class StatefulSetController(PodController):
         template.pop("$patch", None)
         self.create_pod(owner, template, name=name, prepare=prepare)
 
-    def _create_claims(self, owner: Object, ordinal: int) -> None:
+    def _create_claims(self, owner: Object, ordinal: int) -> bool:
+        """Creates the claims of a pod that are missing; whether there were any."""
+        created = False
         for _, claim in _claims(owner, ordinal):
             key = (owner["metadata"]["namespace"], claim["metadata"]["name"])
             if self._registry.collection(CLAIMS).get(key) is not None:
@@ -155,6 +172,15 @@ class StatefulSetController(PodController):
                 raise
             message = f"create Claim {key[1]} Pod {owner['metadata']['name']}-{ordinal} success"
             self.report(self.resource, owner, "SuccessfulCreate", message)
+            created = True
+        return created
+
+    def _claim_lead_seconds(self, owner: Object) -> float:
+        """How long the pods of a set still have to wait, because claims of it are so new."""
+        created_at = self._claims_created_at.get(_key(owner))
+        if created_at is None:
+            return 0.0
+        return max(created_at + CLAIM_LEAD_SECONDS - time.monotonic(), 0.0)
 
     def _write_status(self, owner: Object, current: Object, update: Object) -> None:
         spec, before = owner["spec"], owner.get("status") or {}

@@ -1,5 +1,10 @@
 """StatefulSets make numbered pods, one after the other, and claims for them."""
 
+import time
+
+import pytest
+
+from kscheduler.sandbox.controllers.stateful_sets import CLAIM_LEAD_SECONDS
 from tests.kit.polling import until
 from tests.sandbox.controllers.workloads import template, workload
 
@@ -49,6 +54,24 @@ async def test_a_template_mounts_the_volumes_of_its_claims(cluster):
         )
     )
     await until(lambda: cluster.status(SETS).get("readyReplicas") == 1)
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+async def test_a_pod_comes_a_moment_after_its_claims(cluster, policy):
+    """A scheduler that watches both has seen the claims by then."""
+    made = {}
+    for plural in ("persistentvolumeclaims", "pods"):
+        cluster.server.store[plural].listen(
+            lambda change: made.setdefault(change.stored.key[1], time.monotonic())
+        )
+    cluster.objects.create(
+        workload(
+            "StatefulSet", replicas=2, podManagementPolicy=policy, volumeClaimTemplates=[CLAIM]
+        )
+    )
+    await until(lambda: cluster.status(SETS).get("readyReplicas") == 2)
+    for pod in ("web-0", "web-1"):
+        assert made[pod] - made[f"data-{pod}"] >= CLAIM_LEAD_SECONDS
 
 
 async def test_parallel_sets_do_not_wait(cluster):
