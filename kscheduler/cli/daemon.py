@@ -40,7 +40,8 @@ def run_daemon(args: Sequence[str], plugins: Mapping[str, Any] | None = None) ->
     if any(extra):
         got = " ".join(map(quote, extra))
         click.echo(f'Error: "{PROGRAM}" does not take any arguments, got [{got}]', err=True)
-        if near := nearest(extra[0], ("--help", *{line.split()[0] for line in COMMANDS})):
+        known = ("--help", "--version", *(line.split()[0] for line in COMMANDS))
+        if near := nearest(extra[0], known):
             click.echo(f"Did you mean kscheduler {near}?", err=True)
         return 1
     try:

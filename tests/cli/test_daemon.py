@@ -100,6 +100,7 @@ def test_a_flag_that_cannot_be_read_shows_the_usage_first(run):
         (["sandbx"], 'does not take any arguments, got ["sandbx"]', "kscheduler sandbox"),
         (["Config"], 'does not take any arguments, got ["Config"]', "kscheduler config"),
         (["help"], 'does not take any arguments, got ["help"]', "kscheduler --help"),
+        (["version"], 'does not take any arguments, got ["version"]', "kscheduler --version"),
     ],
 )
 def test_a_name_like_one_that_exists_is_answered_with_that_one(run, args, complaint, meant):
