@@ -231,6 +231,8 @@ def sandbox(
     from kscheduler.cli.real_controllers import find_program
 
     program = find_program(controllers)
+    if plugins:
+        _check_plugins(plugins)
     if config:
         _check_config(config, plugins)
     content = _read_content(nodes_files, filenames, context, validation)
@@ -292,6 +294,17 @@ def _check_config(file: str, plugins: Sequence[str]) -> None:
 
     if found := complaints(file, FeatureGates.defaults(), plugins):
         raise click.ClickException("\n".join(found))
+
+
+def _check_plugins(specs: Sequence[str]) -> None:
+    """A plugin that cannot be used is told before a cluster is started for nothing."""
+    from kscheduler.plugins import catalog
+    from kscheduler.runtime.out_of_tree.registration import register
+
+    try:
+        register({}, specs, (), catalog().in_tree)
+    except KschedulerError as error:
+        raise click.ClickException(str(error)) from error
 
 
 @contextlib.contextmanager

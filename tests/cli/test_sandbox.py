@@ -586,6 +586,14 @@ class TestConfig:
             "    no plugin has this name; one of your own is installed, or named by --plugin"
         )
 
+    def test_a_plugin_is_checked_before_a_cluster_is_started(self, run):
+        code, output = run("--once", "--plugin=no/such.py:Mine")
+        assert code == 1
+        assert output == (
+            "Error: --plugin no/such.py:Mine: cannot be imported: "
+            "FileNotFoundError: no such file: no/such.py\n"
+        )
+
 
 class TestPlaces:
     def test_a_port_in_use_is_told(self, run):
