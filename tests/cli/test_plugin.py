@@ -71,6 +71,14 @@ def test_a_plugin_that_is_none_is_told():
     assert outcome.output == "--plugin json:Nobody: json has no Nobody\n"
 
 
+def test_a_class_like_one_that_exists_is_hinted_at():
+    outcome = run("list", "--plugin", "json:JsonDecodr")
+    assert outcome.exit_code == 1
+    assert outcome.output == (
+        "--plugin json:JsonDecodr: json has no JsonDecodr; did you mean JSONDecoder?\n"
+    )
+
+
 @pytest.mark.parametrize("given", ["SpreadByRack", "spread-by-rack", "spread_by_rack"])
 def test_a_name_can_be_given_in_any_spelling(given):
     assert PluginNames.of(given) == PluginNames("SpreadByRack", "spread_by_rack", "spread-by-rack")

@@ -43,6 +43,7 @@ from kscheduler.runtime.out_of_tree.health import PluginHealth
 from kscheduler.runtime.out_of_tree.per_node import adapted
 from kscheduler.runtime.plugin_calls import text_of
 from kscheduler.runtime.tracebacks import traceback_of
+from kscheduler.suggestions import nearest
 
 log = logs.logger(__name__)
 
@@ -198,7 +199,10 @@ def _load(spec: str, source: str) -> Any:
     try:
         return getattr(module, class_name)
     except AttributeError:
-        raise ConfigError(f"{source}: {module_name} has no {class_name}") from None
+        classes = (name for name, member in vars(module).items() if isinstance(member, type))
+        near = nearest(class_name, classes)
+        hint = f"; did you mean {near}?" if near else ""
+        raise ConfigError(f"{source}: {module_name} has no {class_name}{hint}") from None
 
 
 def _import_file(path: Path) -> ModuleType:
