@@ -1,5 +1,6 @@
 """The package that `kscheduler plugin new` writes: a plugin that works, to begin with."""
 
+import importlib.util
 import keyword
 import re
 from string import Template
@@ -32,7 +33,17 @@ class PluginNames(msgspec.Struct, frozen=True):
             raise ValueError(f"{plugin} is a plugin of kube-scheduler; choose another name")
         if keyword.iskeyword(module) or module in ("kscheduler", "tests", "test"):
             raise ValueError(f"{module} cannot be the name of a module; choose another name")
+        if place := _installed_module(module):
+            raise ValueError(f"there is a module {module} already ({place}); choose another name")
         return cls(plugin, module, "-".join(lower))
+
+
+def _installed_module(name: str) -> str:
+    """Where a module of this name is that the new one would hide from others, or be hidden by; ""
+    if there is none. A folder without code hides nothing.
+    """
+    found = importlib.util.find_spec(name)
+    return (found.origin or "") if found else ""
 
 
 def package_files(names: PluginNames) -> dict[str, str]:

@@ -98,6 +98,8 @@ def test_initialisms_stay_words():
         ("node-name", "NodeName is a plugin of kube-scheduler"),
         ("Import", "cannot be the name of a module"),
         ("kscheduler", "cannot be the name of a module"),
+        ("Json", "there is a module json already"),
+        ("numpy", "there is a module numpy already"),
     ],
 )
 def test_names_that_cannot_be_are_refused(given, why):
