@@ -12,7 +12,7 @@ from kscheduler.cli.asking import Failure
 from kscheduler.cli.manifests import Manifest, title
 
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job", "CronJob")
-HAVING_PODS = ("Pod", "DaemonSet", *WORKLOADS)
+PLACEABLE = ("Pod", *WORKLOADS)
 
 
 class ReviewedPod(msgspec.Struct, frozen=True):
@@ -26,30 +26,36 @@ class ReviewedPod(msgspec.Struct, frozen=True):
 def pods_of(
     manifests: Sequence[Manifest], replicas: int | None
 ) -> tuple[list[ReviewedPod], list[str]]:
-    """Pods, and templates of workloads as many times as they say, or as `replicas` says; and the
-    titles of objects that have no pods.
+    """Pods, and templates of workloads as many times as they say, or as `replicas` says; and a
+    sentence for each kind of objects beside them that is left out.
     """
-    found = [_pod_of(one) for one in manifests if one["kind"] in HAVING_PODS]
-    others = [title(one) for one in manifests if one["kind"] not in HAVING_PODS]
+    found = [_pod_of(one) for one in manifests if one["kind"] in PLACEABLE]
+    daemons = [title(one) for one in manifests if one["kind"] == "DaemonSet"]
+    others = [title(one) for one in manifests if one["kind"] not in (*PLACEABLE, "DaemonSet")]
+    if daemons and not found:
+        raise Failure(
+            f"{', '.join(daemons)}: a DaemonSet has a pod on each node that its template suits, so "
+            "there is no number of replicas to place; make a Pod of its template to ask about it."
+        )
     if others and not found:
         raise Failure(
             f"{', '.join(others)}: only pods can be placed: those of a Pod, "
             f"{', '.join(WORKLOADS)}, or of a PlacementReview."
         )
+    left_out = []
+    if daemons:
+        left_out.append(f"Left out, as it has no number of replicas: {', '.join(daemons)}.")
+    if others:
+        left_out.append(f"Left out, as it has no pods to place: {', '.join(others)}.")
     if replicas is not None:
         found = [msgspec.structs.replace(one, replicas=replicas) for one in found]
-    return found, others
+    return found, left_out
 
 
 def _pod_of(manifest: Manifest) -> ReviewedPod:
     kind, spec = manifest["kind"], manifest.get("spec") or {}
     if kind == "Pod":
         return ReviewedPod(fresh(manifest))
-    if kind == "DaemonSet":
-        raise Failure(
-            f"{title(manifest)}: a DaemonSet has a pod on each node that its template suits, so "
-            "there is no number of replicas to place; make a Pod of its template to ask about it."
-        )
     count = spec.get("replicas")
     if kind == "CronJob":
         spec = _part(manifest, spec, "jobTemplate", "spec")

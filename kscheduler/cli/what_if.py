@@ -163,10 +163,8 @@ def what_if(
         )
     if filenames and not manifests:
         raise Failure(f"{', '.join(filenames)}: there is no object in it.")
-    pods, others = ([], []) if whole else pods_of(manifests, replicas)
-    notes = [one.note for one in pods if one.note]
-    if others:
-        notes.append(f"Left out, as it has no pods to place: {', '.join(others)}.")
+    pods, left_out = ([], []) if whole else pods_of(manifests, replicas)
+    notes = [*(one.note for one in pods if one.note), *left_out]
 
     async def ask(question: Question) -> int:
         if whole:

@@ -72,9 +72,14 @@ def test_what_cannot_be_placed_is_told_by_name(manifest, complaint):
     assert error.value.exit_code == 2
 
 
-def test_objects_without_pods_are_passed_over_beside_those_with():
-    pods, others = pods_of([workload("Service"), POD], None)
-    assert ([one.manifest for one in pods], others) == ([POD], ["Service a"])
+def test_what_cannot_be_placed_is_left_out_beside_what_can():
+    manifests = [workload("Service"), workload("DaemonSet"), POD, workload("ConfigMap")]
+    pods, left_out = pods_of(manifests, None)
+    assert [one.manifest for one in pods] == [POD]
+    assert left_out == [
+        "Left out, as it has no number of replicas: DaemonSet a.",
+        "Left out, as it has no pods to place: Service a, ConfigMap a.",
+    ]
 
 
 def test_claims_that_would_be_made_with_the_pods_are_left_out_and_told():
