@@ -31,6 +31,11 @@ Shell completion:
 """
 
 
+def about(command: str) -> str:
+    """What a command is for, as `kscheduler --help` says it: `about("config diff")`."""
+    return next(text for typed, text in COMMANDS.items() if f"{typed} ".startswith(f"{command} "))
+
+
 def commands_help() -> str:
     """The answer to `kscheduler --help`: commands first, and where the daemon's flags are."""
     width = max(map(len, COMMANDS)) + 3

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import click
 
 from kscheduler import logs
+from kscheduler.cli.commands import about
 from kscheduler.cli.options import gates_option, plugin_option
 from kscheduler.config.annotate import annotated
 from kscheduler.config.defaults import default_config
@@ -36,14 +37,14 @@ def config() -> None:
 file_argument = click.argument("file", type=click.Path())
 
 
-@config.command("print-defaults")
+@config.command("print-defaults", short_help=about("config print-defaults"))
 @gates_option
 def print_defaults(gates: FeatureGates) -> None:
     """Print the configuration that an empty file stands for."""
     click.echo(to_yaml(default_config(catalog(), gates)), nl=False)
 
 
-@config.command()
+@config.command(short_help=about("config validate"))
 @click.argument("files", type=click.Path(), nargs=-1, required=True, metavar="FILE...")
 @gates_option
 @plugin_option
@@ -68,7 +69,7 @@ def validate(
         ctx.exit(1)
 
 
-@config.command()
+@config.command(short_help=about("config show"))
 @file_argument
 @gates_option
 @click.pass_context
@@ -90,7 +91,7 @@ def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
         console.print(Text(line.text, style="dim" if line.is_default else "bold"))
 
 
-@config.command()
+@config.command(short_help=about("config diff"))
 @click.argument("old", type=click.Path(), metavar="OLD")
 @click.argument("new", type=click.Path(), metavar="NEW")
 @gates_option

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from kscheduler.cli.commands import about
 from kscheduler.cli.options import plugin_option
 from kscheduler.errors import ConfigError
 from kscheduler.extension_points import Point
@@ -19,7 +20,7 @@ def plugin() -> None:
     """List plugins, and begin one of your own."""
 
 
-@plugin.command("list")
+@plugin.command("list", short_help=about("plugin list"))
 @plugin_option
 @click.pass_context
 def list_plugins(ctx: click.Context, specs: tuple[str, ...]) -> None:
@@ -64,7 +65,7 @@ def _in_order(points: Collection[str]) -> str:
     return ",".join(point for point in Point if point in points)
 
 
-@plugin.command()
+@plugin.command(short_help=about("plugin new"))
 @click.argument("name")
 @click.option(
     "--folder",

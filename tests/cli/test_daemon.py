@@ -77,6 +77,17 @@ def test_every_command_in_the_help_exists():
             assert second[0] in command.commands
 
 
+@pytest.mark.parametrize("group", ["config", "plugin"])
+def test_help_of_a_group_says_of_its_commands_what_the_whole_help_says(run, group):
+    code, out, _ = run(group, "--help")
+    assert code == 0
+    words = " ".join(out.split())
+    for typed, text in COMMANDS.items():
+        first, *rest = typed.split()
+        if first == group:
+            assert f" {rest[0]} {text}" in words
+
+
 def test_usage_wraps_to_the_terminal():
     assert max(map(len, usage_text(130).splitlines())) <= 130
     narrow = usage_text(80)
