@@ -78,7 +78,7 @@ def show(ctx: click.Context, file: str, gates: FeatureGates) -> None:
     try:
         lines = annotated(read(file), catalog(), gates=gates)
     except ConfigError as err:
-        click.echo(f"{file}: {err}", err=True)
+        _echo_why_unreadable(file, err, gates)
         ctx.exit(1)
     if not sys.stdout.isatty():
         click.echo("\n".join(map(str, lines)))
@@ -117,11 +117,19 @@ def diff(
             known = known.including(plugins.values())
             lines = list(differences(loaded[0], loaded[-1], known))
         except ConfigError as err:
-            click.echo(f"{file}: {err}", err=True)
+            _echo_why_unreadable(file, err, gates, specs)
             ctx.exit(2)
     for line in lines:
         click.echo(line)
     ctx.exit(1 if lines else 0)
+
+
+def _echo_why_unreadable(
+    file: str, error: ConfigError, gates: FeatureGates, specs: Sequence[str] = ()
+) -> None:
+    """All mistakes in a file that could not be read, as `validate` tells them."""
+    for line in complaints(file, gates, specs) or [f"{file}: {error}"]:
+        click.echo(line, err=True)
 
 
 def complaints(file: str, gates: FeatureGates, specs: Sequence[str] = ()) -> list[str]:

@@ -124,6 +124,14 @@ def test_show_marks_what_was_filled_in(file):
     assert "podMaxBackoffSeconds: 10  # default" in lines
 
 
+def test_show_tells_mistakes_as_validate_does(file):
+    file.write_text(HEAD + "paralelism: 4\npodMaxBackoffSeconds: ten\n")
+    outcome = run("show", file)
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert outcome.stderr == run("validate", file).stderr
+    assert len(outcome.stderr.splitlines()) == 4
+
+
 def test_unknown_gates_are_refused(file):
     outcome = run("show", "--feature-gates=Nope=true", file)
     assert outcome.exit_code == 2
@@ -155,7 +163,7 @@ def test_files_that_cannot_be_compared_are_named(file, tmp_path):
     new.write_text(HEAD + "foo: 1\n")
     outcome = run("diff", file, new)
     assert outcome.exit_code == 2
-    assert outcome.stderr == f'{new}: strict decoding error: unknown field "foo"\n'
+    assert outcome.stderr == (f'{new}:3:1: unknown field "foo"\n    there is no such field here\n')
 
 
 def test_a_plugin_of_ones_own_is_known_to_validate_and_diff(file, tmp_path):
