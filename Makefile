@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 .PHONY: run test parity parity-devices adversary faults soak controlplane e2e helm conformance manifests lint format docs pictures bench bench-sync bench-core bench-plugins bench-decisions bench-what-if bench-stalls what-if-cases clean help
 
 help: ## what can be made
-	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 17
 
 $(RUNNABLE): pyproject.toml kscheduler/version.py
 	@$(PYTHON) -m venv .venv
