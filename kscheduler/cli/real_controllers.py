@@ -19,6 +19,7 @@ import click
 
 from kscheduler.sandbox import Exchange, User
 from kscheduler.sandbox.access.users import MASTERS
+from kscheduler.sandbox.controllers.cluster_roles import ClusterRoleAggregationController
 from kscheduler.sandbox.controllers.volumes import VolumeControllers
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class RealControllers:
         """Until cancelled, or it ends of itself, which is an error."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(VolumeControllers(self._api.registry).run(), name="sandbox/volumes")
+            roles = ClusterRoleAggregationController(self._api.registry)
+            tasks.create_task(roles.run(), name=f"sandbox/{roles.name}")
             tasks.create_task(self._run_program(), name=f"sandbox/{PROGRAM}")
 
     async def _run_program(self) -> None:

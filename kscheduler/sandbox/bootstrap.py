@@ -20,6 +20,13 @@ AUTHENTICATION_CONFIG = "extension-apiserver-authentication"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _RBAC = "rbac.authorization.k8s.io"
 _READ = ("get", "list", "watch")
+_WRITE = ("create", "delete", "deletecollection", "patch", "update")
+_CONNECTIONS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
+_SCALED = tuple(
+    f"{plural}{part}"
+    for plural in ("deployments", "replicasets", "statefulsets")
+    for part in ("", "/scale")
+)
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
@@ -113,6 +120,44 @@ CLUSTER_ROLES: dict[str, tuple[Object, ...]] = {
     ),
 }
 
+# What `admin`, `edit` and `view` grant of the kinds that are stored here; each of them has what the
+# next one has.
+AGGREGATED: dict[str, tuple[Object, ...]] = {
+    "admin": (
+        _rule(("create",), "authorization.k8s.io", "localsubjectaccessreviews"),
+        _rule((*_WRITE, *_READ), _RBAC, "roles", "rolebindings"),
+    ),
+    "edit": (
+        _rule(_READ, "", "secrets", *_CONNECTIONS),
+        _rule(("impersonate",), "", "serviceaccounts"),
+        _rule(_WRITE, "", "pods", *_CONNECTIONS),
+        _rule(("create",), "", "pods/eviction", "serviceaccounts/token"),
+        _rule(_WRITE, "", "replicationcontrollers", "replicationcontrollers/scale", "services"),
+        _rule(_WRITE, "", "serviceaccounts", "configmaps", "secrets", "events"),
+        _rule(_WRITE, "", "persistentvolumeclaims"),
+        _rule(_WRITE, "apps", "daemonsets", *_SCALED),
+        _rule(_WRITE, "batch", "jobs", "cronjobs"),
+        _rule(_WRITE, "policy", "poddisruptionbudgets"),
+        _rule(_WRITE, "networking.k8s.io", "ingresses", "networkpolicies"),
+        _rule(_WRITE, "resource.k8s.io", "resourceclaims", "resourceclaimtemplates"),
+        _rule((*_WRITE, *_READ), "coordination.k8s.io", "leases"),
+    ),
+    "view": (
+        _rule(_READ, "", "pods", "pods/status", "pods/log", "bindings", "events", "namespaces"),
+        _rule(_READ, "", "replicationcontrollers", "replicationcontrollers/scale"),
+        _rule(_READ, "", "serviceaccounts", "services", "endpoints", "configmaps"),
+        _rule(_READ, "", "persistentvolumeclaims", "limitranges", "resourcequotas"),
+        _rule(_READ, "apps", "controllerrevisions", "daemonsets", *_SCALED),
+        _rule(_READ, "batch", "jobs", "cronjobs"),
+        _rule(_READ, "discovery.k8s.io", "endpointslices"),
+        _rule(_READ, "policy", "poddisruptionbudgets"),
+        _rule(_READ, "networking.k8s.io", "ingresses", "networkpolicies"),
+        _rule(_READ, "resource.k8s.io", "resourceclaims", "resourceclaimtemplates"),
+    ),
+}
+# Whose rules become part of which: `view` of `edit`, and that of `admin`.
+_PART_OF = {"view": "edit", "edit": "admin"}
+
 _USER, _GROUP = "User", "Group"
 _AUTHENTICATED = (_GROUP, "system:authenticated")
 CLUSTER_ROLE_BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -165,12 +210,35 @@ def _rbac_objects() -> Iterator[Object]:
     """Roles before the bindings that name them."""
     for name, rules in CLUSTER_ROLES.items():
         yield {"kind": "ClusterRole", "metadata": _about(name), "rules": list(rules)}
+    yield from _aggregated_roles()
     for name, subjects in CLUSTER_ROLE_BINDINGS.items():
         yield _binding("ClusterRoleBinding", "ClusterRole", name, subjects, _about(name))
     for name, rules in ROLES.items():
         about = _about(name) | {"namespace": "kube-system"}
         yield {"kind": "Role", "metadata": about, "rules": list(rules)}
         yield _binding("RoleBinding", "Role", name, ((_USER, SCHEDULER),), about)
+
+
+def _aggregated_roles() -> Iterator[Object]:
+    """Roles without rules, which a controller fills, and those that have them."""
+    for name, rules in AGGREGATED.items():
+        about = _about(name)
+        if name in _PART_OF:
+            about["labels"][_aggregates_to(_PART_OF[name])] = "true"
+        selector = {"matchLabels": {_aggregates_to(name): "true"}}
+        yield {
+            "kind": "ClusterRole",
+            "metadata": about,
+            "aggregationRule": {"clusterRoleSelectors": [selector]},
+            "rules": [],
+        }
+        about = _about(f"system:aggregate-to-{name}")
+        about["labels"][_aggregates_to(name)] = "true"
+        yield {"kind": "ClusterRole", "metadata": about, "rules": list(rules)}
+
+
+def _aggregates_to(name: str) -> str:
+    return f"{_RBAC}/aggregate-to-{name}"
 
 
 def _binding(

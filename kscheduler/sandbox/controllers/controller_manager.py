@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from kscheduler.sandbox.controllers.cluster_roles import ClusterRoleAggregationController
 from kscheduler.sandbox.controllers.controller import Controller
 from kscheduler.sandbox.controllers.cron_jobs import CronJobController
 from kscheduler.sandbox.controllers.daemon_sets import DaemonSetController
@@ -59,6 +60,7 @@ class ControllerManager:
             NodeLifecycleController(registry, pods, grace_seconds=node_grace_seconds),
             TaintEvictionController(registry, pods),
             PodGarbageCollector(registry, pods, quarantine_seconds=node_gone_seconds),
+            ClusterRoleAggregationController(registry),
         )
         self._others = (VolumeControllers(registry), ResourceClaimController(registry))
 
