@@ -13,6 +13,14 @@ import yaml
 Manifest = dict[str, Any]
 
 
+class FileManifest(Manifest):
+    """A manifest that knows its file, so that messages can name it."""
+
+    def __init__(self, manifest: Manifest, file: str) -> None:
+        super().__init__(manifest)
+        self.file = file
+
+
 def read_manifests(paths: Iterable[str]) -> list[Manifest]:
     """All objects in these files, in order; a folder stands for the manifests in it."""
     files: list[str] = []
@@ -34,7 +42,9 @@ def read_manifests(paths: Iterable[str]) -> list[Manifest]:
             raise click.ClickException(f"{file}: {error.strerror}") from error
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise click.ClickException(f"{file}: not YAML: {error}") from error
-        objects = [manifest for one in documents for manifest in _flattened(file, one)]
+        objects = [
+            FileManifest(manifest, file) for one in documents for manifest in _flattened(file, one)
+        ]
         if not objects:
             raise click.ClickException(f"{file}: there are no objects in it")
         found += objects
@@ -61,3 +71,10 @@ def _flattened(path: str, document: object) -> Iterator[Manifest]:
 def title(manifest: Manifest) -> str:
     """An object's kind and name, for messages."""
     return f"{manifest['kind']} {(manifest.get('metadata') or {}).get('name', '')}".rstrip()
+
+
+def located(manifest: Manifest) -> str:
+    """An object's title behind the file it comes from, if that is known."""
+    if isinstance(manifest, FileManifest):
+        return f"{manifest.file}: {title(manifest)}"
+    return title(manifest)

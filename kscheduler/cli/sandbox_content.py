@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kscheduler.cli.manifests import Manifest, title
+from kscheduler.cli.manifests import Manifest, located
 from kscheduler.rest.status import StatusError
 from kscheduler.sandbox.resources import BY_KIND
 from kscheduler.sandbox.rest.schemas import model_exists, unknown_fields
@@ -136,7 +136,7 @@ class Content:
             except StatusError as error:
                 # Every cluster has its own `default` namespace, service accounts and so on.
                 if error.reason != "AlreadyExists":
-                    raise click.ClickException(f"{title(manifest)}: {error}") from error
+                    raise click.ClickException(f"{located(manifest)}: {error}") from error
             if manifest["kind"] == "Node" and not _is_ready(manifest):
                 not_ready.append(about["name"])
         if lost:
@@ -168,11 +168,11 @@ class Content:
             unknown = [f'unknown field "{path}"' for path in unknown_fields(resource, manifest)]
             if unknown and self._validation == "strict":
                 raise click.ClickException(
-                    f"{title(manifest)}: {', '.join(unknown)}; "
+                    f"{located(manifest)}: {', '.join(unknown)}; "
                     "--validate=warn creates it and ignores them"
                 )
             for one in unknown:
-                self.say(f"Warning: {title(manifest)}: {one}")
+                self.say(f"Warning: {located(manifest)}: {one}")
 
     def _make_namespaces(self, api: ApiServer, manifests: Iterable[Manifest]) -> None:
         given = {
@@ -197,16 +197,16 @@ class Content:
 
 
 def create(api: ApiServer, manifest: Manifest) -> None:
-    """Create one object; what the server says against it is reported by the object's name."""
+    """Create one object; what the server says against it is told with its file and name."""
     try:
         api.objects.create(manifest)
     except StatusError as error:
-        raise click.ClickException(f"{title(manifest)}: {error}") from error
+        raise click.ClickException(f"{located(manifest)}: {error}") from error
 
 
 def _unknown_kind(manifest: Manifest) -> str:
     kind = manifest["apiVersion"], manifest["kind"]
-    text = f"{title(manifest)}: there is no {kind[1]} in {kind[0]}"
+    text = f"{located(manifest)}: there is no {kind[1]} in {kind[0]}"
     versions = sorted(version for version, name in BY_KIND if name == kind[1])
     if versions:
         return f"{text}; it is in {' and '.join(versions)}"

@@ -5,7 +5,7 @@ import io
 import click
 import pytest
 
-from kscheduler.cli.manifests import read_manifests, title
+from kscheduler.cli.manifests import located, read_manifests, title
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 
@@ -95,3 +95,10 @@ def test_a_folder_without_manifests_is_named(tmp_path):
 def test_titles():
     assert title({"kind": "Pod", "metadata": {"name": "p"}}) == "Pod p"
     assert title({"kind": "Pod", "metadata": None}) == "Pod"
+
+
+def test_an_object_is_told_with_its_file_if_it_has_one(write):
+    file = write("kind: List\napiVersion: v1\nitems: [{apiVersion: v1, kind: Pod}]")
+    (pod,) = read_manifests([file])
+    assert located(pod) == f"{file}: Pod"
+    assert located({"kind": "Pod", "metadata": {"name": "p"}}) == "Pod p"

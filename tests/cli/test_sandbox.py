@@ -244,7 +244,8 @@ class TestManifests:
         [
             pytest.param(
                 [{"apiVersion": "apps/v1", "kind": "Deploymnt", "metadata": {"name": "d"}}],
-                "Error: Deploymnt d: there is no Deploymnt in apps/v1; did you mean Deployment?\n",
+                "Error: FILE: Deploymnt d: there is no Deploymnt in apps/v1; "
+                "did you mean Deployment?\n",
                 id="unknown kind",
             ),
             pytest.param(
@@ -254,7 +255,7 @@ class TestManifests:
             ),
             pytest.param(
                 [{"apiVersion": "apps/v1", "kind": "Job", "metadata": {"name": "j"}}],
-                "Error: Job j: there is no Job in apps/v1; it is in batch/v1\n",
+                "Error: FILE: Job j: there is no Job in apps/v1; it is in batch/v1\n",
                 id="wrong group",
             ),
             pytest.param(
@@ -263,21 +264,24 @@ class TestManifests:
                         "p", containers=[{"name": "c", "image": "i", "resources": {"request": {}}}]
                     )
                 ],
-                'Error: Pod p: unknown field "spec.containers[0].resources.request"',
+                'Error: FILE: Pod p: unknown field "spec.containers[0].resources.request"',
                 id="a typo",
             ),
             pytest.param(
-                [POD, POD], 'Error: Pod p: pods "p" already exists\n', id="refused by the server"
+                [POD, POD],
+                'Error: FILE: Pod p: pods "p" already exists\n',
+                id="refused by the server",
             ),
             pytest.param(
-                [{"apiVersion": "v1", "kind": "Pod"}], "Error: Pod: ", id="nothing but a kind"
+                [{"apiVersion": "v1", "kind": "Pod"}], "Error: FILE: Pod: ", id="nothing but a kind"
             ),
         ],
     )
     def test_what_cannot_be_applied_ends_it(self, run, manifest, objects, why):
-        code, output = run("--once", "--nodes=1", "-f", manifest(*objects))
+        file = manifest(*objects)
+        code, output = run("--once", "--nodes=1", "-f", file)
         assert code == 1
-        assert why in output
+        assert why.replace("FILE", file) in output
         assert "Traceback" not in output
 
     def test_what_cannot_be_read_ends_it_before_it_begins(self, run, tmp_path):
