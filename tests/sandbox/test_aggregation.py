@@ -230,7 +230,7 @@ async def test_openapi_has_the_other_groups(server, rest, widgets):
     assert (await rest.get(f"/openapi/v3{ROOT}?hash=1"))[1]["info"]["title"] == "widgets"
     _, merged = await rest.get("/openapi/v2")
     assert f"{ROOT}/widgets" in merged["paths"]
-    assert {"dev.example.v1.Widget", "V1Pod"} <= merged["definitions"].keys()
+    assert {"dev.example.v1.Widget", "v1.Pod"} <= merged["definitions"].keys()
     protobuf = {"Accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
     async with rest.session.get(f"{server.url}/openapi/v2", headers=protobuf) as answer:
         assert b"dev.example.v1.Widget" in await answer.read()

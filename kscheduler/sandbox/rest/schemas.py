@@ -31,21 +31,21 @@ _PRIMITIVES: dict[str, Json] = {
 }
 _LIST = re.compile(r"List\[(.+)\]")
 _MAP = re.compile(r"Dict\[str, (.+)\]")
-_MODEL_PREFIX = re.compile(r"^[A-Za-z]*?V\d+((alpha|beta)\d+)?")
+_MODEL = re.compile(r"(?P<version>[A-Za-z]*?V\d+((alpha|beta)\d+)?)(?P<kind>.+)")
 
 
 def model_name(resource: ServedResource) -> str:
-    """The client's name of the kind: `V1Pod`, `CoreV1Event`."""
-    name = resource.version.capitalize() + resource.kind
-    prefix = (resource.group.split(".")[0] or "core").capitalize()
+    """The name of the kind's schema: `v1.Pod`, `corev1.Event`."""
+    name = f"{resource.version}.{resource.kind}"
+    prefix = resource.group.split(".")[0] or "core"
     return name if name in _models() else prefix + name
 
 
 def model_exists(api_version: str, kind: str) -> bool:
     """Whether Kubernetes has this kind, be it served here or not."""
     group, _, version = api_version.rpartition("/")
-    prefix = (group.split(".")[0] or "core").capitalize()
-    name = version.capitalize() + kind
+    prefix = group.split(".")[0] or "core"
+    name = f"{version}.{kind}"
     return name in _models() or prefix + name in _models()
 
 
@@ -55,7 +55,7 @@ def definition(name: str) -> Json:
     model = _models().get(name)
     if model is None:  # a kind of a server that the client has no models of: metrics
         return {"type": "object"}
-    shape = SHAPES.get(_MODEL_PREFIX.sub("", name), {})
+    shape = SHAPES.get(name.rpartition(".")[2], {})
     fields = {one.serialization_alias or name: one for name, one in model.model_fields.items()}
     properties = {}
     required = []
@@ -121,7 +121,7 @@ def _type(name: str) -> Json:
         return {"type": "object", "additionalProperties": _type(match[1])}
     if name in _PRIMITIVES:
         return dict(_PRIMITIVES[name])
-    return {"$ref": REF + name}
+    return {"$ref": REF + _schema_name(name)}
 
 
 def _extensions(field: Field | None) -> Json:
@@ -151,8 +151,15 @@ def _references(schema: Any) -> Iterator[str]:
             yield from _references(inner)
 
 
+def _schema_name(model: str) -> str:
+    """`v1.PodSpec` for the client's `V1PodSpec`: kubectl shows what is behind the dot."""
+    match = _MODEL.fullmatch(model)
+    return f"{match['version'].lower()}.{match['kind']}" if match else model
+
+
 @lru_cache(maxsize=1)
 def _models() -> dict[str, Any]:
+    """The client's models by the names of their schemas."""
     import kubernetes.client.models as models
 
-    return {name: getattr(models, name) for name in dir(models) if _MODEL_PREFIX.match(name)}
+    return {_schema_name(name): getattr(models, name) for name in dir(models) if _MODEL.match(name)}

@@ -87,7 +87,7 @@ async def test_openapi_v3_documents_are_complete(rest):
 async def test_openapi_says_how_lists_merge(rest):
     _, index = await rest.get("/openapi/v3")
     _, document = await rest.get(index["paths"]["api/v1"]["serverRelativeURL"])
-    containers = document["components"]["schemas"]["V1PodSpec"]["properties"]["containers"]
+    containers = document["components"]["schemas"]["v1.PodSpec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
     assert containers["x-kubernetes-list-map-keys"] == ["name"]
     patch = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
