@@ -39,7 +39,8 @@ def sandbox(tmp_path):
     process.kubeconfig = kubeconfig
     with process:
         yield process
-        process.kill()
+        process.terminate()  # killed, it would leave its folder behind
+        process.communicate(timeout=30)
 
 
 def text_of(address):
