@@ -284,7 +284,9 @@ def _read_content(
         from kscheduler.cli.live_cluster import read_live_cluster
 
         live = read_live_cluster(context, click.echo)
-    return Content([*live, *nodes, *manifests], validation=validation)
+    content = Content([*live, *nodes, *manifests], validation=validation)
+    content.refuse_unknown_fields()
+    return content
 
 
 def _check_config(file: str, plugins: Sequence[str]) -> None:

@@ -111,6 +111,11 @@ class Content:
             raise click.ClickException("nothing is left of what was given")
         return usable
 
+    def refuse_unknown_fields(self) -> None:
+        """Ends it before a cluster is started, where validation is strict."""
+        if self._validation == "strict":
+            self._check_fields(self.created)
+
     def restore(self, api: ApiServer) -> list[str]:
         """Restore what comes out of a cluster; returns the names of nodes that are not ready.
 

@@ -284,6 +284,15 @@ class TestManifests:
         assert why.replace("FILE", file) in output
         assert "Traceback" not in output
 
+    def test_a_misspelled_field_ends_it_before_it_begins(self, run, manifest):
+        file = manifest(named("p", colour="red"))
+        code, output = run("--once", "-f", file)
+        assert code == 1
+        assert output == (
+            f'Error: {file}: Pod p: unknown field "spec.colour"; '
+            "--validate=warn creates it and ignores them\n"
+        )
+
     def test_what_cannot_be_read_ends_it_before_it_begins(self, run, tmp_path):
         (tmp_path / "bad.yaml").write_text("a: [")
         code, output = run("--once", "-f", str(tmp_path / "bad.yaml"))
