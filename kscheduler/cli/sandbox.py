@@ -55,6 +55,11 @@ class SandboxOptions(msgspec.Struct, frozen=True):
     # kube-controller-manager, in place of the sandbox's own controllers.
     controllers: Path | None = None
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether standard output is to be the same each time, byte for byte."""
+        return self.once and self.seed is not None
+
 
 def _scenario(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
     """A name of a scenario; `list` prints them and ends."""
@@ -186,7 +191,8 @@ def _scenario(ctx: click.Context, param: click.Parameter, name: str | None) -> s
     type=int,
     default=None,
     metavar="NUMBER",
-    help="Make chance repeatable: names, uids, and choices among equally good nodes.",
+    help="Make chance repeatable: names, uids, and choices among equally good nodes. With --once, "
+    "standard output is the same each time, byte for byte.",
 )
 @click.option(
     "-v",

@@ -26,7 +26,7 @@ from kscheduler.cli.manifests import title
 from kscheduler.cli.real_controllers import RealControllers
 from kscheduler.cli.sandbox import SandboxOptions, reporting
 from kscheduler.cli.sandbox_content import create
-from kscheduler.cli.sandbox_view import Audience, View, commands, introduce
+from kscheduler.cli.sandbox_view import Audience, Lines, View, commands, introduce
 from kscheduler.cli.scenarios.chapters import chapters_of, play
 from kscheduler.cli.scenarios.stage import READING_SECONDS, Stage
 from kscheduler.cli.scenarios.workload import (
@@ -120,7 +120,12 @@ async def _run_server(options: SandboxOptions, audience: Audience, stop: asyncio
             _running(kubelets.run(), "kubelets"),
             _running(controllers.run(), "controllers"),
         ):
-            introduce(api.url, options.kubeconfig, server_only=options.server_only)
+            introduce(
+                api.url,
+                options.kubeconfig,
+                server_only=options.server_only,
+                to_stderr=options.repeatable,
+            )
             options.content.say = audience.notice
             async with _running(_play(api, stage, options), "workload") as playing:
                 if not options.server_only:
@@ -230,7 +235,8 @@ async def _schedule(
         if options.page:
             page = await _serve_page(options, held)
             click.echo(f"page:       {page()}")
-        view = View(daemon.scheduler, prints_lines=not options.board)
+        shown = Lines.AT_THE_END if options.repeatable else Lines.AS_IT_HAPPENS
+        view = View(daemon.scheduler, Lines.NEVER if options.board else shown)
         in_time = True
 
         def where() -> dict[str, str]:

@@ -7,6 +7,7 @@ import contextlib
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from enum import Enum, auto
 from pathlib import Path
 
 import click
@@ -39,8 +40,9 @@ def commands(kubeconfig: Path) -> dict[str, str]:
     }
 
 
-def introduce(url: str, kubeconfig: Path, *, server_only: bool) -> None:
+def introduce(url: str, kubeconfig: Path, *, server_only: bool, to_stderr: bool) -> None:
     """Prints the addresses of the sandbox."""
+    console = Console(highlight=False, markup=False, stderr=to_stderr)
     lines = {"API server": url, **commands(kubeconfig)}
     if server_only:
         del lines["explain"]
@@ -124,13 +126,22 @@ class Audience:
                 click.echo(text)
 
 
+class Lines(Enum):
+    """When a line per pod is printed."""
+
+    AS_IT_HAPPENS = auto()
+    # Placements in the order of names, so that two equal runs print the same.
+    AT_THE_END = auto()
+    NEVER = auto()
+
+
 class View:
     """Pods as the scheduler knows them: a handler of its own pod informer."""
 
-    def __init__(self, scheduler: Scheduler, *, prints_lines: bool) -> None:
+    def __init__(self, scheduler: Scheduler, lines: Lines) -> None:
         self._scheduler = scheduler
         self._moved = True
-        self._prints_lines = prints_lines
+        self._lines = lines
         scheduler.informers.pods.add_handler(self)
 
     def on_add(self, item: Pod, *, is_initial: bool) -> None:
@@ -138,7 +149,7 @@ class View:
 
     def on_update(self, old: Pod, new: Pod) -> None:
         self._moved = True
-        if not self._prints_lines:
+        if self._lines is not Lines.AS_IT_HAPPENS:
             return
         if new.spec.node_name and not old.spec.node_name:
             console.print(f"{new.key} -> {new.spec.node_name}", soft_wrap=True)
@@ -170,9 +181,12 @@ class View:
 
     def conclude(self, *, once: bool) -> int:
         """Print how it ended; with `once`, 1 if a pod is left without a node."""
-        placed = sum(1 for pod in self._pods() if pod.spec.node_name)
-        waiting = [pod for pod in self._pods() if not pod.spec.node_name]
-        console.print(f"{counted(placed, 'pod')} placed, {len(waiting)} waiting")
+        pods = sorted(self._scheduler.informers.pods.items(), key=lambda pod: pod.key)
+        placed = [pod for pod in pods if pod.spec.node_name]
+        waiting = [pod for pod in pods if not pod.spec.node_name]
+        for pod in placed if self._lines is Lines.AT_THE_END else ():
+            console.print(f"{pod.key} -> {pod.spec.node_name}", soft_wrap=True)
+        console.print(f"{counted(len(placed), 'pod')} placed, {len(waiting)} waiting")
         if devices := devices_by_node(self._scheduler).values():
             allocated = sum(len(one.allocated) for one in devices)
             total = sum(one.total for one in devices)
@@ -180,9 +194,6 @@ class View:
         for pod in waiting if once else ():
             console.print(f"  {pod.key}: {self._reason(pod)}", soft_wrap=True)
         return 1 if once and waiting else 0
-
-    def _pods(self) -> Iterator[Pod]:
-        return iter(list(self._scheduler.informers.pods.items()))
 
     def _reason(self, pod: Pod) -> str:
         if pod.spec.scheduler_name not in self._scheduler.frameworks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -25,12 +26,37 @@ _SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGrac
 IMMUTABLE = "field is immutable"
 
 
-_chance = random.Random()
+class _Chance(random.Random):
+    """Chance in names and uids.
+
+    Once it is seeded, the names of one prefix are always the same, in whatever order workloads
+    create their pods; a few bytes are kept per prefix, not per name.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seed: int | None = None
+        self._generated: Counter[str] = Counter()
+
+    def follow_from(self, seed: int) -> None:
+        self.seed(seed)
+        self._seed = seed
+        self._generated.clear()
+
+    def suffix_for(self, prefix: str) -> str:
+        chance: random.Random = self
+        if self._seed is not None:
+            self._generated[prefix] += 1
+            chance = random.Random(f"{self._seed}/{prefix}{self._generated[prefix]}")
+        return "".join(chance.choices(_SUFFIX_LETTERS, k=5))
+
+
+_chance = _Chance()
 
 
 def seed_names(seed: int) -> None:
     """Have generated names and uids follow from a number from now on."""
-    _chance.seed(seed)
+    _chance.follow_from(seed)
 
 
 def new_uid() -> str:
@@ -48,7 +74,7 @@ def _written(seconds: int) -> str:
 
 
 def generated_name(prefix: str) -> str:
-    return prefix[:_MAX_GENERATED] + "".join(_chance.choices(_SUFFIX_LETTERS, k=5))
+    return prefix[:_MAX_GENERATED] + _chance.suffix_for(prefix)
 
 
 def begin_life(item: Object) -> None:

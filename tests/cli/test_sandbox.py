@@ -557,6 +557,22 @@ class LiveCluster:
 
 
 class TestSeed:
+    @pytest.mark.slow
+    def test_the_output_of_a_run_is_the_same_byte_for_byte(self, manifest):
+        asks = {"resources": {"requests": {"cpu": "900"}}}
+        large = named("too-large", containers=[POD["spec"]["containers"][0] | asks])
+        pods = manifest(workload("Deployment", replicas=40), large)
+        arguments = ["--once", "--seed=3", "--nodes=20", "-f", pods]
+        program = [sys.executable, "-m", "kscheduler", "sandbox", *arguments]
+        runs = [
+            subprocess.run(program, capture_output=True, timeout=120, check=False) for _ in range(2)
+        ]
+        first, second = (one.stdout for one in runs)
+        assert first == second
+        assert first.decode().startswith("default/w-")
+        assert b"40 pods placed, 1 waiting\n  default/too-large: 0/20 nodes" in first
+        assert b"API server:" in runs[0].stderr
+
     def test_it_makes_a_run_repeatable(self, run):
         first, second, other = (
             placements(run("--once", f"--seed={seed}")[1]) for seed in (1, 1, 2)
@@ -818,7 +834,7 @@ def view_of(*unschedulable):
         cache=SimpleNamespace(node_count=1, assumed_pod_count=0),
         queue=SimpleNamespace(pending=lambda: pending, in_flight=()),
     )
-    return sandbox_view.View(scheduler, prints_lines=False)
+    return sandbox_view.View(scheduler, sandbox_view.Lines.NEVER)
 
 
 async def test_time_in_which_the_process_stood_still_is_not_quiet(monkeypatch):
