@@ -13,6 +13,7 @@ Each listener is a scheduler's own, so that the log tells replicas apart.
 import asyncio
 import json
 import random
+import socket
 import ssl
 import time
 from collections import Counter
@@ -350,7 +351,7 @@ class Proxy:
 
     async def close(self) -> None:
         for listener in self.listeners.values():
-            listener.refuse()
+            listener.close()
 
     def pick(self, request: Request) -> Rule | None:
         return next((rule for rule in self.rules if rule.meets(request, self.rng)), None)
@@ -420,13 +421,16 @@ class Listener:
 
     def __init__(self, proxy: Proxy, who: str) -> None:
         self.who = who
-        self.port = 0
+        # Never listens: it keeps the port from others while connections are refused.
+        self._holder = socket.socket()
+        self._holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._holder.bind(("127.0.0.1", 0))
+        self.port: int = self._holder.getsockname()[1]
         self._proxy = proxy
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def accept(self) -> None:
-        """On the same port as before, if there was one."""
         if self._server is None:
             self._server = await asyncio.start_server(
                 self._connected,
@@ -434,8 +438,8 @@ class Listener:
                 self.port,
                 ssl=self._proxy.serving,
                 limit=MOST_BYTES,
+                reuse_port=True,
             )
-            self.port = self._server.sockets[0].getsockname()[1]
 
     def refuse(self) -> None:
         """Nobody listens any more, and connections are reset."""
@@ -443,6 +447,10 @@ class Listener:
             self._server.close()
             self._server = None
         self.reset_connections()
+
+    def close(self) -> None:
+        self.refuse()
+        self._holder.close()
 
     def reset_connections(self) -> None:
         for task, writer in list(self._connections.items()):
