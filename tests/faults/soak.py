@@ -18,6 +18,7 @@ import random
 import signal
 import sys
 import time
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -53,6 +54,7 @@ NODES = 100
 # Pods that are there at a time, each replaced when it is bound.
 ALIVE = 64
 PODS_OF_NAMESPACE = 500
+KEPT_NAMESPACES = 2
 SAMPLE_SECONDS = 5.0
 # A pod that is not bound by then is lost, and the soak is over.
 PATIENCE_SECONDS = 120.0
@@ -65,6 +67,10 @@ MOST_TIMES = 1.5
 LATENCY_SLACK_SECONDS = 0.05
 
 
+class LostPodError(Exception):
+    """A pod that was not bound, as the server has it."""
+
+
 class Sample(msgspec.Struct, tag="sample", tag_field="kind"):
     """What was seen in the seconds before."""
 
@@ -75,12 +81,14 @@ class Sample(msgspec.Struct, tag="sample", tag_field="kind"):
     tasks: float
     p50: float
     p99: float
+    longest: float = 0.0
 
     def told(self) -> str:
         return (
             f"{self.seconds:6.0f} s  {self.pods:,} pods, {self.megabytes:.0f} MB, "
             f"{self.descriptors} files, {self.tasks:.0f} tasks, "
-            f"p50 {1000 * self.p50:.0f} ms, p99 {1000 * self.p99:.0f} ms"
+            f"p50 {1000 * self.p50:.0f} ms, p99 {1000 * self.p99:.0f} ms, "
+            f"longest {1000 * self.longest:.0f} ms"
         )
 
 
@@ -95,6 +103,9 @@ class Soak:
         self._bound: dict[str, asyncio.Future[float]] = {}
         self._latencies: list[float] = []
         self.gone = 0
+        self._gone_of: Counter[str] = Counter()
+        # Namespaces whose pods have all gone. The last few stay: events may still be on their way.
+        self._empty: deque[str] = deque()
         self.samples: list[Sample] = []
 
     async def run(self, scheduler: Scheduler, told: Path) -> None:
@@ -118,7 +129,7 @@ class Soak:
             while (number := next(self._numbers)) < self._most:
                 namespace = f"soak-{number // PODS_OF_NAMESPACE}"
                 if number % PODS_OF_NAMESPACE == 0:
-                    await self._open(connection, namespace, number // PODS_OF_NAMESPACE)
+                    await self._open(connection, namespace)
                 name = f"pod-{number}"
                 where = f"/api/v1/namespaces/{namespace}/pods"
                 bound = self._bound[name] = asyncio.get_running_loop().create_future()
@@ -126,10 +137,19 @@ class Soak:
                 # Its namespace may just be made by another worker.
                 await until(partial(self._create, connection, where, body), "it has a namespace")
                 created = time.monotonic()
-                async with asyncio.timeout(PATIENCE_SECONDS):
-                    self._latencies.append(max(0.0, await bound - created))
+                try:
+                    async with asyncio.timeout(PATIENCE_SECONDS):
+                        self._latencies.append(max(0.0, await bound - created))
+                except TimeoutError:
+                    found = await connection.exchange(Request("GET", f"{where}/{name}"))
+                    raise LostPodError(f"{namespace}/{name}: {found.body!r}") from None
                 await connection.demand(Request("DELETE", f"{where}/{name}", AT_ONCE))
                 self.gone += 1
+                self._gone_of[namespace] += 1
+                if self._gone_of[namespace] == PODS_OF_NAMESPACE:
+                    self._empty.append(namespace)
+                    if len(self._empty) > KEPT_NAMESPACES:
+                        await self._close(connection, self._empty.popleft())
 
     async def _create(self, connection: Connection, where: str, body: bytes) -> bool:
         answer = await connection.exchange(Request("POST", where, body))
@@ -142,14 +162,12 @@ class Soak:
         body["metadata"]["labels"] |= {f"example.com/{name}": "x", "revision": name}
         return json.dumps(body).encode()
 
-    async def _open(self, connection: Connection, namespace: str, number: int) -> None:
-        body = {"metadata": {"name": namespace, "labels": {"number": str(number)}}}
+    async def _open(self, connection: Connection, namespace: str) -> None:
+        body = {"metadata": {"name": namespace, "labels": {"number": namespace}}}
         await connection.demand(Request("POST", "/api/v1/namespaces", json.dumps(body).encode()))
-        if number > 2:
-            await self._close(connection, f"soak-{number - 3}")
 
     async def _close(self, connection: Connection, namespace: str) -> None:
-        """The namespace controller's part; its last pods have gone."""
+        """The namespace controller's part."""
         where = f"/api/v1/namespaces/{namespace}"
         pods = Request("DELETE", f"{where}/pods", AT_ONCE)
         events = Request("DELETE", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", AT_ONCE)
@@ -205,6 +223,7 @@ class Soak:
                 metrics.get("kscheduler_tasks") or metrics.get("go_goroutines", 0.0),
                 round(cuts[49], 4),
                 round(cuts[98], 4),
+                round(max(taken, default=0.0), 4),
             )
             self.samples.append(sample)
             with told.open("ab") as file:
@@ -234,6 +253,7 @@ def grown(samples: Sequence[Sample]) -> Iterator[str]:
 
 
 async def soak(plane: ControlPlane, who: str, pods: int, seed: int, path: Path) -> list[Sample]:
+    """The scheduler's log stays beside the figures."""
     server = administration(plane)
     made = (
         Request("POST", "/api/v1/nodes", json.dumps(node(number)).encode())
@@ -241,10 +261,12 @@ async def soak(plane: ControlPlane, who: str, pods: int, seed: int, path: Path) 
     )
     await server.send_all(made, CREATORS)
     kubeconfig = plane.folder / f"{USER}.kubeconfig"
+    evidence = path.with_suffix("").absolute()
+    evidence.mkdir(exist_ok=True)
     scheduler = Scheduler(
         who,
         who,
-        plane.folder,
+        evidence,
         kubeconfig=kubeconfig,
         direct=kubeconfig,
         token=plane.tokens[ADMIN],
@@ -277,7 +299,10 @@ def main(pods: int, who: str, seed: int, path: Path | None, plot_only: bool) -> 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.encode(this_run()) + b"\n")
         with control_plane() as plane:
-            samples = uvloop.run(soak(plane, who, pods, seed, path))
+            try:
+                samples = uvloop.run(soak(plane, who, pods, seed, path))
+            except* LostPodError as group:
+                raise click.ClickException(f"not bound: {group.exceptions[0]}") from group
     path.with_suffix(".svg").write_text(plot(samples, f"{who}, {samples[-1].pods:,} pods"))
     click.echo(f"{path} has the figures, {path.with_suffix('.svg')} the plot")
     if problems := list(grown(samples)):
