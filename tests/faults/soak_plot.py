@@ -1,5 +1,6 @@
 """The figures of a soak over time, one panel above the other, in an SVG that needs nothing else."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
@@ -50,7 +51,7 @@ def plot(samples: Sequence[Any], title: str) -> str:
 
 def _panel(panel: Panel, samples: Sequence[Any], last: float, top: float) -> list[str]:
     values = {name: [read(one) for one in samples] for name, read in panel.lines.items()}
-    most = max(1e-9, *(value for some in values.values() for value in some))
+    most = _round_top(max(value for some in values.values() for value in some))
     parts = [_text(LEFT, top + 12, panel.title)]
     floor = top + PANEL
     for share in (0.0, 0.5, 1.0):
@@ -59,7 +60,7 @@ def _panel(panel: Panel, samples: Sequence[Any], last: float, top: float) -> lis
             f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="{GRID}" '
             'stroke-opacity="0.25"/>'
         )
-        parts.append(_text(LEFT - 8, y + 4, f"{most * share:.3g}", "end"))
+        parts.append(_text(LEFT - 8, y + 4, f"{most * share:,g}", "end"))
     for number, (name, some) in enumerate(values.items()):
         points = " ".join(
             f"{_x(one.seconds, last):.1f},{floor - value / most * (PANEL - 20):.1f}"
@@ -71,6 +72,12 @@ def _panel(panel: Panel, samples: Sequence[Any], last: float, top: float) -> lis
         )
         parts.append(_text(WIDTH - RIGHT - 60 * number, top + 12, name, "end", color=color))
     return parts
+
+
+def _round_top(value: float) -> float:
+    """The next number of one digit, so that half of it is a short one, too."""
+    step = 10.0 ** math.floor(math.log10(max(value, 1e-9)))
+    return step * math.ceil(value / step) or 1.0
 
 
 def _x(seconds: float, last: float) -> float:
