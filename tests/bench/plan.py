@@ -14,8 +14,8 @@ from tests.bench.workloads import PLAIN
 
 STEADY_PODS = 2000
 STOCK_PODS = 600
-# Enough for some dozens of blocks with decisions kept, and as many without.
-DECISION_PODS = 10_000
+# Single blocks differ by more than keeping decisions costs: the median of some dozens does not.
+DECISION_PODS = 50_000
 SIZES = (100, 1000, 5000)
 LARGEST = 15000
 PREEMPTION = ("preemption-basic", "preemption-async")
