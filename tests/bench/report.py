@@ -42,21 +42,27 @@ def section(results: Results, picture: str) -> str:
 def in_short(results: Results) -> str:
     run = results.runs[-1]
     told = (
-        f"Measured on {run.at[:10]}, on {run.cores} cores that scheduler, API server, etcd "
+        f"Measured on {days(results.runs)}, on {run.cores} cores that scheduler, API server, etcd "
         "and the\nmeasuring program share."
     )
     return f"{tables.for_page(tables.short_sheet(standings(results.measured)))}\n{told}"
 
 
+def days(runs: Sequence[Run]) -> str:
+    return " and ".join(dict.fromkeys(run.at[:10] for run in runs))
+
+
 def about(runs: Sequence[Run]) -> str:
-    """Where the last of them was made, and which states of this program they are about."""
+    """When they were made, where the last of them was, and which states of this program they are
+    about.
+    """
     run = runs[-1]
     # Without a remark in brackets that may follow it.
     numbers = {who: told.partition(" (")[0].split()[-1] for who, told in run.versions.items()}
     versions = ", ".join(f"{who} {number}" for who, number in numbers.items())
     states = dict.fromkeys(run.commit or "an unknown state" for run in runs)
     return (
-        f"Measured on {run.at[:10]}: {run.cores} cores ({run.processor}), "
+        f"Measured on {days(runs)}: {run.cores} cores ({run.processor}), "
         f"{run.memory_gigabytes:.0f} GB, {run.system}, Python {run.python}; {versions}; "
         f"this program at {', '.join(states)}."
     )
