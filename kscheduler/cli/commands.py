@@ -32,7 +32,7 @@ Shell completion:
 
 
 def about(command: str) -> str:
-    """What a command is for, as `kscheduler --help` says it: `about("config diff")`."""
+    """Purpose of a command, as `kscheduler --help` says it: `about("config diff")`."""
     return next(text for typed, text in COMMANDS.items() if f"{typed} ".startswith(f"{command} "))
 
 
