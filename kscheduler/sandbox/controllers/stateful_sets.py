@@ -76,15 +76,16 @@ class StatefulSetController(PodController):
         wanted = range(first, first + spec.get("replicas", 1))
         ordered = spec.get("podManagementPolicy") != "Parallel"
         min_ready = spec.get("minReadySeconds", 0)
-        created = 0
+        # Pods that were created, or have got their claims and wait a moment.
+        begun = 0
         for ordinal in wanted:
             pod = pods.get(ordinal)
             if pod is not None and pod.phase in ("Succeeded", "Failed") and not pod.deleting:
                 self.delete_pod(owner, pod)
                 pod = self.pods.pods.get(pod.key)
             if pod is None:
-                if created == BURST:
-                    self.mark(_key(owner))
+                if begun == BURST:
+                    self.mark_later(_key(owner), self._claim_lead_seconds(owner))
                     return
                 if self._create_claims(owner, ordinal):
                     self._claims_created_at[_key(owner)] = time.monotonic()
@@ -92,7 +93,7 @@ class StatefulSetController(PodController):
                     self.mark_later(_key(owner), lead)
                 else:
                     self._create(owner, ordinal, current, update)
-                    created += 1
+                begun += 1
                 if ordered:
                     return
             elif ordered and not self._is_healthy(owner, pod, min_ready):

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from kscheduler.sandbox.controllers import stateful_sets
 from kscheduler.sandbox.controllers.stateful_sets import CLAIM_LEAD_SECONDS
 from tests.kit.polling import until
 from tests.sandbox.controllers.workloads import template, workload
@@ -72,6 +73,22 @@ async def test_a_pod_comes_a_moment_after_its_claims(cluster, policy):
     await until(lambda: cluster.status(SETS).get("readyReplicas") == 2)
     for pod in ("web-0", "web-1"):
         assert made[pod] - made[f"data-{pod}"] >= CLAIM_LEAD_SECONDS
+
+
+async def test_a_large_parallel_set_gets_its_claims_and_pods_in_bursts(cluster, monkeypatch):
+    monkeypatch.setattr(stateful_sets, "BURST", 2)
+    made = []
+    for plural in ("persistentvolumeclaims", "pods"):
+        cluster.server.store[plural].listen(
+            lambda change: change.type == "ADDED" and made.append(change.stored.key[1])
+        )
+    cluster.objects.create(
+        workload(
+            "StatefulSet", replicas=5, podManagementPolicy="Parallel", volumeClaimTemplates=[CLAIM]
+        )
+    )
+    await until(lambda: cluster.status(SETS).get("readyReplicas") == 5)
+    assert made.index("web-0") < made.index("data-web-2") < made.index("data-web-4")
 
 
 async def test_parallel_sets_do_not_wait(cluster):
