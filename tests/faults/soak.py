@@ -81,7 +81,7 @@ class Sample(msgspec.Struct, tag="sample", tag_field="kind"):
     tasks: float
     p50: float
     p99: float
-    longest: float = 0.0
+    longest: float
 
     def told(self) -> str:
         return (

@@ -57,6 +57,7 @@ from kscheduler.app.daemon import Daemon
 from kscheduler.what_if import LiveScheduler, Reviewer
 from tests.bench.beside import prepare
 from tests.conformance.programs import CLUSTER_PROGRAMS, build_all
+from tests.controlplane.build import BuildError
 from tests.kit.manifests import Json
 from tests.kit.polling import until
 from tests.what_if.random_claims import EXTENDED, KINDS, NAMESPACE, random_case_with
@@ -418,8 +419,11 @@ async def run(seeds: range, kinds: tuple[str, ...], *, real_server: bool) -> Tal
 def main(cases: int, first: int, kinds: tuple[str, ...], api_server: bool) -> None:
     if api_server:
         prepare()
-        if kinds:
-            build_all(CLUSTER_PROGRAMS)
+        try:
+            if kinds:
+                build_all(CLUSTER_PROGRAMS)
+        except BuildError as error:
+            raise click.ClickException(str(error)) from error
     logs.configure(logs.Logging(), stderr=io.BytesIO())
     tally = asyncio.run(run(range(first, first + cases), kinds, real_server=api_server))
     print(tally)
