@@ -193,7 +193,7 @@ def _scenario(ctx: click.Context, param: click.Parameter, name: str | None) -> s
     type=int,
     default=None,
     metavar="NUMBER",
-    help="Make chance repeatable: names, uids, and choices among equally good nodes. With --once, "
+    help="Make chance repeatable: names, and choices among equally good nodes. With --once, "
     "standard output is the same each time, byte for byte.",
 )
 @click.option(

@@ -55,7 +55,9 @@ _chance = _Chance()
 
 
 def seed_names(seed: int) -> None:
-    """Have generated names and uids follow from a number from now on."""
+    """Have generated names follow from a number from now on; uids, too, and from the order in which
+    objects are created.
+    """
     _chance.follow_from(seed)
 
 
