@@ -35,10 +35,10 @@ import click
 from tests.adversary.comparison import Cluster, NotReadyError, Scheduler, sightings
 from tests.adversary.inputs import ROWS, SELECTION, Hostile
 from tests.adversary.outcomes import Outcomes, section
-from tests.bench.beside import prepare
 from tests.bench.contestants import OURS, THEIRS
 from tests.bench.images import SERVER_FLAGS, administration
 from tests.bench.results import this_run
+from tests.controlplane.build import build_unless_named
 from tests.controlplane.plane import ControlPlane, ControlPlaneError
 from tests.kit.pages import replaced
 
@@ -142,7 +142,7 @@ def main(
             click.echo(f"{row.name} ({row.by}, {row.size:,}): {row.attacks}")
         return
     sizes = (NODES[0],) if small else sizes or NODES
-    prepare()
+    build_unless_named()
     # Whoever is ended ends what it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     path = path or Path("build", "adversary", f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl")

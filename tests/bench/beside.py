@@ -11,7 +11,6 @@ machine's cores, so ratios say more than numbers. Every measurement goes to a fi
 made: name the same file again with --results, and only what is missing is measured.
 """
 
-import os
 import signal
 import sys
 import time
@@ -29,8 +28,8 @@ from tests.bench.progress import Teller, case_title, telling, title
 from tests.bench.results import Case, Entry, Failed, Measured, Results, load, now, this_run
 from tests.bench.scenarios import SCENARIOS
 from tests.bench.summary import Target, judge_all, slower_rate, standings
-from tests.controlplane import build
-from tests.controlplane.binaries import ASSETS_VARIABLE, MissingProgramError
+from tests.controlplane.binaries import MissingProgramError
+from tests.controlplane.build import build_unless_named
 
 SMALL_WORKLOADS = ("mixed", "churn")
 SMALL_NODES, SMALL_PODS = 100, 500
@@ -90,15 +89,6 @@ def chosen_cases(
             yield plan.case(workload, size, pods)
     for size in nodes:
         yield from plan.steady_state(rates, workloads, size, pods)
-
-
-def prepare() -> None:
-    """Builds what is to be run unless somebody has named a folder with it."""
-    try:
-        if not os.environ.get(ASSETS_VARIABLE):
-            build.build()
-    except build.BuildError as error:
-        raise click.ClickException(str(error)) from error
 
 
 def run_all(batches: Sequence[plan.Batch], results: Results, console: Console) -> None:
@@ -190,7 +180,7 @@ def main(
         cases = [*plan.everything(pods)]
     if stock and plan.stock() not in cases:
         cases.append(plan.stock())
-    prepare()
+    build_unless_named()
     # Whoever is ended ends what it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     path = path or Path("build", "bench", f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl")

@@ -7,12 +7,10 @@ have a go.mod and a folder of the cache to themselves, so that nobody else waits
 minutes of CPU time after `make controlplane`.
 """
 
-import os
 import sys
 from pathlib import Path
 
 from tests.controlplane import build
-from tests.controlplane.binaries import ASSETS_VARIABLE
 from tests.controlplane.build import KUBERNETES, Module
 
 HERE = Path(__file__).parent
@@ -33,8 +31,7 @@ PROGRAMS = Module(
 
 def build_all(module: Module = PROGRAMS) -> Path:
     """Builds whatever is missing; the folder of the programs that a control plane does not need."""
-    if not os.environ.get(ASSETS_VARIABLE):
-        build.build()
+    build.build_unless_named()
     return build.build(module)
 
 

@@ -36,7 +36,6 @@ from tests.conformance.progress import Progress
 from tests.conformance.results import Result, Results, section, summary, table
 from tests.conformance.rig import Cluster, cluster
 from tests.conformance.suites import SUITES, Suite
-from tests.controlplane.build import BuildError
 from tests.controlplane.plane import LAST_LINES, ControlPlaneError
 from tests.kit.pages import replaced
 
@@ -153,7 +152,7 @@ def main(
                 # One that broke off is none that results are about.
                 for line in (run, *(Result(suite.name, who, spec) for spec in specs)):
                     results.add(line)
-    except (BuildError, ControlPlaneError, reports.BrokenSuiteError) as error:
+    except (ControlPlaneError, reports.BrokenSuiteError) as error:
         raise click.ClickException(str(error)) from error
     for suite in suites:
         if any(results.rows(suite.name)):

@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 from tests.controlplane.binaries import (
     ASSETS_VARIABLE,
     CACHE_VARIABLE,
@@ -77,8 +79,14 @@ TOLD_LINES = 15
 PROGRESS_SECONDS = 10.0
 
 
-class BuildError(Exception):
+class BuildError(click.ClickException):
     """The text says what is missing, or what the Go client said, and what to do instead."""
+
+
+def build_unless_named() -> None:
+    """Builds the control plane, unless somebody has named a folder with it."""
+    if not os.environ.get(ASSETS_VARIABLE):
+        build()
 
 
 def build(module: Module = CONTROL_PLANE) -> Path:

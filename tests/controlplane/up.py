@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from tests.controlplane import build
-from tests.controlplane.binaries import ASSETS_VARIABLE, MissingProgramError
+from tests.controlplane.binaries import MissingProgramError
 from tests.controlplane.plane import ControlPlane, ControlPlaneError, alive
 
 CHECK_SECONDS = 0.5
@@ -85,8 +85,7 @@ def main() -> int:
     given = arguments()
     folder = given.dir.absolute()
     try:
-        if not os.environ.get(ASSETS_VARIABLE):
-            build.build()
+        build.build_unless_named()
         if given.detach:
             return detach(folder)
         return attend(folder, given.port, given.while_alive)

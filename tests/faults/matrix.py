@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 import click
 import uvloop
 
-from tests.bench.beside import prepare
 from tests.bench.contestants import OURS, THEIRS
 from tests.bench.images import SERVER_FLAGS
 from tests.bench.results import now, this_run
+from tests.controlplane.build import build_unless_named
 from tests.controlplane.plane import ControlPlane, ControlPlaneError
 from tests.faults.outcomes import Outcomes, section
 from tests.faults.rig import Rig
@@ -173,7 +173,7 @@ def main(
         for row in rows:
             click.echo(f"{row.number:3} {row.title}")
         return
-    prepare()
+    build_unless_named()
     # Whoever is ended ends what it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     path = path or Path("build", "faults", f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl")

@@ -30,7 +30,6 @@ import msgspec
 import uvloop
 
 from tests.adversary.comparison import resident_megabytes
-from tests.bench.beside import prepare
 from tests.bench.contestants import OURS, THEIRS
 from tests.bench.images import CREATORS, administration
 from tests.bench.quick_client import (
@@ -43,6 +42,7 @@ from tests.bench.quick_client import (
 )
 from tests.bench.results import this_run
 from tests.bench.workloads import SHAPES, node
+from tests.controlplane.build import build_unless_named
 from tests.controlplane.plane import ADMIN, ControlPlane
 from tests.faults.matrix import control_plane
 from tests.faults.rig import USER
@@ -294,7 +294,7 @@ def main(pods: int, who: str, seed: int, path: Path | None, plot_only: bool) -> 
         lines = map(msgspec.json.decode, path.read_bytes().splitlines())
         samples = [msgspec.convert(one, Sample) for one in lines if one["kind"] == "sample"]
     else:
-        prepare()
+        build_unless_named()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.encode(this_run()) + b"\n")

@@ -55,9 +55,8 @@ from kscheduler.api.volume_claims import claim_name, is_fully_bound
 from kscheduler.app import explanation
 from kscheduler.app.daemon import Daemon
 from kscheduler.what_if import LiveScheduler, Reviewer
-from tests.bench.beside import prepare
 from tests.conformance.programs import CLUSTER_PROGRAMS, build_all
-from tests.controlplane.build import BuildError
+from tests.controlplane.build import build_unless_named
 from tests.kit.manifests import Json
 from tests.kit.polling import until
 from tests.what_if.random_claims import EXTENDED, KINDS, NAMESPACE, random_case_with
@@ -418,12 +417,9 @@ async def run(seeds: range, kinds: tuple[str, ...], *, real_server: bool) -> Tal
 @click.option("--api-server", is_flag=True, help="A real etcd and kube-apiserver.")
 def main(cases: int, first: int, kinds: tuple[str, ...], api_server: bool) -> None:
     if api_server:
-        prepare()
-        try:
-            if kinds:
-                build_all(CLUSTER_PROGRAMS)
-        except BuildError as error:
-            raise click.ClickException(str(error)) from error
+        build_unless_named()
+        if kinds:
+            build_all(CLUSTER_PROGRAMS)
     logs.configure(logs.Logging(), stderr=io.BytesIO())
     tally = asyncio.run(run(range(first, first + cases), kinds, real_server=api_server))
     print(tally)

@@ -29,7 +29,6 @@ import yaml
 
 from tests.conformance.programs import CLUSTER_PROGRAMS, build_all
 from tests.controlplane.binaries import program
-from tests.controlplane.build import BuildError
 from tests.controlplane.plane import ControlPlaneError
 from tests.e2e.api import Api, until
 from tests.kit.pages import replaced
@@ -193,7 +192,7 @@ def main(chosen: tuple[str, ...], only: tuple[str, ...], path: Path) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         asyncio.run(compare(cases, manifests, results))
-    except (BuildError, ControlPlaneError) as error:
+    except ControlPlaneError as error:
         raise click.ClickException(str(error)) from error
     names = [one.stem for one in MANIFESTS]
     if results.complete(names):
