@@ -121,7 +121,7 @@ def test_volumes_that_are_assumed():
 
 
 async def test_volumes_that_are_bound(monkeypatch):
-    monkeypatch.setattr(binder, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(binder, "LOOK_SECONDS", 0.001)
     local = make_class(provisioner="kubernetes.io/no-provisioner")
     stage, pod = Volumes([machine("a")], make_claim(), local, make_volume()), using("c")
     cycle, _ = stage.reserve(pod, "a")

@@ -160,9 +160,9 @@ def test_without_filter_nothing_is_reserved(of_class):
 
 
 @asynccontextmanager
-async def binding(stage, pod, monkeypatch, node="a"):
+async def binding(stage, pod, monkeypatch, node="a", look_seconds=0.001):
     """Reserved and written; inside, the test plays the volume controller."""
-    monkeypatch.setattr(binder, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(binder, "LOOK_SECONDS", look_seconds)
     cycle, status = stage.reserve(pod, node)
     assert status is None
     attempt = asyncio.create_task(stage.plugin.pre_bind(cycle, pod, node))
@@ -212,6 +212,33 @@ async def test_a_claim_is_written_and_its_volume_waited_for(dynamic, monkeypatch
         assert await attempt is None
 
 
+@pytest.mark.parametrize("volume_first", [True, False])
+async def test_what_is_waited_for_is_looked_at_when_a_watch_tells_of_it(
+    static, dynamic, monkeypatch, volume_first
+):
+    async with binding(static, using("c"), monkeypatch, look_seconds=1000) as attempt:
+        static.informers.put(static.writes.made[0])
+        static.informers.put(make_claim(version="2", bound_to="pv"))
+        assert await attempt is None
+    bound = make_claim(version="3", bound_to="pv", annotations={SELECTED_NODE: "a"})
+    news = [bound, make_volume(nodeAffinity=reachable_from(zone="a"))]
+    async with binding(dynamic, using("c"), monkeypatch, look_seconds=1000) as attempt:
+        for one in reversed(news) if volume_first else news:
+            assert await goes_on(attempt)
+            dynamic.informers.put(one)
+        assert await attempt is None
+
+
+async def test_a_wait_that_is_given_up_is_forgotten(static, monkeypatch):
+    claims = static.plugin._claims.awaited
+    async with binding(static, using("c"), monkeypatch, look_seconds=1000) as attempt:
+        assert await goes_on(attempt)
+        assert list(claims._waiting) == ["default/c"]
+        attempt.cancel()
+        await asyncio.wait([attempt])
+        assert not claims._waiting
+
+
 async def test_volumes_are_written_before_claims(monkeypatch):
     stage = Stage([A], make_claim(), make_claim("b", "90Gi"), PROVIDED, make_volume())
     async with binding(stage, using("b", "c"), monkeypatch):
@@ -235,7 +262,7 @@ async def test_a_write_that_fails_ends_the_attempt(monkeypatch):
 
 
 async def test_binding_takes_only_so_long(monkeypatch):
-    monkeypatch.setattr(binder, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(binder, "LOOK_SECONDS", 0.001)
     stage = Stage([A], make_claim(), PROVIDED, timeout=3)
     cycle, _ = stage.reserve(using("c"), "a")
     attempt = asyncio.create_task(stage.plugin.pre_bind(cycle, using("c"), "a"))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Protocol
 
 from kscheduler.app.daemon import Daemon
-from kscheduler.plugins.volume_binding import binder
 from kscheduler.sandbox import ApiServer
 from kscheduler.sandbox.controllers.resource_claims import ResourceClaimController
 from kscheduler.sandbox.controllers.volumes import VolumeControllers
@@ -57,8 +56,6 @@ CONTROLLERS = (
 KUBE_CONTROLLER_MANAGER = "kube-controller-manager"
 PROVISION_SECONDS = 0.05
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-# A second, in which nothing happens, for every pod with volumes would be most of a case.
-POLL_SECONDS = 0.02
 
 
 class Server(Protocol):
@@ -135,13 +132,11 @@ async def embedded(folder: Path, *, claims: bool = False) -> AsyncIterator[tuple
         if claims:
             controllers = (VolumeControllers(api.registry), ResourceClaimController(api.registry))
             tasks = [asyncio.create_task(one.run()) for one in controllers]
-        pause, binder.POLL_SECONDS = binder.POLL_SECONDS, POLL_SECONDS
         try:
             async with cluster.scheduler() as running:
                 assert running.daemon is not None
                 yield EmbeddedServer(api), running.daemon
         finally:
-            binder.POLL_SECONDS = pause
             await _ended(tasks)
 
 
@@ -151,7 +146,6 @@ async def real(folder: Path, *, claims: bool = False) -> AsyncIterator[tuple[Ser
     await asyncio.to_thread(plane.start)
     api = Api(plane.folder / "kubeconfig")
     running, tasks = None, []
-    pause, binder.POLL_SECONDS = binder.POLL_SECONDS, POLL_SECONDS
     try:
         if claims:
             program = cache_folder(PROGRAMS.folder) / KUBE_CONTROLLER_MANAGER
@@ -172,7 +166,6 @@ async def real(folder: Path, *, claims: bool = False) -> AsyncIterator[tuple[Ser
         await until(lambda: running.synced)
         yield RealServer(api), running.daemon
     finally:
-        binder.POLL_SECONDS = pause
         await _ended(tasks)
         if running is not None:
             await running.kill()

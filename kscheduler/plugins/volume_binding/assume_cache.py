@@ -11,7 +11,9 @@ Mirrors AssumeCache of pkg/scheduler/util/assumecache and the PV and PVC caches 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from kscheduler import logs
@@ -35,6 +37,34 @@ class OutOfSyncError(KschedulerError):
     """Raised for a change that was made from another version than the stored one."""
 
 
+class Awaited:
+    """Objects that somebody waits for to change: a change wakes those who wait for its object, and
+    costs nothing where nobody does.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+
+    @contextmanager
+    def listening(self, news: asyncio.Event, keys: Iterable[str]) -> Iterator[None]:
+        """`news` is set when one of these objects changes."""
+        keys = set(keys)
+        for key in keys:
+            self._waiting.setdefault(key, set()).add(news)
+        try:
+            yield
+        finally:
+            for key in keys:
+                waiting = self._waiting[key]
+                waiting.discard(news)
+                if not waiting:
+                    del self._waiting[key]
+
+    def changed(self, key: str) -> None:
+        for news in self._waiting.get(key, ()):
+            news.set()
+
+
 class AssumeCache(Generic[T]):
     """`log_name` stands as "logger" in its log lines, `plural` in its errors."""
 
@@ -43,6 +73,7 @@ class AssumeCache(Generic[T]):
         self._plural = plural
         self._log = logs.logger(__name__, log_name)
         self._assumed: dict[str, T] = {}
+        self.awaited = Awaited()
         lister.add_handler(self)
 
     def __len__(self) -> int:
@@ -96,12 +127,15 @@ class AssumeCache(Generic[T]):
 
     def on_add(self, item: T, *, is_initial: bool) -> None:
         self._expire(item)
+        self.awaited.changed(item.key)
 
     def on_update(self, old: T, new: T) -> None:
         self._expire(new)
+        self.awaited.changed(new.key)
 
     def on_delete(self, item: T, *, final_state_unknown: bool) -> None:
         self._assumed.pop(item.key, None)
+        self.awaited.changed(item.key)
 
     def _expire(self, stored: T) -> None:
         if not self._assumed:

@@ -10,13 +10,15 @@ The scheduler only writes which volume is for which claim, and for which node a 
 provisioned; the volume controller and the drivers do the rest. Nothing that was written is taken
 back: when an attempt fails later, the next one finds it and goes on from there.
 
-Mirrors SchedulerVolumeBinder of upstream.
+Mirrors SchedulerVolumeBinder of upstream. Differs: what is waited for is looked at when a watch
+tells of it, and not only every second.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
@@ -59,7 +61,8 @@ from kscheduler.state.pod_info import PodInfo
 log = logs.logger(__name__, "PreBind.VolumeBinding")
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
-POLL_SECONDS = 1.0
+# How often bindings are looked at without any news of them.
+LOOK_SECONDS = 1.0
 
 
 class BindingTimeoutError(KschedulerError):
@@ -219,16 +222,35 @@ class VolumeBinder:
             provision.is_written = True
         try:
             deadline = self._clock() + self._bind_timeout_seconds
-            while True:
-                left = deadline - self._clock()
-                await asyncio.sleep(max(0.0, min(POLL_SECONDS, left)))
-                if self._clock() >= deadline:
-                    raise BindingTimeoutError("context deadline exceeded")
+            while (left := deadline - self._clock()) > 0:
                 if self._check_bindings(pod, node, assumed):
                     break
+                await self._change(assumed, min(LOOK_SECONDS, left))
+            else:
+                raise BindingTimeoutError("context deadline exceeded")
         except KschedulerError as error:
             raise KschedulerError(f"binding volumes: {error}") from error
         log.v(2).info("All PVCs for pod are bound", pod=logs.ref(pod.pod))
+
+    async def _change(self, assumed: AssumedPodVolumes, seconds: float) -> None:
+        """Returns when a watch has told of a change of these volumes or claims, or after a while:
+        node and pod, too, may be gone.
+        """
+        claims = [one.claim.key for one in assumed.static_bindings]
+        claims += [one.claim.key for one in assumed.dynamic_provisions]
+        volumes = [one.volume.key for one in assumed.static_bindings]
+        for provision in assumed.dynamic_provisions:
+            claim = self._claims.get_api_obj(provision.claim.key)
+            if claim is not None and claim.spec.volume_name:
+                volumes.append(claim.spec.volume_name)
+        news = asyncio.Event()
+        with (
+            self._claims.awaited.listening(news, claims),
+            self._volumes.awaited.listening(news, volumes),
+            suppress(TimeoutError),
+        ):
+            async with asyncio.timeout(seconds):
+                await news.wait()
 
     def _check_bindings(self, pod: PodInfo, node_name: str, assumed: AssumedPodVolumes) -> bool:
         """Whether all claims are bound; raises BindingLostError.
