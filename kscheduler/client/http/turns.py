@@ -5,18 +5,26 @@ from collections import deque
 
 # While urgent ones wait, one turn in so many is for the others.
 URGENT_IN_A_ROW = 7
+# Turns at first. Each one that ends makes another; all are there when somebody has waited so long.
+FIRST_TURNS = 3
+FIRST_WAIT_SECONDS = 0.1
 
 
 class Turns:
-    """At most `limit` at a time; who waits gets the next turn in the order of arrival, but the
-    urgent before others, which are never left out for long.
+    """At most `limit` at a time, and few at first; who waits gets the next turn in the order of
+    arrival, but the urgent before others, which are never left out for long.
+
+    A turn may need a new connection, whose handshake costs a server as much as a request: those of
+    a hundred at once would hold up the first answers, after which fewer are needed.
     """
 
     def __init__(self, limit: int) -> None:
-        self._free = limit
+        self._free = min(FIRST_TURNS, limit)
+        self._later = limit - self._free
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._others: deque[asyncio.Future[None]] = deque()
         self._in_a_row = 0
+        self._first_wait: asyncio.TimerHandle | None = None
 
     @property
     def all_taken(self) -> bool:
@@ -26,7 +34,10 @@ class Turns:
         if self._free:
             self._free -= 1
             return
-        turn = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        if self._later and self._first_wait is None:
+            self._first_wait = loop.call_later(FIRST_WAIT_SECONDS, self._add_all)
+        turn = loop.create_future()
         (self._urgent if urgent else self._others).append(turn)
         try:
             await turn
@@ -38,6 +49,20 @@ class Turns:
 
     def give_back(self) -> None:
         """The turn is over; whoever waits has the next."""
+        if self._later:
+            self._add()
+        self._pass_on()
+
+    def _add(self) -> None:
+        self._later -= 1
+        self._pass_on()
+
+    def _add_all(self) -> None:
+        """Whatever holds up the first turns, it shall not hold up the others."""
+        while self._later:
+            self._add()
+
+    def _pass_on(self) -> None:
         waiting = self._next_in_line()
         if waiting is None:
             self._free += 1

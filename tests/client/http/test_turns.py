@@ -2,7 +2,9 @@
 
 import asyncio
 
-from kscheduler.client.http.turns import URGENT_IN_A_ROW, Turns
+from kscheduler.client.http import turns
+from kscheduler.client.http.turns import FIRST_TURNS, URGENT_IN_A_ROW, Turns
+from tests.kit.polling import until
 
 
 class Crowd:
@@ -76,3 +78,24 @@ async def test_a_turn_that_came_too_late_is_passed_on():
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert crowd.served == ["a", "c"]
+
+
+async def test_few_have_a_turn_at_first_and_each_that_ends_makes_another():
+    crowd = Crowd(limit=6)
+    for number in range(10):
+        await crowd.comes(number)
+    assert len(crowd.served) == FIRST_TURNS
+    await crowd.ends()
+    assert len(crowd.served) == FIRST_TURNS + 2
+    await crowd.ends(times=2)
+    assert len(crowd.served) - 3 == 6, "and no more than the limit"
+
+
+async def test_first_turns_that_do_not_end_hold_up_nobody_for_long(monkeypatch):
+    monkeypatch.setattr(turns, "FIRST_WAIT_SECONDS", 0.01)
+    crowd = Crowd(limit=6)
+    for number in range(10):
+        await crowd.comes(number)
+    await until(lambda: len(crowd.served) == 6)
+    await asyncio.sleep(0)
+    assert crowd.turns.all_taken
