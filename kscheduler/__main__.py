@@ -1,5 +1,5 @@
 """Lets `python -m kscheduler` do what the command does."""
 
-from kscheduler.cli import main
+from kscheduler.cli import program
 
-main()
+program()

@@ -1,5 +1,5 @@
 """Runs kscheduler from an installed checkout: python cmd/kscheduler."""
 
-from kscheduler.cli import main
+from kscheduler.cli import program
 
-main()
+program()

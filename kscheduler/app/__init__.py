@@ -13,6 +13,7 @@ import asyncio
 import importlib
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import uvloop
@@ -50,7 +51,17 @@ def main(
     gates = gates or options.gates()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.get_loop().set_exception_handler(log_loop_error)
+        runner.get_loop().set_default_executor(_UnhurriedThreads(thread_name_prefix="loop"))
         return runner.run(_main(options, gates, plugins))
+
+
+class _UnhurriedThreads(ThreadPoolExecutor):
+    """Threads of the loop. None of them holds anything that would have to be ended in order, and
+    the loop does not wait for modules that are still being imported, or for a name server.
+    """
+
+    def shutdown(self, *_: object, **__: object) -> None:
+        super().shutdown(wait=False, cancel_futures=True)
 
 
 async def _main(options: Options, gates: FeatureGates, plugins: Mapping[str, Any]) -> int:

@@ -10,6 +10,7 @@ Sub-commands are imported when they are called: `kscheduler --help` loads neithe
 client.
 """
 
+import atexit
 import importlib
 import importlib.util
 import os
@@ -84,6 +85,20 @@ def kscheduler(ctx: click.Context, /, **_flags: Any) -> None:
         from kscheduler.cli.daemon import run_daemon
 
         ctx.exit(run_daemon(ctx.obj))
+
+
+def program() -> None:
+    """`main` as the program `kscheduler`, which ends at once: a replacement may be waiting.
+
+    Threads that still import modules or ask a name server hold nothing that has to be ended in
+    order, and memory need not be tidied up when all of it goes.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        atexit._run_exitfuncs()
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
 
 
 def main(args: list[str] | None = None, **extra: Any) -> None:

@@ -259,6 +259,21 @@ def test_a_closed_stderr_does_not_swallow_another_file(tmp_path):
     assert written.read_text().startswith("apiVersion: ")
 
 
+def test_the_program_ends_at_once_with_its_exit_code_and_what_was_to_be_done_at_exit():
+    program = (
+        "import atexit, sys, threading, time, kscheduler.cli as cli\n"
+        "def main():\n"
+        "    threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "    atexit.register(lambda: print('tidy', flush=True))\n"
+        "    sys.exit(3)\n"
+        "cli.main = main\n"
+        "cli.program()\n"
+    )
+    command = [sys.executable, "-c", program]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (3, "tidy\n", "")
+
+
 def complete(line):
     words = line.split(" ")
     outcome = CliRunner().invoke(
