@@ -46,8 +46,10 @@ OK = 0
 FAILED = 1
 
 LAST_EVENTS_SECONDS = 1.0
-# The longest that serving waits for the first sync.
+# The longest that serving waits for the first sync and for the pods that were there, and how often
+# it looks.
 SCHEDULING_FIRST_SECONDS = 1.0
+LOOK_SECONDS = 0.02
 
 
 async def run(daemon: Daemon) -> int:
@@ -128,9 +130,6 @@ class Daemon:
                 tasks.create_task(self.cc.events.run(), name="events"),
                 tasks.create_task(self.cc.lease_events.run(), name="lease-events"),
             ]
-            if self.cc.serving is not None:
-                trust = self.cc.serving.delegation.refresh_trust()
-                around.append(tasks.create_task(trust, name="serving/trust"))
             around.append(tasks.create_task(self.serve(), name="serving"))
             if self.cc.serving is not None and self.cc.options.leader_service:
                 endpoint = LeaderEndpoint(
@@ -230,19 +229,26 @@ class Daemon:
     async def serve(self) -> None:
         """Serves the secure port, and the plain listeners that were asked for, until cancelled.
 
-        The modules that answer take 0.2 s to import, as long as listing 5,000 nodes takes, and a
-        key has to be made. Scheduling goes first, but not for long. The sockets are listening
-        already, so that a client which connects meanwhile only waits.
+        The modules that answer take 0.2 s to import, those that understand certificates among
+        them: as long as listing 5,000 nodes takes. And a key has to be made. Pods that have waited
+        for this start go first, but not for long. The sockets are listening already, so that a
+        client which connects meanwhile only waits.
         """
         plain = self.cc.plain
         if self.cc.serving is None and plain.health is None and plain.metrics is None:
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._synced_once.wait(), SCHEDULING_FIRST_SECONDS)
+            async with asyncio.timeout(SCHEDULING_FIRST_SECONDS):
+                await self._synced_once.wait()
+                while self.leads and self.scheduler.is_busy:  # noqa: ASYNC110 (one look is cheap)
+                    await asyncio.sleep(LOOK_SECONDS)
         await asyncio.to_thread(load_serving, self.cc.serving)
         if self._advertisement is not None:
             await asyncio.to_thread(self._advertisement.look_up)
         async with asyncio.TaskGroup() as tasks:
+            if self.cc.serving is not None:
+                trust = self.cc.serving.delegation.refresh_trust()
+                tasks.create_task(trust, name="serving/trust")
             for server in self.servers():
                 tasks.create_task(server.run(), name="serving")
 
@@ -324,12 +330,16 @@ class Daemon:
 
 
 def load_serving(serving: Serving | None) -> None:
-    """Imports the modules that answer requests, and makes the certificate if none was given."""
+    """Imports the modules that answer requests, learns whom to trust, and makes the certificate
+    if none was given.
+    """
     importlib.import_module("kscheduler.serving.endpoints")
     importlib.import_module("kscheduler.app.explanation")
     importlib.import_module("kscheduler.serving.explanation.api")
     importlib.import_module("kscheduler.serving.server")
     if serving is not None:
+        if serving.delegation.published is not None:
+            serving.delegation.published.take_first()
         serving.port.make_pair()
 
 

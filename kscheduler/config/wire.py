@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -55,11 +55,28 @@ INITIALISMS = {"url": "URL", "tls": "TLS", "http": "HTTP", "ca": "CA", "qps": "Q
 
 
 class Model(BaseModel):
-    """A frozen piece of configuration, camelCase in files and snake_case in Python."""
+    """A frozen piece of configuration, camelCase in files and snake_case in Python.
+
+    Made from Python it trusts its values, and what files say is checked by `unmarshal`, in Go's
+    words. So pydantic's own checks are built only for who asks for them by `model_validate`: they
+    would take a tenth of every start.
+    """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        defer_build=True,
     )
+
+    def __init__(self, /, **values: Any) -> None:
+        made = self.model_construct(**values)
+        for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__"):
+            object.__setattr__(self, slot, getattr(made, slot))
+
+    # Or else pydantic would call it with what it has not checked yet.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     # The Go package of the versioned type, and whether the internal type is spelled like it.
     go_package: ClassVar[str] = "v1"
@@ -178,4 +195,31 @@ def decode(node: Node, model: type[M], *, internal: bool = False) -> tuple[M, li
     """
     kind = go_struct(model, internal=internal)
     tree, complaints = unmarshal(node, kind, zeroes=internal)
-    return model.model_validate(tree or {}), complaints
+    return built(model, tree or {}), complaints
+
+
+def built(model: type[M], tree: Mapping[str, Any]) -> M:
+    """A model from what `unmarshal` has read for its Go struct."""
+    makers = _makers(model)
+    return model(**{attr: makers[attr](value) for attr, value in tree.items()})
+
+
+@cache
+def _makers(model: type[Model]) -> Mapping[str, Callable[[Any], Any]]:
+    hints = get_type_hints(model)
+    return {attr: _maker(hints[attr]) for attr in model.model_fields}
+
+
+def _maker(hint: Any) -> Callable[[Any], Any]:
+    """Makes what a field of this type holds of what was read for it: models of dicts."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        # Only of a value that is given, so None is not one of the types.
+        return _maker(next(one for one in args if one is not type(None)))
+    if origin is tuple:
+        item = _maker(args[0])
+        return lambda values: tuple(map(item, values))
+    if isinstance(hint, type) and issubclass(hint, Model):
+        # What is no dict was kept raw: arguments of a plugin.
+        return lambda value: built(hint, value) if isinstance(value, dict) else value
+    return lambda value: value

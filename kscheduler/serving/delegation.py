@@ -73,12 +73,14 @@ class Authorization(msgspec.Struct, frozen=True):
 class Delegation(msgspec.Struct, frozen=True):
     """Authentication and authorization of callers, and the trust both rest on.
 
-    `informers` keep the trust up to date while they run; None if nothing is looked up.
+    `published` is to be taken before anybody is let in, and `informers` keep it up to date while
+    they run; both None if nothing is looked up.
     """
 
     trust: Trust
     authenticator: Authenticator
     authorizer: Authorizer
+    published: Published | None
     informers: InformerFactory | None
 
     async def refresh_trust(self) -> None:
@@ -97,8 +99,7 @@ async def delegate(held: AsyncExitStack, options: Options, metrics: Metrics) -> 
         transport = await held.enter_async_context(_transport(authentication.server, observer))
         client = KubeClient(transport)
         if authentication.reads_config_map:
-            published = Published()
-            await _read_published(client, published, options)
+            published = Published(await _read_published(client, options))
     authorization = delegated_authorization(options)
     reviews = None
     if authorization.server is not None:
@@ -128,6 +129,7 @@ async def delegate(held: AsyncExitStack, options: Options, metrics: Metrics) -> 
         trust,
         Authenticator(trust, TokenReviews(client, ttl, access) if client else None, access),
         Authorizer(authorization.always_allowed, reviews),
+        published,
         informers,
     )
 
@@ -168,13 +170,13 @@ def delegated_authorization(options: Options) -> Authorization:
     return Authorization(server, paths)
 
 
-async def _read_published(client: KubeClient, published: Published, options: Options) -> None:
-    """Takes what the cluster publishes now; not having it is fatal only if the flags say so."""
+async def _read_published(client: KubeClient, options: Options) -> ConfigMap | None:
+    """What the cluster publishes now; not having it is fatal only if the flags say so."""
     try:
         async with asyncio.timeout(LOOKUP_SECONDS):
-            published.take(_decode(await client.get(CONFIG_MAPS, CONFIG_MAP, NAMESPACE)))
+            return _decode(await client.get(CONFIG_MAPS, CONFIG_MAP, NAMESPACE))
     except NotFound:
-        return
+        return None
     except (ApiError, DecodeError, TimeoutError) as error:
         if isinstance(error, Forbidden):
             log.text_warning(
@@ -196,6 +198,7 @@ async def _read_published(client: KubeClient, published: Published, options: Opt
             "To require authentication configuration lookup to succeed, "
             "set --authentication-tolerate-lookup-failure=false"
         )
+        return None
 
 
 class Refreshed:

@@ -71,12 +71,23 @@ class CaFile:
 
 
 class Published:
-    """Authorities and headers as the ConfigMap has them."""
+    """Authorities and headers as the ConfigMap has them, from `take_first` on.
 
-    def __init__(self) -> None:
+    A start reads the ConfigMap, because it may be fatal not to have it, and leaves what is in it
+    for later: what understands certificates takes 30 ms to import, and scheduling goes first.
+    """
+
+    def __init__(self, first: ConfigMap | None = None) -> None:
         self.client: Authorities | None = None
         self.proxy: Authorities | None = None
         self.headers = Headers()
+        self._first = first
+
+    def take_first(self) -> None:
+        """Before anybody is served."""
+        if self._first is not None:
+            self.take(self._first)
+            self._first = None
 
     def take(self, item: ConfigMap) -> None:
         self.take_authorities(item)

@@ -79,6 +79,8 @@ def guarded(api, serving, tmp_path):
             handler = gate.guarded(
                 page, callers.authenticator, callers.authorizer, AccessObserver(metrics)
             )
+            if callers.published is not None:
+                callers.published.take_first()
             following = asyncio.create_task(callers.refresh_trust())
             try:
                 async with serving(

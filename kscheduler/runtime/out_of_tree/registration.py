@@ -17,11 +17,10 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -44,6 +43,9 @@ from kscheduler.runtime.out_of_tree.per_node import adapted
 from kscheduler.runtime.plugin_calls import text_of
 from kscheduler.runtime.tracebacks import traceback_of
 from kscheduler.suggestions import nearest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 log = logs.logger(__name__)
 
@@ -96,7 +98,7 @@ class RegisteredPlugin(msgspec.Struct, frozen=True):
 def register(
     given: Mapping[str, Any],
     specs: Iterable[str],
-    wanted: Container[str],
+    wanted: Collection[str],
     in_tree: Container[str],
 ) -> dict[str, RegisteredPlugin]:
     """Out-of-tree plugins by name: those given, those of flags, those installed and wanted.
@@ -109,9 +111,11 @@ def register(
     for spec in specs:
         source = f"--plugin {spec}"
         _add(found, register_class(_load(spec, source), source, in_tree=in_tree))
-    for entry in installed():
-        if entry.name in wanted:
-            _add(found, _register_entry(entry, in_tree))
+    # Asking all packages takes 15 ms, which starts that want nothing of them are spared.
+    if any(name not in found and name not in in_tree for name in wanted):
+        for entry in installed():
+            if entry.name in wanted:
+                _add(found, _register_entry(entry, in_tree))
     return found
 
 
@@ -146,6 +150,8 @@ def register_available(
 
 def installed() -> list[EntryPoint]:
     """Entry points of installed plugins; none of them has been imported yet."""
+    from importlib.metadata import entry_points
+
     return sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
 
 

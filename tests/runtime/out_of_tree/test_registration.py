@@ -84,6 +84,11 @@ def entry(value, name="Mine"):
     return EntryPoint(name, value, registration.GROUP)
 
 
+def test_packages_are_not_asked_for_plugins_that_are_there_anyway(monkeypatch):
+    monkeypatch.setattr(registration, "installed", lambda: pytest.fail("packages were asked"))
+    assert list(register({"Mine": Mine}, (), ["NodeName", "Mine"], IN_TREE)) == ["Mine"]
+
+
 def test_what_is_installed_is_loaded_only_if_wanted(file, tmp_path, monkeypatch):
     file(SOURCE, "installed_of_mine.py")
     sys.path.append(str(tmp_path))
