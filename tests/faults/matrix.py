@@ -92,7 +92,7 @@ class Runner:
                 for task in apart:
                     uvloop.run(self._run(task, plane))
         if together:
-            # Most of their time is waiting.
+            # Most of their time is waiting, so that all their rounds fit beside each other.
             with ExitStack() as planes:
                 pairs = [(task, planes.enter_context(control_plane())) for task in together]
                 uvloop.run(self._run_at_once(pairs))
@@ -182,7 +182,7 @@ def main(
     tasks = [
         Task(row, who, number, seed + number)
         for row in rows
-        for number in range(1 if small else min(rounds, row.most_rounds))
+        for number in range(1 if small else rounds)
         for who in (THEIRS, OURS)
         if who in row.schedulers and who in (schedulers or row.schedulers)
     ]

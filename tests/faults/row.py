@@ -37,8 +37,6 @@ class Row(ABC):
     at_once: ClassVar[bool] = False
     # Whether schedulers may end by themselves, as those do that lose their lease.
     exits_expected: ClassVar[bool] = False
-    # However many rounds are asked for, at most so many.
-    most_rounds: ClassVar[int] = 100
     # Pods per second.
     rate: ClassVar[float] = RATE
     # So long the backlog may take after the fault; then pods count as lost.
@@ -71,7 +69,9 @@ class Row(ABC):
         began = time.monotonic()
         rig.start_task(rig.supervise(), "supervisor")
         arriving = rig.start_task(rig.workload.arrive(self.rate), "arrivals")
-        await rig.pause(LEAD_IN_SECONDS)
+        # What begins then and lasts whole seconds ends between two arrivals, so that the same pods
+        # have come to both schedulers.
+        await rig.pause(LEAD_IN_SECONDS + 0.5 / self.rate)
         await self.fault(rig)
         fault_ended = time.monotonic()
         await rig.pause(TAIL_SECONDS)

@@ -28,7 +28,6 @@ class LongOutage(Row):
     number = 2
     title = "API server away for 5 min"
     at_once = True
-    most_rounds = 1
     rate = 2.0
     patience_seconds = 180.0
 

@@ -17,8 +17,7 @@ class Rotation(Row):
     number = 24
     title = "token, then server certificate, then its authority replaced under load"
     at_once = True
-    most_rounds = 1
-    rate = 5.0
+    rate = 2.0
     # kube-scheduler reads the authority's file every five minutes.
     patience_seconds = 360.0
 

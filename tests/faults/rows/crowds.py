@@ -24,7 +24,6 @@ class Crowd(Row):
     number = 26
     title = "10,000 pods that fit nowhere, and churn that wakes them; small pods among them"
     patience_seconds = 240.0
-    most_rounds = 1
 
     async def start(self, rig: Rig) -> None:
         await super().start(rig)

@@ -31,7 +31,6 @@ PATIENCE_SECONDS = 60.0
 
 
 class Kills(Row):
-    most_rounds = 1
     # Kinds of the pods of one round.
     burst: ClassVar[Sequence[str]]
     # Requests of which one is the moment.

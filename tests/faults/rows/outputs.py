@@ -57,7 +57,6 @@ class UnwritableLog(Row):
 
     number = 27
     title = "log to a full disk, to closed files, to a reader that does not read"
-    most_rounds = 1
 
     async def fault(self, rig: Rig) -> None:
         rig.workload.enough.set()
