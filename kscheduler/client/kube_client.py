@@ -23,7 +23,7 @@ from kscheduler.api.core import (
     PodStatus,
 )
 from kscheduler.api.decode import DecodeError, decoder_for
-from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.meta import ApiObject, ObjectMeta
 from kscheduler.api.resource import ResourceClaim
 from kscheduler.api.resources import (
     BINDINGS,
@@ -272,12 +272,12 @@ class KubeClient:
     async def update_volume(self, volume: PersistentVolume) -> PersistentVolume:
         """Writes annotations and claimRef; a Conflict if it was written since we saw it."""
         body = volume_body(volume)
-        return _decode_volume(await self.update(PERSISTENT_VOLUMES, volume.name, body))
+        return _decode_volume(await self._update_version(PERSISTENT_VOLUMES, volume, body))
 
     async def update_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Writes annotations; a Conflict if it was written since we saw it."""
-        where, body = claim.namespace, claim_body(claim)
-        return _decode_claim(await self.update(PERSISTENT_VOLUME_CLAIMS, claim.name, body, where))
+        body = claim_body(claim)
+        return _decode_claim(await self._update_version(PERSISTENT_VOLUME_CLAIMS, claim, body))
 
     async def get_resource_claim(self, claim: ResourceClaim) -> ResourceClaim:
         """The claim as the server has it now."""
@@ -289,9 +289,9 @@ class KubeClient:
 
     async def update_resource_claim(self, claim: ResourceClaim) -> ResourceClaim:
         """Writes finalizers; a Conflict if it was written since we saw it."""
-        where, body = claim.namespace, resource_claim_body(claim)
+        body = resource_claim_body(claim)
         try:
-            answer = await self.update(RESOURCE_CLAIMS, claim.name, body, where)
+            answer = await self._update_version(RESOURCE_CLAIMS, claim, body)
         except Invalid as error:
             if not any(one.opaque is not None for one in claim.spec.devices.config):
                 raise
@@ -303,10 +303,10 @@ class KubeClient:
 
         An error is `unsettled` if the write may have taken effect all the same.
         """
-        where, body = claim.namespace, resource_claim_status_body(claim)
+        body = resource_claim_status_body(claim)
         try:
             try:
-                answer = await self.update(RESOURCE_CLAIMS, claim.name, body, where, "status")
+                answer = await self._update_version(RESOURCE_CLAIMS, claim, body, "status")
             except Invalid as error:
                 known = _decode_resource_claim(claim.whole).status.allocation
                 if known is None or claim.status.allocation != known:
@@ -316,6 +316,18 @@ class KubeClient:
             error.unsettled = _is_unanswered(error)
             raise
         return _whole_claim(answer)
+
+    async def _update_version(
+        self, resource: Resource, seen: ApiObject, body: bytes, subresource: str = ""
+    ) -> bytes:
+        """Writes an object at the version that was seen. What only hiccuped is tried again, as with
+        bindings; but where it may have been done, a second try could only be told of a conflict.
+        """
+
+        async def send() -> bytes:
+            return await self.update(resource, seen.name, body, seen.namespace, subresource)
+
+        return await _persist(send, RETRIABLE, unless=_is_unanswered)
 
     async def _update_stored(
         self,
@@ -393,14 +405,17 @@ def _whole_claim(answer: bytes) -> ResourceClaim:
 
 
 async def _persist(
-    send: Callable[[], Awaitable[bytes]], retriable: tuple[type[ApiError], ...]
-) -> None:
+    send: Callable[[], Awaitable[bytes]],
+    retriable: tuple[type[ApiError], ...],
+    *,
+    unless: Callable[[ApiError], bool] = lambda _: False,
+) -> bytes:
     """Up to four tries within a third of a second; the last failure is the caller's."""
     for pause in brief_retries():
         try:
-            await send()
-        except retriable:
+            return await send()
+        except retriable as error:
+            if unless(error):
+                raise
             await asyncio.sleep(pause)
-        else:
-            return
-    await send()
+    return await send()

@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from kscheduler.api.core import Pod, PodStatus
+from kscheduler.api.core import PersistentVolume, PersistentVolumeClaim, Pod, PodStatus
 from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.resource import ResourceClaim
 from kscheduler.api.resources import LEASES, NODES, PODS
 from kscheduler.client.clientcmd.rest_config import RestConfig
 from kscheduler.client.errors import (
@@ -16,6 +17,7 @@ from kscheduler.client.errors import (
     NotFound,
     Timeout,
 )
+from kscheduler.client.informers.decoding import WRITTEN_BACK, retaining_json, shape_of
 from kscheduler.client.kube_client import MERGE_PATCH, KubeClient
 from kscheduler.client.transport import Transport
 from tests.client.scripted import Broken, Reply, failing
@@ -171,6 +173,69 @@ async def test_refused_connection_is_tried_four_times(monkeypatch):
         with pytest.raises(ConnectionRefused):
             await KubeClient(transport).bind(POD, "n1")
     assert len(pauses) == 1
+
+
+ABOUT = {"name": "x", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
+CLAIM = {"metadata": ABOUT, "spec": {"devices": {"requests": []}}}
+CLAIM_PATH = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/x"
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(
+            ("update_volume", PersistentVolume, "/api/v1/persistentvolumes/x"),
+            id="volume",
+        ),
+        pytest.param(
+            (
+                "update_claim",
+                PersistentVolumeClaim,
+                "/api/v1/namespaces/ns/persistentvolumeclaims/x",
+            ),
+            id="volume claim",
+        ),
+        pytest.param(("update_resource_claim", ResourceClaim, CLAIM_PATH), id="device claim"),
+        pytest.param(
+            ("update_resource_claim_status", ResourceClaim, f"{CLAIM_PATH}/status"),
+            id="status of a device claim",
+        ),
+    ]
+)
+def write(request, server, client):
+    """Writes an object as it was seen; the server answers so, and then that it has done it."""
+    name, kind, path = request.param
+    told = {"metadata": {k: v for k, v in ABOUT.items() if k != "namespace" or "ns" in path}}
+    told |= {"spec": CLAIM["spec"] if kind is ResourceClaim else {}}
+    shape = retaining_json(shape_of(kind, kind.__name__), WRITTEN_BACK[kind])
+    seen = shape.decode(json.dumps(told).encode())
+
+    async def send(answer):
+        server.on("PUT", path, answer, Reply(200, told))
+        return await getattr(client, name)(seen)
+
+    return send
+
+
+async def test_a_write_at_the_version_seen_survives_a_hiccup(server, write):
+    assert (await write(failing(503, "ServiceUnavailable"))).name == "x"
+    assert len(server.requests) == 2
+    assert server.requests[0].body == server.requests[1].body
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(failing(409, "Conflict"), id="conflict"),
+        pytest.param(failing(504, "Timeout"), id="unanswered"),
+        pytest.param(
+            failing(500, "InternalError", "etcdserver: request timed out"), id="store timed out"
+        ),
+    ],
+)
+async def test_a_write_that_may_have_been_done_is_not_repeated(server, write, answer):
+    with pytest.raises(ApiError):
+        await write(answer)
+    assert len(server.requests) == 1
 
 
 async def test_status_patch_is_retried_on_conflict_too(server, client):
