@@ -156,9 +156,6 @@ class EventBroadcaster:
                 await asyncio.sleep(ASIDE_SECONDS)
                 continue
             note = await self._notes.get()
-            if self._urgent() and self._now_ns() - note.time_ns < ASIDE_SECONDS * 1e9:
-                # The first of a burst: its bindings are about to be sent.
-                await asyncio.sleep(ASIDE_SECONDS)
             event = self._cache.observe(_event(note), self._now_ns())
             if event is not None:
                 await self._persist(event)

@@ -312,21 +312,3 @@ async def test_events_about_one_object_are_told_in_order():
         client.let_go.set()
         await broadcaster.drained()
     assert [note for note in client.told if note != "p2"] == [f"p1 {n}" for n in range(5)]
-
-
-async def test_the_first_events_of_a_burst_wait_a_moment_for_its_bindings(monkeypatch):
-    monkeypatch.setattr(module, "ASIDE_SECONDS", 1000.0)
-    now = time.time_ns()
-    client = Counting()
-    late = EventBroadcaster(
-        client, urgent=lambda: True, wall_clock_ns=lambda: now + 2000 * 10**9, workers=2
-    )
-    async with running(late):
-        say(late, about("p0"), note="an old one")
-        await until(lambda: client.under_way == ["an old one"])
-    client = Counting()
-    broadcaster = EventBroadcaster(client, urgent=lambda: True, workers=2)
-    async with running(broadcaster):
-        say(broadcaster, about("p1"), note="a new one")
-        await settle()
-        assert client.under_way == []
