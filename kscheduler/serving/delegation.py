@@ -171,7 +171,7 @@ def delegated_authorization(options: Options) -> Authorization:
 
 
 async def _read_published(client: KubeClient, options: Options) -> ConfigMap | None:
-    """What the cluster publishes now; not having it is fatal only if the flags say so."""
+    """The ConfigMap as it is now; not having it is fatal only if the flags say so."""
     try:
         async with asyncio.timeout(LOOKUP_SECONDS):
             return _decode(await client.get(CONFIG_MAPS, CONFIG_MAP, NAMESPACE))

@@ -229,6 +229,26 @@ async def test_what_is_waited_for_is_looked_at_when_a_watch_tells_of_it(
         assert await attempt is None
 
 
+async def test_a_pod_is_looked_at_less_and_less_often_however_much_news_there_is(
+    dynamic, monkeypatch
+):
+    """Looking once per news at a pod with thousands of claims would cost the square of them."""
+    looks, look = [], binder.VolumeBinder._check_bindings
+
+    def counted(self, *args):
+        looks.append(args)
+        return look(self, *args)
+
+    monkeypatch.setattr(binder.VolumeBinder, "_check_bindings", counted)
+    async with binding(dynamic, using("c"), monkeypatch, look_seconds=1000) as attempt:
+        for version in range(2, 302):
+            annotations = {SELECTED_NODE: "a"}
+            dynamic.informers.put(make_claim(version=str(version), annotations=annotations))
+            await asyncio.sleep(0.001)
+        assert await goes_on(attempt)
+    assert 2 <= len(looks) <= 12  # after 5, 10, 20, 40 ms and so on
+
+
 async def test_a_wait_that_is_given_up_is_forgotten(static, monkeypatch):
     claims = static.plugin._claims.awaited
     async with binding(static, using("c"), monkeypatch, look_seconds=1000) as attempt:

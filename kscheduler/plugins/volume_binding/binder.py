@@ -61,8 +61,10 @@ from kscheduler.state.pod_info import PodInfo
 log = logs.logger(__name__, "PreBind.VolumeBinding")
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
-# How often bindings are looked at without any news of them.
+# How often bindings are looked at without any news of them; and the pause after the first news,
+# which doubles up to that: a look goes over all claims of a pod, and each of them may be news.
 LOOK_SECONDS = 1.0
+NEWS_SECONDS = 0.005
 
 
 class BindingTimeoutError(KschedulerError):
@@ -222,10 +224,13 @@ class VolumeBinder:
             provision.is_written = True
         try:
             deadline = self._clock() + self._bind_timeout_seconds
+            pause = NEWS_SECONDS
             while (left := deadline - self._clock()) > 0:
                 if self._check_bindings(pod, node, assumed):
                     break
                 await self._change(assumed, min(LOOK_SECONDS, left))
+                await asyncio.sleep(min(pause, left))
+                pause = min(2 * pause, LOOK_SECONDS)
             else:
                 raise BindingTimeoutError("context deadline exceeded")
         except KschedulerError as error:
