@@ -228,18 +228,18 @@ class VolumeBinder:
             while (left := deadline - self._clock()) > 0:
                 if self._check_bindings(pod, node, assumed):
                     break
-                await self._change(assumed, min(LOOK_SECONDS, left))
-                await asyncio.sleep(min(pause, left))
-                pause = min(2 * pause, LOOK_SECONDS)
+                if await self._has_news(assumed, min(LOOK_SECONDS, left)):
+                    await asyncio.sleep(min(pause, left))
+                    pause = min(2 * pause, LOOK_SECONDS)
             else:
                 raise BindingTimeoutError("context deadline exceeded")
         except KschedulerError as error:
             raise KschedulerError(f"binding volumes: {error}") from error
         log.v(2).info("All PVCs for pod are bound", pod=logs.ref(pod.pod))
 
-    async def _change(self, assumed: AssumedPodVolumes, seconds: float) -> None:
-        """Returns when a watch has told of a change of these volumes or claims, or after a while:
-        node and pod, too, may be gone.
+    async def _has_news(self, assumed: AssumedPodVolumes, seconds: float) -> bool:
+        """Whether a watch tells of a change of these volumes or claims within so long. Without one
+        a look is due all the same: node and pod, too, may be gone.
         """
         claims = [one.claim.key for one in assumed.static_bindings]
         claims += [one.claim.key for one in assumed.dynamic_provisions]
@@ -256,6 +256,7 @@ class VolumeBinder:
         ):
             async with asyncio.timeout(seconds):
                 await news.wait()
+        return news.is_set()
 
     def _check_bindings(self, pod: PodInfo, node_name: str, assumed: AssumedPodVolumes) -> bool:
         """Whether all claims are bound; raises BindingLostError.
