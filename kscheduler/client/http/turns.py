@@ -14,8 +14,8 @@ class Turns:
     """At most `limit` at a time, and few at first; who waits gets the next turn in the order of
     arrival, but the urgent before others, which are never left out for long.
 
-    A turn may need a new connection, whose handshake costs a server as much as a request: those of
-    a hundred at once would hold up the first answers, after which fewer are needed.
+    A turn may need a new connection, and the handshakes of many at once hold up the first answers,
+    after which fewer are needed.
     """
 
     def __init__(self, limit: int) -> None:
